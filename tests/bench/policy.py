@@ -25,7 +25,7 @@ from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW
 from tests.fakes.verdicts import verdicts_of
-from tests.unit.maintenance.scene import judge
+from tests.unit.change.scene import judge
 
 GROUPS, RULES = 50_000, 50
 

@@ -17,7 +17,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
 from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id
-from tests.unit.maintenance.scene import layout_in
+from tests.unit.change.scene import layout_in
 
 CLIENTS = ("airflow", "pyspark", "confluent_kafka", "pyarrow", "pandas")
 STEPS = {
@@ -119,7 +119,7 @@ from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.report.html import make_report
 from tests.fakes.groups import Ticking
 from tests.component.test_imports import cluster
-from tests.unit.maintenance.scene import LATER, POLICY, delete_plan, layout_in
+from tests.unit.change.scene import LATER, POLICY, delete_plan, layout_in
 
 async def job(layout, snapshot_id):
     admin = cluster()

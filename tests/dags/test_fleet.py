@@ -22,7 +22,7 @@ from tests.dags.test_small_dags import asset_events
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import list_groups, seed_groups
 from tests.lab.workload.topics import create_topics
-from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
 pytestmark = [pytest.mark.safety, pytest.mark.airflow, pytest.mark.timeout(600)]

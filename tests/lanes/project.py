@@ -74,7 +74,7 @@ _OF_VERSIONS = (
 )
 """What versions treat differently: parsers, docstrings, codecs, dataclasses, asyncio; every import; and two DAGs."""
 
-_NEEDS_PYSPARK = "tests/unit/cli/commands/test_doctor.py"  # it takes 470 MB in each environment
+_NEEDS_PYSPARK = "tests/unit/cli/commands/look/test_doctor.py"  # it takes 470 MB in each environment
 
 
 def pytest_command(*arguments: str, python: str = _PYTHON) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, Ticking
 from tests.reference.sent_metrics import SENT_METRICS
-from tests.unit.maintenance.policy.files import write_policy
-from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
+from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
+from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
 T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)

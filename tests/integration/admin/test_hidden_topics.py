@@ -29,7 +29,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow
 from tests.lab.workload.groups import commit_offsets, seed_groups
 from tests.lab.workload.topics import create_topics, delete_topics
-from tests.unit.maintenance.scene import POLICY, judge
+from tests.unit.change.scene import POLICY, judge
 
 pytestmark = pytest.mark.safety
 

@@ -24,7 +24,7 @@ from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import seed_groups
 from tests.lab.workload.topics import create_topics, produce
-from tests.unit.maintenance.scene import POLICY, judge
+from tests.unit.change.scene import POLICY, judge
 
 TOPIC = "upgraded"
 GROUPS = [f"upgraded.{number:02d}" for number in range(40)]

@@ -29,7 +29,7 @@ from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import create_topics, produce
-from tests.unit.maintenance.scene import POLICY, judge
+from tests.unit.change.scene import POLICY, judge
 
 TOPIC, GROUPS = "restored-meanwhile", ["restored-meanwhile.0", "restored-meanwhile.1"]
 

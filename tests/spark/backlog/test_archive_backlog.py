@@ -43,8 +43,8 @@ from tests.histories.shorthand import rows_of, seen
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics, quiet, wait_for_topics
 from tests.spark.kafka import add, fill, write_properties
-from tests.unit.maintenance.plan.plans import group
-from tests.unit.maintenance.plan.plans import plan as deletion_plan
+from tests.unit.change.plan.plans import group
+from tests.unit.change.plan.plans import plan as deletion_plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

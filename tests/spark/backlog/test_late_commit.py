@@ -15,8 +15,8 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.unread import commit
 from airflow_kafka_groups.spark.unread.commit import GroupStatus, NotCommittedError, NotVerifiedError, commit_ends
-from tests.unit.backlog.scene import A0, A1
-from tests.unit.backlog.test_commit import ENDS, OBSERVED
+from tests.unit.spark.unread.scene import A0, A1
+from tests.unit.spark.unread.test_commit import ENDS, OBSERVED
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

@@ -26,7 +26,7 @@ from tests.lab.machine.ports import free_ports
 from tests.lab.workload.groups import commit_offsets
 from tests.pages import ROOT
 from tests.spark.kafka import Submit, committed, fill, write_properties
-from tests.unit.backlog.scene import A0, A1, B0
+from tests.unit.spark.unread.scene import A0, A1, B0
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

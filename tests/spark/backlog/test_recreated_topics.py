@@ -22,7 +22,7 @@ from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet, topic_id_of
 from tests.spark.backlog.test_archive_backlog import Archive, archive, snapshot
 from tests.spark.kafka import committed, fill
-from tests.unit.contracts.test_manifest import MANIFEST
+from tests.unit.storage.test_manifest import MANIFEST
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -20,7 +20,7 @@ from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from airflow_kafka_groups.spark.unread.record import COMMITTED, PROCESSED, Record, TakenOverError
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import Submit, committed, fill
-from tests.unit.backlog.scene import BACKLOG, Scene
+from tests.unit.spark.unread.scene import BACKLOG, Scene
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.owners import OwnerRule, owners_of
-from tests.unit.arrow.lag.test_report import GROUPS, OWNERS
+from tests.unit.judge.test_report import GROUPS, OWNERS
 
 pytestmark = pytest.mark.spark
 

@@ -23,7 +23,7 @@ from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS
 from tests.histories.judged import judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, snapshot_id
-from tests.unit.arrow.staleness.test_observation_store import HOURS, manifest_of
+from tests.unit.judge.staleness.test_observation_store import HOURS, manifest_of
 
 pytestmark = pytest.mark.spark
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.spark.session.settings import settings_of
 from tests.histories.judged import hour_rows, judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, write_data, write_manifest
 from tests.histories.shorthand import snapshot_id
-from tests.unit.arrow.staleness.test_observation_store import HOURS, cut_off, file_of, of_another
+from tests.unit.judge.staleness.test_observation_store import HOURS, cut_off, file_of, of_another
 
 pytestmark = pytest.mark.spark
 

@@ -1,15 +1,11 @@
-from tests.dags.airflow_env import prepare_airflow
+from pathlib import Path
+from typing import Any
 
-prepare_airflow()  # before any test module imports airflow
+import pytest
 
-from pathlib import Path  # noqa: E402
-from typing import Any  # noqa: E402
-
-import pytest  # noqa: E402
-
-from tests.fakes.admin import FakeAdmin  # noqa: E402
-from tests.fakes.lease import FakeLease  # noqa: E402
-from tests.unit.operators import scene  # noqa: E402
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.lease import FakeLease
+from tests.unit.operators import scene
 
 
 @pytest.fixture

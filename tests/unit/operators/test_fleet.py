@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.hooks.links import REPORT_XCOM
 from airflow_kafka_groups.operators.fleet import FleetReportOperator, ListClustersOperator
-from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.judge.policy.files import write_policy
 
 CLUSTERS = [
     {"kafka_groups_conn_id": "kafka_east", "cluster": "east"},

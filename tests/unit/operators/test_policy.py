@@ -10,7 +10,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, Polic
 from airflow_kafka_groups.operators.plan import CheckPolicyOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
 POLICY = """\

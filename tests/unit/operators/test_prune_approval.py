@@ -17,7 +17,7 @@ from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
+from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators import scene
 from tests.unit.operators.test_approval import ANN, context
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import broker_error
 from tests.fakes.lease import FakeLease
-from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
+from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators import scene
 
 OLD = {TopicPartition("old", 0), TopicPartition("old", 1)}

@@ -17,7 +17,7 @@ from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.watch import FamilyGrowth
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.maintenance.policy.files import policy_of, write_policy
+from tests.unit.judge.policy.files import policy_of, write_policy
 
 RULES = """\
     version: 1

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
-from tests.unit.cli.commands.test_explain import of
+from tests.unit.cli.commands.look.test_explain import of
 from tests.unit.cli.commands.test_explain_answers import kept
 from tests.unit.operators import scene
 

@@ -19,8 +19,8 @@ from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
+from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.cli.commands.conftest import Cli
-from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators.scene import CLUSTER
 
 PLAN = ("prune-topics", "--min-idle-seconds", "7200", "--max-share", "1")

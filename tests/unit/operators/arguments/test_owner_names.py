@@ -13,7 +13,7 @@ from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
 POLICY = """\

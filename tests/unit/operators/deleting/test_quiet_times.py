@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
 pytestmark = pytest.mark.safety

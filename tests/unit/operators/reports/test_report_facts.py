@@ -19,7 +19,7 @@ from airflow_kafka_groups.report.trend_points import point_of, update_trend
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.maintenance.scene import LATER
+from tests.unit.change.scene import LATER
 from tests.unit.operators import scene
 
 

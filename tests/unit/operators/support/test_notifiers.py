@@ -25,7 +25,7 @@ from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli, cli, stored
-from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
 __all__ = ["cli", "stored"]

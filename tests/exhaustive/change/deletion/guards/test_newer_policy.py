@@ -1,0 +1,275 @@
+"""The policy file is read again before a deletion: an edit can keep groups of the plan, and release none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.change.deletion.service import delete_by_plan
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.hooks.storage import policy_reader
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.rules import RuleFacts
+from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
+from airflow_kafka_groups.ledger.floors import NO_FLOORS
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.paths import new_id
+from tests.exhaustive.change.plan.notices import DAY, Story
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
+from tests.fakes.verdicts import verdicts_of
+from tests.unit.change.deletion.plans import plan_by
+from tests.unit.change.scene import LATER, delete_plan, judge, layout_in, request, snapshot
+from tests.unit.judge.policy.files import policy_of
+
+POLICY = """\
+    version: 1
+    defaults: {contact: x}
+    rules:
+      - {name: a, match: {groups: "a*"}, action: delete, idle: 2d}
+      - {name: rest, action: delete, idle: 2d}
+    """
+BY_CLIENT = """\
+    version: 1
+    defaults: {contact: all@example.com}
+    rules:
+      - {name: batch, match: {clients: "batch*"}, action: delete, idle: 1d, notice: 2d}
+      - {name: rest, action: delete, idle: 1d}
+    """
+
+
+def world() -> FakeAdmin:
+    admin = FakeAdmin()
+    for name in ("a1", "a2", "b1"):
+        admin.add(name, ("audit", 0, 5))
+    return admin
+
+
+async def kept_after(edit: tuple[str, str], folder: Path) -> dict[str, str]:
+    plan = await plan_by(policy_of(folder, POLICY), world(), folder)
+    assert edit[0] in POLICY
+    return {
+        group_id: decision.reason
+        for group_id, decision in kept_by_newer_policy(plan, policy_of(folder, POLICY.replace(*edit)), LATER).items()
+    }
+
+
+EDITS = {
+    "another action": (('"a*"}, action: delete', '"a*"}, action: keep'), {"a1", "a2"}),
+    "a report": (("{name: rest, action: delete", "{name: rest, action: report"), {"b1"}),
+    "a longer idle time": (("{name: rest, action: delete, idle: 2d", "{name: rest, action: delete, idle: 10d"), {"b1"}),
+    "a shorter idle time": (("{name: rest, action: delete, idle: 2d", "{name: rest, action: delete, idle: 1d"), set()),
+    "more snapshots": (("{name: rest,", "{name: rest, observations: 3,"), {"b1"}),
+    "a notice": (("{name: rest,", "{name: rest, notice: 1d,"), {"b1"}),
+    "an approval": (("{name: rest,", "{name: rest, approval: always,"), {"b1"}),
+    "a cap": (("{name: a,", "{name: a, max_groups: 1,"), {"a1"}),
+    "fewer groups": (("rules:", "limits: {max_groups: 1}\n    rules:"), {"a1", "a2"}),
+    "a protected pattern": (("rules:", "protect: a1\n    rules:"), {"a1"}),
+    "a rule by topic that may match": (
+        ("rules:\n", "rules:\n      - {name: t, match: {groups: 'a*', topics: audit}, action: keep}\n"), {"a1", "a2"}),
+    "another name": (("name: rest", "name: others"), set()),
+    "a comment": (("rules:", "# nothing else\n    rules:"), set()),
+}  # fmt: skip
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("edit", "kept"), EDITS.values(), ids=EDITS)
+async def test_what_the_edited_policy_keeps_is_kept(edit: tuple[str, str], kept: set[str], tmp_path: Path) -> None:
+    assert set(await kept_after(edit, tmp_path)) == kept
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("idle", "kept"), [("4d", set()), ("6d", {"b1"})])
+async def test_a_longer_idle_time_counts_from_a_restore_whose_record_is_gone_by_then(
+    idle: str, kept: set[str], tmp_path: Path
+) -> None:
+    """A pruning removes it where the judgement was made once more, and rests on no snapshot from before it any more."""
+    layout, file = layout_in(tmp_path), policy_of(tmp_path, POLICY)
+    reader = await snapshot(world(), layout)
+    restored = NOW - timedelta(days=5)
+    plan = make_plan(
+        verdicts_of(judge(reader)),
+        reader,
+        PlanPolicy(max_share=1.0).by_file(file),
+        LATER,
+        owners=file.owners,
+        kept_alive={"b1": KeptAlive(restored, restored, "a restore")},
+    )
+    assert plan.group_count == 3
+    edited = policy_of(tmp_path, POLICY.replace("idle: 2d", f"idle: {idle}"))
+    assert set(kept_by_newer_policy(plan, edited, LATER)) == kept
+
+
+async def test_rules_are_taken_once_for_all_groups_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By count: the lease is held meanwhile, and group by group 10,000 groups and 2,000 rules took a quarter minute."""
+    asked, real = list[int](), RuleMatcher.rule_all
+
+    def noted(matcher: RuleMatcher, groups: Sequence[RuleFacts]) -> list[Ruling]:
+        asked.append(len(groups))
+        return real(matcher, groups)
+
+    plan = await plan_by(policy_of(tmp_path, POLICY), world(), tmp_path)
+    edited = policy_of(tmp_path, POLICY.replace("idle: 2d", "idle: 10d"))
+    monkeypatch.setattr(RuleMatcher, "rule_all", noted)
+    assert set(kept_by_newer_policy(plan, edited, LATER)) == {"a1", "a2", "b1"}
+    assert asked == [3]
+    asked.clear()
+    admin, again = world(), policy_of(tmp_path, POLICY.replace("idle: 2d", "idle: 10d"))
+    report = (await delete_plan(admin, layout_in(tmp_path), plan, policy=again, dry_run=True)).report
+    assert (report.kept_reasons, asked) == ({"policy": 3}, [3]), "what is on record is compared with the same"
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("limit", ["require_commit_log: true", "max_gap: 1d", "max_plan_age: 1m"])
+async def test_a_policy_that_demands_more_of_a_complete_plan_by_now_refuses_it(limit: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="by now"):
+        await kept_after(("rules:", f"limits: {{{limit}}}\n    rules:"), tmp_path)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("share", "refused"), [(0.7, True), (1.0, False)])
+async def test_a_share_that_is_refused_by_now_is_one_of_all_stale_groups(
+    share: float, refused: bool, tmp_path: Path
+) -> None:
+    """Also of those that the caps of the plan left for a later one: all are a sign of consumers that are down."""
+    text = POLICY.replace("rules:", "limits: {max_groups: 2}\n    rules:")
+    plan = await plan_by(policy_of(tmp_path, text), world(), tmp_path)
+    edited = policy_of(tmp_path, text.replace("max_groups: 2", f"max_groups: 2, refuse_share: {share}"))
+    assert plan.group_count == 2
+    with pytest.raises(PlanError, match="3 of 3 groups would be planned") if refused else nullcontext():
+        assert kept_by_newer_policy(plan, edited, LATER) == {}
+
+
+async def test_an_unchanged_policy_keeps_nothing(tmp_path: Path) -> None:
+    file = policy_of(tmp_path, POLICY)
+    plan = await plan_by(file, world(), tmp_path)
+    assert kept_by_newer_policy(plan, file, LATER) == {}
+    assert kept_by_newer_policy(replace(plan, policy=PlanPolicy()), None, LATER) == {}, "it was made without a file"
+
+
+@pytest.mark.safety
+async def test_a_deletion_keeps_what_its_owner_kept_by_an_edit(tmp_path: Path) -> None:
+    admin = world()
+    plan = await plan_by(policy_of(tmp_path, POLICY), admin, tmp_path)
+    edited = policy_of(tmp_path, POLICY.replace("rules:", "protect: a2\n    rules:"))
+    report = (await delete_plan(admin, layout_in(tmp_path), plan, policy=edited)).report
+    assert {item.group_id: (item.outcome.value, item.code) for item in report.outcomes} == {
+        "a1": ("deleted", "safe"), "a2": ("kept", "policy"), "b1": ("deleted", "safe"),
+    }  # fmt: skip
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("idle", "code"), [("2d", "safe"), ("4d", "safe"), ("5761m", "deleted_before"), ("5d", "deleted_before")]
+)
+async def test_a_longer_idle_time_counts_from_what_is_on_record_too(idle: str, code: str, tmp_path: Path) -> None:
+    """No snapshot may have shown that a group was deleted and restored: its verdict knows nothing of it.
+
+    The time counts until the snapshot, and not until the plan, which was made later.
+    """
+    admin, layout, at = world(), layout_in(tmp_path), NOW - timedelta(days=4)
+    journal = Journal(layout.base, CLUSTER_ID)
+    run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
+    run.intend({"b1": "its fingerprint"}, at)
+    run.end([GroupOutcome(group_id="b1", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
+    plan = await plan_by(policy_of(tmp_path, POLICY), admin, tmp_path)
+    before = "{name: rest, action: delete, idle: "
+    edited = policy_of(tmp_path, POLICY.replace(f"{before}2d", f"{before}{idle}"))
+    report = (await delete_plan(admin, layout, plan, policy=edited)).report
+    assert {item.group_id: item.code for item in report.outcomes} == {"a1": "safe", "a2": "safe", "b1": code}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_without_the_policy_nothing_is_deleted(dry_run: bool, tmp_path: Path) -> None:
+    admin = world()
+    plan = await plan_by(policy_of(tmp_path, POLICY), admin, tmp_path)
+    with pytest.raises(PlanError, match="was not read again"):
+        await delete_plan(admin, layout_in(tmp_path), plan, dry_run=dry_run)
+    assert set(admin.groups) == {"a1", "a2", "b1"}
+
+
+@pytest.mark.safety
+async def test_a_rule_that_demands_an_approval_gets_one_whatever_the_run_says(tmp_path: Path) -> None:
+    admin, file = world(), policy_of(tmp_path, POLICY.replace("{name: a,", "{name: a, approval: always,"))
+    plan = await plan_by(file, admin, tmp_path)
+    assert plan.rules_to_approve == ["a"]
+    never = ApprovalTerms(rule=NEVER)
+    assert NO_FLOORS.approval(never, plan).rule == ALWAYS
+    with pytest.raises(PlanError, match="approv"):
+        await delete_plan(admin, layout_in(tmp_path), plan, approval=never, policy=file)
+    assert set(admin.groups) == {"a1", "a2", "b1"}
+    del admin.groups["a1"], admin.groups["a2"]
+    others = await plan_by(file, admin, tmp_path / "others")
+    assert (others.rules_to_approve, NO_FLOORS.approval(never, others).rule) == ([], NEVER)
+
+
+class EditsWhileWaiting:
+    """Another run's lease, which is given back after an owner has edited the policy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    async def __aenter__(self) -> None:
+        policy_of(self.folder, POLICY.replace("rules:", "protect: a2\n    rules:"))
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+@pytest.mark.safety
+async def test_an_edit_while_the_deletion_waits_for_its_lease_counts(tmp_path: Path) -> None:
+    admin, file = world(), policy_of(tmp_path, POLICY)
+    plan, layout = await plan_by(file, admin, tmp_path), layout_in(tmp_path)
+    policy_of(tmp_path, POLICY)
+    waits = replace(request(), lease=lambda: EditsWhileWaiting(tmp_path))
+    read = policy_reader(policy_of_plan(layout, plan.plan_id))
+    report = (await delete_by_plan(admin, layout, plan.plan_id, plan.digest, waits, policy=read)).report
+    assert {item.group_id: item.outcome.value for item in report.outcomes} == {
+        "a1": "deleted", "a2": "kept", "b1": "deleted",
+    }  # fmt: skip
+
+
+async def test_after_an_edit_an_owner_by_the_last_client_is_called_unknown_and_not_another_one(tmp_path: Path) -> None:
+    """A deletion does not know last clients. Whoever reads the report looked for the edit that changed the owner."""
+    story = Story(tmp_path, "pay1", policy=BY_CLIENT)
+    story.admin.groups["pay1"].members = 2  # of the client id "c"
+    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
+    story.admin.groups["pay1"].members = 0
+    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
+    story.notify(await story.plan(NOW, **judged), NOW + timedelta(minutes=5))
+    later = await story.plan(NOW + 3 * DAY, **judged)
+    assert [group.owner for group in later.groups] == ["c"]
+    reasons, at = {}, NOW + 3 * DAY + timedelta(minutes=5)
+    for name, edited in {"comment": "# seen", "owner": 'owners: {team: {groups: "pay*"}}'}.items():
+        kept = kept_by_newer_policy(later, policy_of(tmp_path, f"{BY_CLIENT}{edited}"), at)
+        reasons[name] = kept["pay1"].reason
+    assert "the group's last client may own it, which is not known to a deletion" in reasons["comment"]
+    assert "it has another owner, who was not notified" in reasons["owner"]
+
+
+async def test_nor_is_the_last_client_called_the_owner_of_a_group_that_the_edit_took_from_another(
+    tmp_path: Path,
+) -> None:
+    """Under a policy that matches by last client, nobody knows whose the group is then."""
+    story = Story(tmp_path, "pay1", policy=f'{BY_CLIENT}owners: {{team: {{groups: "pay*"}}}}')
+    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
+    story.notify(await story.plan(NOW, **judged), NOW + timedelta(minutes=5))
+    later = await story.plan(NOW + 3 * DAY, **judged)
+    assert [group.owner for group in later.groups] == ["team"]
+    at = NOW + 3 * DAY + timedelta(minutes=5)
+    kept = kept_by_newer_policy(later, policy_of(tmp_path, BY_CLIENT), at)
+    assert "the group's last client may own it, which is not known to a deletion" in kept["pay1"].reason

@@ -1,0 +1,170 @@
+"""One chunk is read ahead: what is written and sent stays in one line, and no guard is asked too early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.change.deletion.request import DeletionObserver
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.outcomes import DeletionReport
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, timeout
+from tests.unit.change.deletion.steps import fates
+from tests.unit.change.scene import backed_up, delete_plan, layout_in
+
+pytestmark = pytest.mark.safety
+
+FIRST, SECOND, THIRD = "c", "b", "a"
+"""The groups in the order of the plan, longest idle first."""
+
+
+class Scene:
+    """Three groups, deleted one at a time.
+
+    :ivar lines: what was read, written and sent, in order.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.layout = layout_in(folder)
+        self.admin = FakeAdmin()
+        for number, name in enumerate((THIRD, SECOND, FIRST)):
+            self.admin.add(name, ("t", 0, number))
+        self.lines: list[str] = []
+        self.clock = 0.0
+        self.on_begin: Callable[[], None] = lambda: None
+        self.on_delete: Callable[[list[str]], None] = lambda group_ids: None
+        self._patch = monkeypatch
+
+    async def delete(self, **how: Any) -> DeletionReport:
+        plan, _ = await backed_up(self.admin, self.layout)
+        assert plan.group_ids == [FIRST, SECOND, THIRD]
+        for name in ("describe_consumer_groups", "delete_consumer_groups"):
+            self._patch.setattr(self.admin, name, self._noted(name.partition("_")[0], getattr(self.admin, name)))
+        for name in ("intend", "conclude"):
+            self._patch.setattr(RunJournal, name, self._written(name, getattr(RunJournal, name)))
+        self.on_begin()
+        how = {"chunk_size": 1, "monotonic": lambda: self.clock, **how}
+        return (await delete_plan(self.admin, self.layout, plan, **how)).report
+
+    def _noted(self, name: str, call: Any) -> Any:
+        async def noted(group_ids: list[str], **how: Any) -> Any:
+            self.lines.append(f"{name} {' '.join(group_ids)}")
+            if name == "delete":
+                self.on_delete(group_ids)
+            return await call(group_ids, **how)
+
+        return noted
+
+    def _written(self, name: str, write: Any) -> Any:
+        def written(journal: RunJournal, groups: Any, *arguments: Any, **more: Any) -> None:
+            write(journal, groups, *arguments, **more)
+            self.lines.append(f"{name} {' '.join(getattr(item, 'group_id', item) for item in groups)}")
+
+        return written
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(tmp_path, monkeypatch)
+
+
+async def test_intents_requests_and_outcomes_are_in_one_line_while_the_next_chunk_is_read(scene: Scene) -> None:
+    assert set(fates(await scene.delete()).values()) == {"deleted:safe"}
+    written = [line for line in scene.lines if not line.startswith("describe")]
+    assert written == [f"{step} {name}" for name in (FIRST, SECOND, THIRD) for step in ("intend", "delete", "conclude")]
+    place = scene.lines.index
+    assert place(f"describe {SECOND}") < place(f"delete {FIRST}"), "read ahead"
+    assert place(f"conclude {FIRST}") < place(f"describe {THIRD}"), "by one chunk only"
+
+
+async def test_what_was_read_ahead_and_grew_old_is_read_again(scene: Scene) -> None:
+    def slow(group_ids: list[str]) -> None:
+        scene.clock += 16.0 if group_ids == [FIRST] else 0.0
+
+    scene.on_delete = slow
+    assert set(fates(await scene.delete()).values()) == {"deleted:safe"}
+    assert scene.lines.count(f"describe {SECOND}") == 2
+    assert scene.lines.index(f"delete {FIRST}") < scene.lines.index(f"intend {SECOND}")
+    assert scene.admin.send_within[1] == 15.0, "by the second reading"
+
+
+async def test_life_that_only_the_first_of_two_readings_saw_keeps_the_group(scene: Scene) -> None:
+    """A member was there when the chunk was read ahead, and has left when the chunk is read again."""
+
+    def leave(group_ids: list[str]) -> None:
+        scene.clock += 16.0
+        scene.admin.groups[SECOND].members = 0
+
+    scene.on_begin = lambda: setattr(scene.admin.groups[SECOND], "members", 1)
+    scene.on_delete = leave
+    report = await scene.delete()
+    assert fates(report)[SECOND] == "kept:has_members"
+    assert SECOND in scene.admin.groups
+    assert set(read_history(scene.layout, CLUSTER_ID).lives()) == {SECOND}
+
+
+async def test_what_was_read_ahead_is_recorded_though_the_run_stops_before_it(scene: Scene) -> None:
+    def fails(group_ids: list[str]) -> None:
+        raise timeout()
+
+    scene.on_begin = lambda: setattr(scene.admin.groups[SECOND], "members", 1)
+    scene.on_delete = fails
+    report = await scene.delete()
+    assert fates(report)[SECOND] == "kept:has_members", "what was found is the better reason"
+    assert fates(report)[THIRD] == "kept:stopped"
+    assert f"conclude {SECOND}" in scene.lines
+    assert f"describe {THIRD}" not in scene.lines
+
+
+async def test_a_reading_ahead_that_fails_ends_the_run_when_it_is_its_turn(scene: Scene) -> None:
+    def fails(call: str) -> None:
+        if call == "stable offsets" and f"describe {SECOND}" in scene.lines:
+            raise timeout()
+
+    scene.on_begin = lambda: setattr(scene.admin, "before", fails)
+    report = await scene.delete()
+    assert fates(report)[FIRST] == "deleted:safe"
+    assert fates(report)[SECOND] == "kept:unreadable"
+    assert fates(report)[THIRD] == "kept:stopped"
+
+
+async def test_who_asks_to_stop_is_heard_before_the_next_intent(scene: Scene) -> None:
+    class Stopping(DeletionObserver):
+        def why_stop(self) -> str | None:
+            return "an operator says so" if f"delete {FIRST}" in scene.lines else None
+
+    report = await scene.delete(observer=Stopping())
+    assert fates(report) == {FIRST: "deleted:safe", SECOND: "kept:stopped", THIRD: "kept:stopped"}
+    assert f"describe {SECOND}" in scene.lines, "it was read before somebody asked"
+    assert f"intend {SECOND}" not in scene.lines
+    assert f"describe {THIRD}" not in scene.lines
+
+
+@pytest.mark.parametrize("write", ["intend", "conclude"])
+async def test_nothing_is_sent_after_a_failed_entry_of_the_journal(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise StorageError("no space left on device")
+
+    monkeypatch.setattr(RunJournal, write, full)
+    report = await scene.delete()
+    sent = [line for line in scene.lines if line.startswith("delete")]
+    assert sent == ([] if write == "intend" else [f"delete {FIRST}"])
+    assert fates(report)[SECOND] == fates(report)[THIRD] == "kept:stopped"
+
+
+async def test_an_interruption_ends_the_reading_ahead_too(scene: Scene) -> None:
+    def interrupt(group_ids: list[str]) -> None:
+        raise KeyError("a defect")
+
+    scene.on_delete = interrupt
+    with pytest.raises(KeyError):
+        await scene.delete()
+    assert f"describe {THIRD}" not in scene.lines

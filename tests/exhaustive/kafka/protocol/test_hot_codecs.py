@@ -1,0 +1,341 @@
+"""Hand-written codecs write and read what kio does, whatever a message contains."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import RemoteProtocolError
+from airflow_kafka_groups.kafka.models import Broker, GroupState, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import DescribeGroupsAnswer, MetadataAnswer, OffsetChangeAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    METADATA,
+    OFFSET_COMMIT,
+    Api,
+)
+from airflow_kafka_groups.kafka.protocol.apis import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    list_groups,
+    metadata,
+    offset_commit,
+)
+from airflow_kafka_groups.kafka.protocol.apis.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
+from airflow_kafka_groups.kafka.protocol.codec import decode_message, encode_body, response_schema
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.responses import decode_response
+from tests.unit.kafka.protocol.texts import TEXTS
+
+MODULES: dict[Api, Any] = {
+    DELETE_GROUPS: delete_groups,
+    DESCRIBE_GROUPS: describe_groups,
+    FIND_COORDINATOR: find_coordinator,
+    LIST_GROUPS: list_groups,
+    METADATA: metadata,
+    OFFSET_COMMIT: offset_commit,
+}
+ASSIGNMENT = b"\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03\xff\xff\xff\xff"
+CODES = st.sampled_from([ErrorCode.none, ErrorCode.none, *ErrorCode])
+THROTTLES = st.integers(0, 10_000).map(lambda ms: timedelta(milliseconds=ms))
+IDS = st.integers(0, 2**31 - 1)
+
+
+def lists(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=4).map(tuple)
+
+
+def runs(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Rows of which many in a row are alike, as in most responses."""
+    repeated = st.tuples(items, st.sampled_from([1, 1, 2, 9]))
+    return st.lists(repeated, max_size=6).map(lambda drawn: tuple(item for item, times in drawn for _ in range(times)))
+
+
+@cache
+def deleted(version: int) -> st.SearchStrategy[Any]:
+    schema = response_schema(DELETE_GROUPS, version)
+    results = st.builds(schema.DeletableGroupResult, group_id=TEXTS, error_code=CODES)
+    return st.builds(schema.DeleteGroupsResponse, throttle_time=THROTTLES, results=runs(results))
+
+
+@cache
+def listed(version: int) -> st.SearchStrategy[Any]:
+    schema = response_schema(LIST_GROUPS, version)
+    fields = {"group_id": TEXTS, "protocol_type": TEXTS}
+    fields |= {"group_state": TEXTS} if version >= FIRST_STATES_VERSION else {}
+    fields |= {"group_type": TEXTS} if version >= FIRST_TYPES_VERSION else {}
+    groups = runs(st.builds(schema.ListedGroup, **fields))
+    return st.builds(schema.ListGroupsResponse, throttle_time=THROTTLES, error_code=CODES, groups=groups)
+
+
+@cache
+def described(version: int) -> st.SearchStrategy[Any]:
+    """Rows that are alike but for the id, and any others between them."""
+    schema = response_schema(DESCRIBE_GROUPS, version)
+    assigned = st.sampled_from([b"", b"x", ASSIGNMENT, b"\x00" * 300])
+    member = st.builds(
+        schema.DescribedGroupMember,
+        member_id=TEXTS,
+        group_instance_id=st.none() | TEXTS,
+        client_id=TEXTS,
+        client_host=TEXTS,
+        member_metadata=assigned,
+        member_assignment=assigned,
+    )
+    message = {"error_message": st.none() | TEXTS} if version >= 6 else {}
+    group = {
+        "group_id": TEXTS,
+        "group_state": st.sampled_from(["Empty", "Stable", "Dead", "?"]),
+        "protocol_type": st.sampled_from(["", "consumer", "connect"]),
+        "protocol_data": st.sampled_from(["", "range"]),
+    }
+    plain = {name: st.just(None) for name in message} | {"error_code": st.just(ErrorCode.none), "members": st.just(())}
+    other = {"error_code": CODES, "members": lists(member), "authorized_operations": st.sampled_from([-(2**31), 264])}
+    groups = st.builds(schema.DescribedGroup, **group, **plain) | st.builds(
+        schema.DescribedGroup, **group, **message, **other
+    )
+    return st.builds(schema.DescribeGroupsResponse, throttle_time=THROTTLES, groups=runs(groups))
+
+
+@cache
+def found(version: int) -> st.SearchStrategy[Any]:
+    schema = response_schema(FIND_COORDINATOR, version)
+    coordinators = st.builds(
+        schema.Coordinator,
+        key=TEXTS,
+        node_id=st.integers(-1, 2),
+        host=st.sampled_from(["", "b1"]),
+        port=st.integers(-1, 1),
+        error_code=CODES,
+        error_message=st.none() | TEXTS,
+    )
+    each_once = runs(coordinators).map(lambda rows: tuple({row.key: row for row in rows}.values()))
+    return st.builds(schema.FindCoordinatorResponse, throttle_time=THROTTLES, coordinators=each_once)
+
+
+@cache
+def told(version: int) -> st.SearchStrategy[Any]:
+    schema = response_schema(METADATA, version)
+    nodes = lists(IDS)
+    partitions = st.builds(
+        schema.MetadataResponsePartition,
+        error_code=CODES,
+        partition_index=IDS,
+        leader_id=st.integers(-1, 9),
+        leader_epoch=st.integers(-1, 9),
+        replica_nodes=nodes,
+        isr_nodes=nodes,
+        offline_replicas=nodes,
+    )
+    operations = st.sampled_from([-(2**31), 0, 264])
+    topic = {"error_code": CODES, "name": TEXTS, "is_internal": st.booleans(), "partitions": lists(partitions)}
+    topic["topic_authorized_operations"] = operations
+    if version >= 10:
+        topic["topic_id"] = st.none() | st.integers(1, 2**128 - 1).map(lambda number: UUID(int=number))
+    if version >= 12:
+        topic["name"] |= st.none()
+    of_cluster = {"cluster_authorized_operations": operations} if version <= 10 else {}
+    brokers = st.builds(schema.MetadataResponseBroker, node_id=IDS, host=TEXTS, port=IDS, rack=st.none() | TEXTS)
+    return st.builds(
+        schema.MetadataResponse,
+        throttle_time=THROTTLES,
+        brokers=lists(brokers),
+        cluster_id=st.none() | TEXTS,
+        controller_id=IDS,
+        topics=lists(st.builds(schema.MetadataResponseTopic, **topic)),
+        **of_cluster,
+    )
+
+
+@cache
+def committed(version: int) -> st.SearchStrategy[Any]:
+    """Topics of which all partitions were committed, as nearly always, and any others, some of them twice."""
+    schema = response_schema(OFFSET_COMMIT, version)
+    row, numbers = schema.OffsetCommitResponsePartition, st.integers(0, 300)
+    done = st.lists(numbers, max_size=150).map(
+        lambda drawn: tuple(row(partition_index=number, error_code=ErrorCode.none) for number in drawn)
+    )
+    some = st.lists(st.tuples(numbers, st.just(ErrorCode.none) | CODES), max_size=150).map(
+        lambda drawn: tuple(row(partition_index=number, error_code=code) for number, code in drawn)
+    )
+    topics = st.builds(schema.OffsetCommitResponseTopic, name=TEXTS, partitions=done | some)
+    return st.builds(schema.OffsetCommitResponse, throttle_time=THROTTLES, topics=lists(topics))
+
+
+ANSWERS = [
+    (DELETE_GROUPS, 2, deleted),
+    *((DESCRIBE_GROUPS, version, described) for version in (5, 6)),
+    *((FIND_COORDINATOR, version, found) for version in (4, 5, 6)),
+    *((LIST_GROUPS, version, listed) for version in (3, 4, 5)),
+    *((METADATA, version, told) for version in (9, 10, 11, 12)),
+    *((OFFSET_COMMIT, version, committed) for version in (8, 9)),
+]
+
+
+def by_kio(api: Api, version: int, frame: bytes) -> Any:
+    return plain(MODULES[api].from_kio(decode_message(api, version, frame)))
+
+
+def by_hand(api: Api, version: int, frame: bytes) -> Any:
+    return plain(decode_response(api, version, frame))
+
+
+def plain(answer: Any) -> Any:
+    """Undo what hand-written codecs do with rows that are alike: they come together."""
+    match answer:
+        case DescribeGroupsAnswer(throttle, groups):
+            return throttle, sorted(((group_id, group) for ids, group in groups for group_id in ids), key=repr)
+        case MetadataAnswer():
+            return answer
+        case OffsetChangeAnswer(throttle, error, partitions, changed):
+            done = {TopicPartition(topic, number): ErrorCode.none for topic, some in changed.items() for number in some}
+            assert not done.keys() & partitions.keys()
+            return throttle, error, done | dict(partitions)
+    return tuple(sorted(field, key=repr) if isinstance(field, list) else field for field in answer)
+
+
+@pytest.mark.parametrize(("api", "version", "answers"), ANSWERS)
+@given(data=st.data())
+def test_an_answer_is_read_as_kio_reads_it(api: Api, version: int, answers: Any, data: st.DataObject) -> None:
+    """One that is cut, too long, or has another byte somewhere is refused, or read as kio reads it.
+
+    To draw an answer takes longer than all that is done with it. Each of the claims fails by itself.
+    """
+    frame = b"\x00\x00\x00\x07\x00" + encode_body(data.draw(answers(version)))
+    assert by_hand(api, version, frame) == by_kio(api, version, frame)
+    with pytest.raises(RemoteProtocolError, match="1 bytes too many"):
+        decode_response(api, version, frame + b"\x00")
+    cut = data.draw(st.integers(5, len(frame) - 1))
+    with pytest.raises(RemoteProtocolError):
+        decode_response(api, version, frame[:cut])
+    changed = bytearray(frame)
+    changed[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        mine = by_hand(api, version, bytes(changed))
+    except RemoteProtocolError:
+        return
+    assert mine == by_kio(api, version, bytes(changed)), "one byte is not what it was: another answer than kio's"
+
+
+def test_fields_that_came_later_are_passed_over() -> None:
+    tags = b"\x02\x00\x01x\x05\x02yz"  # two of them, of one byte and two
+    groups = b"\x03\x02g\x00\x45" + tags + b"\x02h\x00\x00" + tags
+    answer = decode_response(DELETE_GROUPS, 2, b"\x00\x00\x00\x07" + tags + b"\x00" * 4 + groups + tags)
+    assert (answer.deleted, answer.failed) == (["h"], [("g", ErrorCode.group_id_not_found)])
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_two_coordinators_of_one_group_are_refused_and_one_named_twice_is_not(version: int) -> None:
+    schema = response_schema(FIND_COORDINATOR, version)
+
+    def answer(*ports: int) -> bytes:
+        named = tuple(
+            schema.Coordinator(key="g", node_id=1, host="b", port=port, error_code=ErrorCode.none, error_message=None)
+            for port in ports
+        )
+        response = schema.FindCoordinatorResponse(throttle_time=timedelta(0), coordinators=named)
+        return b"\x00\x00\x00\x07\x00" + encode_body(response)
+
+    assert decode_response(FIND_COORDINATOR, version, answer(1, 1)).found == {
+        "g": Broker(broker_id=1, host="b", port=1)
+    }
+    with pytest.raises(RemoteProtocolError, match="two coordinators"):
+        decode_response(FIND_COORDINATOR, version, answer(1, 2, 1))
+
+
+def test_a_yes_or_no_that_is_neither_is_refused() -> None:
+    topic = response_schema(METADATA, 9).MetadataResponseTopic(
+        error_code=ErrorCode.none, name="t", is_internal=True, partitions=()
+    )
+    answer = response_schema(METADATA, 9).MetadataResponse(
+        throttle_time=timedelta(0), brokers=(), cluster_id=None, controller_id=0, topics=(topic,)
+    )
+    frame = b"\x00\x00\x00\x07\x00" + encode_body(answer)
+    assert decode_response(METADATA, 9, frame).partition_counts == {"t": 0}
+    with pytest.raises(RemoteProtocolError, match="boolean"):
+        decode_response(METADATA, 9, frame.replace(b"\x02t\x01", b"\x02t\x02"))
+
+
+def test_groups_that_are_alike_share_their_description() -> None:
+    """Thousands of empty groups share one object, and groups between them have their own."""
+    schema = response_schema(DESCRIBE_GROUPS, 6)
+
+    def group(group_id: str, state: str, code: ErrorCode = ErrorCode.none) -> Any:
+        return schema.DescribedGroup(
+            error_code=code,
+            error_message=None,
+            group_id=group_id,
+            group_state=state,
+            protocol_type="",
+            protocol_data="",
+            members=(),
+        )
+
+    groups = tuple(group(f"g{number}", "Empty") for number in range(9))
+    groups += (group("dead", "Empty", ErrorCode.group_id_not_found), group("stable", "Stable"), group("last", "Empty"))
+    response = schema.DescribeGroupsResponse(throttle_time=timedelta(0), groups=groups)
+    answer = decode_response(DESCRIBE_GROUPS, 6, b"\x00\x00\x00\x07\x00" + encode_body(response))
+    described = {tuple(ids): (group.state, group.error) for ids, group in answer.groups}
+    assert described == {
+        (*(f"g{number}" for number in range(9)), "last"): (GroupState.EMPTY, ErrorCode.none),
+        ("dead",): (GroupState.EMPTY, ErrorCode.group_id_not_found),
+        ("stable",): (GroupState.STABLE, ErrorCode.none),
+    }
+
+
+@pytest.mark.parametrize(("assignment", "known"), [(ASSIGNMENT, True), (b"", True), (b"x", False)])
+@pytest.mark.parametrize("version", [4, 6])
+def test_an_assignment_that_cannot_be_read_is_not_one_of_nothing(version: int, assignment: bytes, known: bool) -> None:
+    schema = response_schema(DESCRIBE_GROUPS, version)
+    member = schema.DescribedGroupMember(
+        member_id="m", client_id="c", client_host="h", member_metadata=b"", member_assignment=assignment
+    )
+    group = schema.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id="g",
+        group_state="Stable",
+        protocol_type="consumer",
+        protocol_data="own",
+        members=(member,),
+    )
+    response = schema.DescribeGroupsResponse(throttle_time=timedelta(0), groups=(group,))
+    header = b"\x00\x00\x00\x07" + (b"\x00" if version >= 5 else b"")
+    answer = decode_response(DESCRIBE_GROUPS, version, header + encode_body(response))
+    ((_, described),) = answer.groups
+    assert described.members[0].assignment_known is known
+    assert bool(described.members[0].assignment) is (assignment == ASSIGNMENT)
+
+
+def test_a_name_that_contains_the_end_of_a_row_is_one_name() -> None:
+    schema = response_schema(DELETE_GROUPS, 2)
+    group_ids = [*("g" for _ in range(9)), "a\0\0\0b", *("h" for _ in range(9)), "x" * 200, "i"]
+    results = tuple(schema.DeletableGroupResult(group_id=key, error_code=ErrorCode.none) for key in group_ids)
+    response = schema.DeleteGroupsResponse(throttle_time=timedelta(0), results=results)
+    answer = decode_response(DELETE_GROUPS, 2, b"\x00\x00\x00\x07\x00" + encode_body(response))
+    assert sorted(answer.deleted) == sorted(group_ids)
+
+
+def test_a_topic_that_was_committed_completely_costs_no_object_for_each_partition() -> None:
+    schema = response_schema(OFFSET_COMMIT, 9)
+
+    def topic(name: str, *codes: ErrorCode) -> Any:
+        rows = [schema.OffsetCommitResponsePartition(partition_index=n, error_code=c) for n, c in enumerate(codes)]
+        return schema.OffsetCommitResponseTopic(name=name, partitions=tuple(rows))
+
+    none, failed = ErrorCode.none, ErrorCode.unknown_topic_or_partition
+    response = schema.OffsetCommitResponse(
+        throttle_time=timedelta(0), topics=(topic("t", none, none), topic("u", none, failed))
+    )
+    answer = decode_response(OFFSET_COMMIT, 9, b"\x00\x00\x00\x07\x00" + encode_body(response))
+    assert answer.changed == {"t": (0, 1)}
+    assert answer.partitions == {TopicPartition("u", 0): none, TopicPartition("u", 1): failed}

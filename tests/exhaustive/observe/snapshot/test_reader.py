@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.observe.snapshot.reader import (
+    SnapshotReader,
+    latest_manifest,
+    load_manifest,
+    seen_before,
+    snapshot_ids,
+)
+from airflow_kafka_groups.storage.layout import write_json
+from airflow_kafka_groups.storage.paths import time_prefix
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
+from tests.fakes.snapshot_groups import groups_in
+from tests.unit.change.scene import layout_in, snapshot
+
+ID = "20260301T120000Z-0123abcd"
+
+offsets = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(["a", "b", "ü"]), st.integers(0, 5)),
+    st.builds(OffsetAndMetadata, st.integers(0, 2**62), st.text(max_size=5), st.none() | st.integers(0, 2**31 - 1)),
+    max_size=6,
+)
+groups = st.dictionaries(
+    st.text(min_size=1, max_size=6),
+    st.builds(
+        FakeGroup,
+        offsets=offsets,
+        state=st.sampled_from(GroupState),
+        type=st.sampled_from([GroupType.CLASSIC, GroupType.CONSUMER]),
+        members=st.integers(0, 3),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(groups)
+async def test_what_is_written_is_read_back(found: dict[str, FakeGroup]) -> None:
+    admin = FakeAdmin(found)
+    with tempfile.TemporaryDirectory() as folder:
+        reader = await snapshot(admin, layout_in(Path(folder)))
+        read = {group.group_id: group for group in groups_in(reader)}
+        assert list(read) == sorted(found)
+        for group_id, group in found.items():
+            assert dict(read[group_id].offsets) == group.offsets
+            assert (read[group_id].state, read[group_id].group_type) == (group.state.value, group.type.value)
+            assert read[group_id].members == (0 if group.state is GroupState.EMPTY else group.members)
+        some = set(sorted(found)[::2])
+        assert {group.group_id for group in groups_in(reader, some)} == some
+
+
+async def test_many_groups_across_batches_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_kafka_groups.observe.snapshot import reader as snapshot_reader
+
+    monkeypatch.setattr(snapshot_reader, "BATCH_ROWS", 7)
+    admin = FakeAdmin()
+    for number in range(40):
+        admin.add(f"g{number:02}", *[("t", partition, number) for partition in range(5)])
+    reader = await snapshot(admin, layout_in(tmp_path))
+    assert [len(group.offsets) for group in groups_in(reader)] == [5] * 40
+    assert [group.group_id for group in groups_in(reader, ["g07", "g33", "nowhere"])] == ["g07", "g33"]
+
+
+Damage = Callable[[Path, Path, dict[str, Any]], object]
+
+
+def rewrite(manifest: Path, data: dict[str, Any], **changes: Any) -> None:
+    manifest.write_text(json.dumps({**data, **changes}))
+
+
+def remove(manifest: Path, folder: Path) -> None:
+    manifest.unlink()
+    rmtree(folder)
+
+
+def other_run(parquet: Path) -> None:
+    table = pq.read_table(parquet)
+    column = table.schema.get_field_index("run_id")
+    pq.write_table(table.set_column(column, "run_id", [[ID] * len(table)]), parquet)
+
+
+def unsorted(parquet: Path) -> None:
+    table = pq.read_table(parquet)
+    pq.write_table(table.take(list(reversed(range(len(table))))), parquet)
+
+
+def replaced(parquet: Path, name: str, change: Callable[[pa.ChunkedArray], Any]) -> None:
+    """Write a column anew, as another program may; ``None`` leaves it out."""
+    table = pq.read_table(parquet)
+    place, values = table.schema.get_field_index(name), change(table[name])
+    table = table.drop_columns([name]) if values is None else table.set_column(place, name, values)
+    pq.write_table(table, parquet)
+
+
+def not_utf8(values: pa.ChunkedArray) -> pa.Array:
+    return pa.Array.from_buffers(pa.string(), len(values), pa.array([b"\xff"] * len(values)).buffers())
+
+
+DAMAGES: list[tuple[str, Damage, str]] = [
+    ("no manifest", lambda m, p, d: m.unlink(), "incomplete"),
+    ("nothing at all", lambda m, p, d: remove(m, p.parent), "missing"),
+    ("half a manifest", lambda m, p, d: m.write_text(json.dumps(d)[:60]), "incomplete"),
+    ("empty manifest", lambda m, p, d: m.write_text("") and None, "incomplete"),
+    ("a key is missing", lambda m, p, d: rewrite(m, {k: v for k, v in d.items() if k != "complete"}), "damaged"),
+    ("complete is a text", lambda m, p, d: rewrite(m, d, complete="yes"), "damaged"),
+    ("rows is a bool", lambda m, p, d: rewrite(m, d, rows=True), "damaged"),
+    ("files is a number", lambda m, p, d: rewrite(m, d, files=3), "damaged"),
+    ("a time without zone", lambda m, p, d: rewrite(m, d, observed_at="2026-01-01T00:00:00"), "damaged"),
+    ("newer format", lambda m, p, d: rewrite(m, d, format=2), "format 2"),
+    ("another snapshot", lambda m, p, d: rewrite(m, d, snapshot_id=ID), "belongs to snapshot"),
+    ("another cluster", lambda m, p, d: rewrite(m, d, cluster="x"), "belongs to snapshot"),
+    ("complete without a broker", lambda m, p, d: rewrite(m, d, missing_brokers={"1": "x"}), "missing brokers"),
+    ("other rows", lambda m, p, d: rewrite(m, d, rows=7, files=[{**d["files"][0], "rows": 7}]), "rows instead of 7"),
+    ("other sum", lambda m, p, d: rewrite(m, d, rows=7), "by their own count, 7 in all"),
+    ("no data", lambda m, p, d: p.unlink(), "lacks its file"),
+    ("half the data", lambda m, p, d: p.write_bytes(p.read_bytes()[:200]), "cannot be read"),
+    ("empty data", lambda m, p, d: p.write_bytes(b"") and None, "cannot be read"),
+    ("rows of another run", lambda m, p, d: other_run(p), "rows of another snapshot"),
+    ("rows out of order", lambda m, p, d: unsorted(p), "not sorted"),
+    *(
+        (f"without {name}", lambda m, p, d, name=name: replaced(p, name, lambda old: None), f"{name} in .* is missing")
+        for name in ("cluster", "group_id", "observed_at", "committed_offset", "error")
+    ),
+    *(
+        (
+            f"{name} as {kind}",
+            lambda m, p, d, name=name, kind=kind: replaced(p, name, lambda old: old.cast(kind)),
+            f"column {name} in .* is .*, not ",
+        )
+        for name, kind in (
+            ("group_id", pa.binary()),
+            ("topic", pa.dictionary(pa.int32(), pa.string())),
+            ("committed_offset", pa.string()),
+            ("observed_at", pa.timestamp("ns", "UTC")),
+        )
+    ),
+    ("no group id", lambda m, p, d: replaced(p, "group_id", lambda old: pa.nulls(len(old), old.type)), "damaged"),
+    ("an id that is no text", lambda m, p, d: replaced(p, "group_id", not_utf8), "damaged"),
+    ("a state that is no text", lambda m, p, d: replaced(p, "state", not_utf8), "damaged"),
+    (
+        "a time of no use",
+        lambda m, p, d: replaced(p, "observed_at", lambda old: pa.array([2**62] * len(old)).cast(old.type)),
+        "damaged",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), [item[1:] for item in DAMAGES], ids=[item[0] for item in DAMAGES])
+async def test_no_damaged_snapshot_is_believed(damage: Damage, message: str, tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    admin.add("b", ("t", 0, 1))
+    layout = layout_in(tmp_path)
+    snapshot_id = (await snapshot(admin, layout)).manifest.snapshot_id
+    manifest = tmp_path / "prod" / "manifests" / f"{snapshot_id}.json"
+    parquet = tmp_path / "prod" / "data" / snapshot_id / "part-00000.parquet"
+    damage(manifest, parquet, json.loads(manifest.read_text()))
+    with pytest.raises(SnapshotError, match=message):
+        list(SnapshotReader(layout, snapshot_id).summaries())
+
+
+async def test_a_flipped_bit_in_the_rows_is_never_read_as_other_rows(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    for number in range(30):
+        admin.add(f"group-{number}", *[("topic", partition, 1000 + number) for partition in range(4)])
+    reader = await snapshot(admin, layout_in(tmp_path))
+    parquet = tmp_path / "prod" / "data" / reader.manifest.snapshot_id / "part-00000.parquet"
+    content = parquet.read_bytes()
+    metadata = pq.read_metadata(parquet).row_group(0)
+    chunks = [metadata.column(number) for number in range(metadata.num_columns)]
+    whole = list(groups_in(reader))
+    refused = 0
+    for chunk in chunks:
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        # The second byte is the kind of the page, in a header without a checksum: one of another kind is passed over.
+        flips = {start + int(part * chunk.total_compressed_size): 0x10 for part in (0.3, 0.6, 0.9)} | {start + 1: 0x02}
+        for place, flip in flips.items():
+            damaged = bytearray(content)
+            damaged[place] ^= flip
+            parquet.write_bytes(damaged)
+            try:
+                assert list(groups_in(reader)) == whole, chunk.path_in_schema  # this column is not read
+            except SnapshotError:
+                refused += 1
+    assert refused > len(chunks)
+
+
+async def test_the_latest_complete_snapshot(tmp_path: Path) -> None:
+    layout = layout_in(tmp_path)
+    assert snapshot_ids(layout) == []
+    with pytest.raises(SnapshotError, match="no snapshot"):
+        latest_manifest(layout)
+    from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+
+    admin = FakeAdmin()
+    clock = Ticking(NOW)
+    admin.missing_brokers = {2: timeout()}
+    await take_snapshot(admin, layout, now=clock)
+    with pytest.raises(SnapshotError, match="none of them complete"):
+        latest_manifest(layout)
+    admin.missing_brokers = {}
+    whole = await take_snapshot(admin, layout, now=clock)
+    admin.missing_brokers = {2: timeout()}
+    await take_snapshot(admin, layout, now=clock)
+    assert latest_manifest(layout).snapshot_id == whole.snapshot_id
+    assert len(snapshot_ids(layout)) == 3
+    assert load_manifest(layout, whole.snapshot_id).complete
+
+
+async def test_a_long_streak_of_incomplete_snapshots_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each manifest is a request to an object store, and every plan of a broken cluster would send them."""
+    layout = layout_in(tmp_path)
+    manifest = (await snapshot(FakeAdmin(), layout)).manifest
+
+    def add_incomplete(hours: range) -> None:
+        for hour in hours:
+            id_ = f"{time_prefix(manifest.observed_at + timedelta(hours=hour))}-00000001"
+            write_json(layout.manifests, f"{id_}.json", replace(manifest, snapshot_id=id_, complete=False).to_json())
+
+    asked: list[str] = []
+
+    def note(name: str) -> None:
+        call = getattr(Path, name)
+
+        def noted(path: Path) -> Any:
+            asked.append(name)
+            return call(path)
+
+        monkeypatch.setattr(Path, name, noted)
+
+    note("read_bytes")
+    note("exists")
+    add_incomplete(range(1, 100))
+    asked.clear()
+    assert latest_manifest(layout).snapshot_id == manifest.snapshot_id
+    assert asked == ["read_bytes"] * 100, "a manifest that is there is asked for once"
+    add_incomplete(range(100, 151))
+    asked.clear()
+    why = "the newest 100 of 151 snapshots .* are incomplete.*pass the id of an older one"
+    with pytest.raises(SnapshotError, match=why):
+        latest_manifest(layout)
+    assert asked == ["read_bytes"] * 100
+
+
+async def test_a_damaged_newest_manifest_hides_nothing(tmp_path: Path) -> None:
+    layout = layout_in(tmp_path)
+    await snapshot(FakeAdmin(), layout)
+    (tmp_path / "prod" / "manifests" / "99990301T120000Z-0123abcd.json").write_text("{")
+    with pytest.raises(SnapshotError, match="incomplete"):
+        latest_manifest(layout)
+
+
+async def test_a_snapshot_of_the_same_groups_is_not_looked_for_in_the_history_of_a_year(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever changes what is snapshotted has no older snapshot of the same groups."""
+    layout = layout_in(tmp_path)
+    manifest = (await snapshot(FakeAdmin(), layout)).manifest
+    at = manifest.observed_at
+    for hour in range(24, 24 + 200):
+        older = replace(manifest, snapshot_id=f"{time_prefix(at - timedelta(hours=hour))}-00000001")
+        older = replace(older, observed_at=at - timedelta(hours=hour))
+        write_json(layout.manifests, f"{older.snapshot_id}.json", older.to_json())
+    assert seen_before(layout, manifest, timedelta(days=1)) == at - timedelta(days=1)
+    reads: list[Path] = []
+    read = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        reads.append(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    others = replace(manifest, scope={**manifest.scope, "exclude": ["tmp-*"]})
+    assert seen_before(layout, others, timedelta(days=1)) is None
+    assert len(reads) == 100

@@ -1,0 +1,168 @@
+"""The runs of a cluster in numbers, and what happens when their file is lost."""
+
+from __future__ import annotations
+
+import errno
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.report.trend import trend_page
+from airflow_kafka_groups.report.trend_points import MOST_RUNS, TrendPoint, point_of, update_trend
+from airflow_kafka_groups.storage.layout import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.unit.change.scene import LATER, planned
+
+AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def point(number: int, **changes: object) -> TrendPoint:
+    at = AT + number * timedelta(hours=1)
+    made = TrendPoint(plan_id=f"{at:%Y%m%dT%H%M%SZ}-00000000", created_at=at, counts={"found": number})
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "prod")
+
+
+def test_entries_are_kept_in_order_and_replaced(layout: Layout) -> None:
+    update_trend(layout, point(2))
+    update_trend(layout, point(1, families={"a-<number>": 3}))
+    found = update_trend(layout, point(2, outcomes={"deleted": 7}, dry_run=False))
+    assert found == [point(1, families={"a-<number>": 3}), point(2, outcomes={"deleted": 7}, dry_run=False)]
+
+
+def test_the_newest_stay(layout: Layout) -> None:
+    for number in range(MOST_RUNS + 2):
+        found = update_trend(layout, point(number))
+    assert [each.counts["found"] for each in found] == list(range(2, MOST_RUNS + 2))
+
+
+LITERAL = (
+    '{"format": 1, "cluster": "prod", "runs": [{"plan_id": "20261121T120000Z-00000000", "created_at": '
+    '"2026-11-21T12:00:00+00:00", "counts": {"found": 0}, "outcomes": {"deleted": 2}, "dry_run": false, '
+    '"families": {}}]}'
+)
+
+
+def test_a_stored_file_is_read_as_it_is(layout: Layout, tmp_path: Path) -> None:
+    """The literal bytes: later versions must read them, too."""
+    (tmp_path / "prod" / "reports").mkdir(parents=True)
+    (tmp_path / "prod" / "reports" / "trend.json").write_text(LITERAL)
+    assert update_trend(layout, point(1))[0] == point(0, outcomes={"deleted": 2}, dry_run=False)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(None, "", "[]", '{"format": 1}', '{"format": 1, "runs": [{}]}', LITERAL.replace("20261121T", "../1121T")),
+        LITERAL.replace('"found": 0', '"found": Infinity'),
+        LITERAL.replace('"dry_run": false', '"dry_run": []'),
+        LITERAL.replace('"dry_run": false', '"dry_run": "no"'),
+    ],
+)
+async def test_a_lost_or_damaged_file_is_made_again_from_the_plans(
+    tmp_path: Path, layout: Layout, content: str | None
+) -> None:
+    admin = FakeAdmin()
+    for number in range(3):
+        admin.add(f"etl-{number}", ("t", 0, 1))
+    plan = await planned(admin, layout)
+    (tmp_path / "prod" / "plans" / "20200101T000000Z-00000000.json").write_text("not a plan")
+    if content is not None:
+        (tmp_path / "prod" / "reports").mkdir()
+        (tmp_path / "prod" / "reports" / "trend.json").write_text(content)
+    first, last = update_trend(layout, point(10**4))
+    assert first == replace(point_of(plan, {}), families=first.families)
+    assert (first.counts["planned"], dict(first.families)) == (3, {"etl-<number>": 3})
+    assert last == point(10**4)
+
+
+async def test_the_entry_of_a_plan_has_its_outcomes(tmp_path: Path, layout: Layout) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    plan = await planned(admin, layout)
+    assert (point_of(plan, {}).outcomes, point_of(plan, {}).dry_run) == ({}, None)
+    for outcome, dry_run in (("deleted", False), ("would_delete", True), ("kept", True), ("kept", False)):
+        found = point_of(plan, {"a": {"outcome": outcome}}, dry_run=dry_run)
+        assert (found.outcomes, found.dry_run) == ({outcome: 1}, dry_run)
+
+
+def test_families_of_any_name_leave_the_file_small(layout: Layout, tmp_path: Path) -> None:
+    from types import SimpleNamespace
+    from typing import Any
+
+    families = [{"name": "x" * 30_000 + f"{n}-<number>", "groups": n} for n in range(200)]
+    plan: Any = SimpleNamespace(plan_id=point(0).plan_id, created_at=AT, counts={}, families=families)
+    update_trend(layout, point_of(plan, {}))
+    assert (tmp_path / "prod" / "reports" / "trend.json").stat().st_size < 5_000
+
+
+def test_a_storage_that_refuses_is_an_error(layout: Layout, tmp_path: Path) -> None:
+    (tmp_path / "prod").write_text("a file where the folder should be")
+    with pytest.raises(StorageError):
+        update_trend(layout, point(0))
+
+
+def test_the_page_shows_every_run_and_escapes_all_names() -> None:
+    evil = "<script>"
+    points = [point(n, families={evil: n}, outcomes={"deleted": n}, dry_run=n == 1) for n in range(3)]
+    page = trend_page(evil, points, LATER)
+    assert "<script>" not in page
+    assert page.count("20261121T") == 3
+    for shown in ("3 runs since", "dry run", "deletion", "Groups of the largest families"):
+        assert shown in page
+    assert "0 runs" in trend_page("prod", [], LATER)
+    assert json.loads(LITERAL)["runs"]
+
+
+def test_a_file_of_a_newer_version_is_left_as_it_is(layout: Layout, tmp_path: Path) -> None:
+    """It is neither missing nor damaged, and its outcomes are nowhere else."""
+    (tmp_path / "prod" / "reports").mkdir(parents=True)
+    path = tmp_path / "prod" / "reports" / "trend.json"
+    newer = LITERAL.replace('"format": 1', '"format": 2')
+    path.write_text(newer)
+    with pytest.raises(MaintenanceError, match="has the format 2"):
+        update_trend(layout, point(1))
+    assert path.read_text() == newer
+
+
+def test_a_storage_that_fails_is_no_file_that_is_lost(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update_trend(layout, point(0, outcomes={"deleted": 2}, dry_run=False))
+    path = tmp_path / "prod" / "reports" / "trend.json"
+    before = path.read_text()
+
+    def away(_: Path) -> bytes:
+        raise OSError("the server does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", away)
+        with pytest.raises(StorageError, match="does not answer"):
+            update_trend(layout, point(1))
+    assert path.read_text() == before
+
+
+async def test_a_plan_that_the_storage_does_not_give_once_is_not_left_out_for_good(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is made of the plans once: what it lacks then, it lacks in all later reports."""
+    plan, read = await planned(FakeAdmin(), layout), Path.read_bytes
+
+    def away(path: Path) -> bytes:
+        if path == layout.plan(plan.plan_id):
+            raise OSError(errno.EIO, "Input/output error")
+        return read(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", away)
+        with pytest.raises(StorageError, match="Input/output error"):
+            update_trend(layout, point(10**4))
+    assert [each.plan_id for each in update_trend(layout, point(10**4))] == [plan.plan_id, point(10**4).plan_id]

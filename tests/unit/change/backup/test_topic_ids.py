@@ -1,0 +1,258 @@
+"""The ids of topics in a backup: a restore never takes a new topic for the one before."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
+
+from airflow_kafka_groups.change.backup.file import load_backup
+from airflow_kafka_groups.change.backup.make_backup import backup_groups, backup_named
+from airflow_kafka_groups.change.restore.current_logs import ids_of, recreated_topics
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.exceptions import UnsupportedByClientError
+from airflow_kafka_groups.kafka.admin.results import GroupResult
+from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.observe.cluster_view import read_view
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking, broker_error, timeout
+from tests.unit.change.backup.scene import T0, T1, cluster
+from tests.unit.change.scene import LATER, backed_up, delete_plan, layout_in, planned
+
+UNSUPPORTED = UnsupportedByClientError("sasl.mechanism", None, "no Kerberos")
+
+
+@pytest.mark.safety
+async def test_a_client_that_cannot_learn_topic_ids_backs_up_without_them_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin = cluster()
+    monkeypatch.setattr(admin, "topic_ids", AsyncMock(side_effect=UNSUPPORTED))
+    _, backup = await backed_up(admin, layout_in(tmp_path))
+    assert dict(backup.topic_ids) == {}
+    assert "a restore may not notice a recreated topic: sasl.mechanism: no Kerberos" in caplog.text
+    known = replace(backup, topic_ids={"t": "id-of-t"})
+    with pytest.raises(UnsupportedByClientError):
+        await recreated_topics(admin, ids_of(known))
+
+
+class Recreating(FakeAdmin):
+    """A cluster where somebody deletes ``t`` and creates it again while offsets are being read.
+
+    :param created_only: whether ``t`` does not exist before: the offsets are those of a topic that was deleted earlier.
+    """
+
+    def __init__(self, created_only: bool) -> None:
+        super().__init__()
+        self.recreates = False
+        self.created_only = created_only
+
+    async def stream_consumer_group_offsets(
+        self, groups: Any, *, require_stable: bool = False
+    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
+            yield result
+        if self.recreates and require_stable:
+            self.ids["t"] = "id-of-the-new-t"
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("created_only", [False, True])
+@pytest.mark.parametrize("how", ["by plan", "by plan without its snapshot", "by name"])
+async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
+    tmp_path: Path, how: str, created_only: bool
+) -> None:
+    admin = Recreating(created_only)
+    admin.add("a", ("t", 0, 5), ("u", 1, 6))
+    admin.ids = {"t": "id-of-t", "u": "id-of-u"}
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    if created_only:
+        del admin.ids["t"]
+    if how == "by plan without its snapshot":
+        layout.manifest(plan.snapshot_id).unlink()
+    admin.recreates = True
+    admin.forget_calls()
+    if how == "by name":
+        backup = await backup_named(admin, layout, group_ids=["a"])
+    else:
+        backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    if created_only and how != "by name":  # it is not to be deleted by a backup that a restore would use in part
+        assert (dict(backup.entries), list(backup.not_backed_up)) == ({}, ["a"])
+        return
+    assert list(backup.entries) == ["a"]
+    assert backup.topic_ids == {"t": "" if created_only else "id-of-t", "u": "id-of-u"}
+    was = "not known when the offsets were read" if created_only else "id-of-t"
+    reason = f"the topic was recreated: its id is id-of-the-new-t and was {was}"
+    assert await recreated_topics(admin, ids_of(load_backup(layout, backup.plan_id))) == {"t": reason}
+    assert admin.call_names.count("offsets") == (how != "by plan"), "a plan's snapshot has the topics"
+
+
+class Upgraded(FakeAdmin):
+    """A cluster whose brokers begin to tell the ids of topics while offsets are being read, as in an upgrade to 2.8."""
+
+    upgrades = False
+
+    async def stream_consumer_group_offsets(
+        self, groups: Any, *, require_stable: bool = False
+    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
+            yield result
+        if self.upgrades and require_stable:
+            self.ids = {"t": "id-of-t", "u": "id-of-u"}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("upgrades", [False, True])
+async def test_what_is_deleted_in_an_upgrade_to_brokers_with_topic_ids_can_be_restored(
+    tmp_path: Path, upgrades: bool
+) -> None:
+    admin = Upgraded()
+    admin.add("a", ("t", 0, 5))
+    admin.add("b", ("u", 1, 6))
+    admin.ends = {T0: (0, 50), TopicPartition("u", 1): (0, 7)}
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    admin.upgrades = upgrades
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await delete_plan(admin, layout, plan)
+    for group_id in {"a", "b"}.difference(admin.groups):
+        (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=[group_id])
+        assert (change.kept, change.skipped) == (None, {})
+    assert sorted(backup.entries) == ([] if upgrades else ["a", "b"])
+    assert sorted(backup.not_backed_up) == (["a", "b"] if upgrades else [])
+    assert all("got its id only while" in reason for reason in backup.not_backed_up.values())
+
+
+class HalfUpgraded(FakeAdmin):
+    """A cluster in the middle of such an upgrade: whether ids are told depends on the broker that is asked."""
+
+    untold = 0
+
+    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        self.untold -= 1
+        return {} if self.untold >= 0 else await super().topic_ids(topics)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("untold", "saved"), [(0, ["a"]), (1, []), (2, ["a"]), (3, ["a"])])
+async def test_whichever_broker_tells_the_ids_of_topics_what_is_deleted_can_be_restored(
+    tmp_path: Path, untold: int, saved: list[str]
+) -> None:
+    admin, layout = HalfUpgraded(), layout_in(tmp_path)
+    admin.add("a", ("t", 0, 5))
+    admin.ends, admin.ids = {T0: (0, 50)}, {"t": "id-of-t"}
+    plan = await planned(admin, layout)
+    admin.untold = untold
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert list(backup.entries) == saved
+    await delete_plan(admin, layout, plan)
+    admin.untold = 0
+    for group_id in {"a"}.difference(admin.groups):
+        (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=[group_id])
+        assert (change.kept, change.skipped) == (None, {})
+
+
+@pytest.mark.safety
+async def test_a_broker_that_tells_no_ids_where_another_one_told_some_leaves_the_others_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot knows the ids of a sample of topics, and a restore takes one without an id for recreated then."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("a", ("t", 0, 5))
+    admin.add("b", ("u", 1, 6))
+    admin.ends = {T0: (0, 50), TopicPartition("u", 1): (0, 7)}
+    admin.ids = {"t": "id-of-t", "u": "id-of-u"}
+    plan = replace(await planned(admin, layout), view=await read_view(admin, ["t"]))
+    upgraded = iter([True, False, False])  # the brokers that are asked from now on: the first compares the clusters
+
+    async def told(topics: Iterable[str]) -> dict[str, str]:
+        return {topic: admin.ids[topic] for topic in topics} if next(upgraded, True) else {}
+
+    monkeypatch.setattr(admin, "topic_ids", told)
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert (list(backup.entries), list(backup.not_backed_up)) == (["a"], ["b"])
+    (change,) = await propose_restore(admin, layout, plan.plan_id)
+    assert (change.kept, change.skipped) == (None, {})
+
+
+class SlowToAnswer(FakeAdmin):
+    """A cluster whose group ``a`` cannot be read at first."""
+
+    fails_now = False
+
+    async def stream_consumer_group_offsets(
+        self, groups: Any, *, require_stable: bool = False
+    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
+            failed = self.fails_now and not require_stable and result.group_id == "a"
+            yield GroupResult("a", error=timeout()) if failed else result
+
+
+@pytest.mark.safety
+async def test_a_group_whose_topics_no_restore_would_have_is_not_deleted(tmp_path: Path) -> None:
+    """Their ids were not known when its offsets were read: its backup could be deleted by, and not restored from."""
+    admin = SlowToAnswer()
+    admin.add("a", ("t", 0, 5))
+    admin.add("b", ("u", 1, 6))
+    admin.ids = {"t": "id-of-t", "u": "id-of-u"}
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    layout.manifest(plan.snapshot_id).unlink()
+    admin.fails_now = True
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert (list(backup.entries), list(backup.not_backed_up), backup.topic_ids) == (["b"], ["a"], {"u": "id-of-u"})
+    assert "its topics could not be read" in backup.not_backed_up["a"]
+
+
+async def test_a_client_that_cannot_learn_topic_ids_may_learn_topics_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin = SlowToAnswer()
+    admin.fails_now = True
+    admin.add("a", ("t", 0, 5))
+    monkeypatch.setattr(admin, "topic_ids", AsyncMock(side_effect=UNSUPPORTED))
+    backup = await backup_named(admin, layout_in(tmp_path), group_ids=["a"])
+    assert (list(backup.entries), dict(backup.topic_ids)) == (["a"], {})
+    assert "a restore may not notice a recreated topic" in caplog.text
+
+
+async def test_topics_without_an_id_are_left_out_of_it(tmp_path: Path) -> None:
+    admin = cluster()
+    admin.ids = {"t": "id-of-t", "elsewhere": "id"}
+    _, backup = await backed_up(admin, layout_in(tmp_path))
+    assert backup.topic_ids == {"t": "id-of-t"}
+
+
+@pytest.mark.safety
+async def test_a_topic_that_was_gone_at_the_backup_and_is_there_again_is_another(tmp_path: Path) -> None:
+    """Brokers keep offsets of a deleted topic for a while: without id and log, any log that has them seemed right."""
+    admin = cluster()
+    admin.ids = {"t": "id-of-t"}
+    layout = layout_in(tmp_path)
+    admin.ends[TopicPartition("gone", 3)] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+    plan, _ = await backed_up(admin, layout)
+    del admin.groups["b"]
+    admin.ends[TopicPartition("gone", 3)] = (0, 20)
+    (there,) = await propose_restore(admin, layout, plan.plan_id, group_ids=["b"])
+    assert set(there.after) == {TopicPartition("gone", 3), T1}, "where nobody tells ids, the logs alone decide"
+    admin.ids["gone"] = "id-of-a-new-one"
+    (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=["b"])
+    assert set(change.after) == {T1}
+    assert "its id is id-of-a-new-one and was not known" in change.skipped[TopicPartition("gone", 3)]
+
+
+@pytest.mark.safety
+async def test_a_topic_that_was_recreated_since_the_plan_keeps_the_id_that_the_plan_saw(tmp_path: Path) -> None:
+    admin = cluster()
+    admin.ids = {topic: f"id-of-{topic}" for topic in ("t", "gone", "x", "y")}
+    layout = layout_in(tmp_path)
+    plan = replace(await planned(admin, layout), view=await read_view(admin, admin.ids))
+    admin.ids["t"] = "id-of-the-new-t"
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert dict(backup.topic_ids) == {"t": "id-of-t", "gone": "id-of-gone"}
+    assert list(await recreated_topics(admin, ids_of(load_backup(layout, plan.plan_id)))) == ["t"]

@@ -1,0 +1,107 @@
+"""A connection leads to the cluster by now, and its folder is another cluster's by its newest snapshot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.recorded import change_recorded
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.observe.snapshot.cluster_folders import note_folder, noted_folders
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.layout import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
+from tests.unit.change.deletion.steps import delete, fates
+from tests.unit.change.scene import LATER, backed_up, layout_in
+
+pytestmark = pytest.mark.safety
+
+Step = Callable[[FakeAdmin, Layout, DeletionPlan, str], Awaitable[object]]
+
+
+async def kept_alive(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:
+    request = KeepAliveRequest(group_ids=(group_id,), observe_seconds=0)
+    return await keep_alive(admin, switched, request, protects=lambda _: False, dry_run=False)
+
+
+async def restored(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:
+    """Restore what is there still, as a person does who wants to be sure."""
+    propose = partial(propose_restore, admin, Layout(switched.base, plan.cluster), plan.plan_id, group_ids=[group_id])
+    return await change_recorded(
+        admin, switched, "restore", propose, protects=lambda _: False, dry_run=False, may_be_absent=True
+    )
+
+
+async def shown_in_use(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:
+    admin.groups[group_id] = FakeGroup(members=1)
+    taken = await take_snapshot(admin, switched, now=Ticking(LATER + timedelta(hours=2)))
+    admin.groups[group_id] = FakeGroup()
+    return taken
+
+
+async def shown_in_use_when_the_id_is_known(
+    admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str
+) -> object:
+    """Brokers that start may not know their cluster's id yet."""
+    admin.cluster = None
+    await take_snapshot(admin, switched, now=Ticking(LATER + timedelta(hours=1)))
+    admin.cluster = CLUSTER_ID
+    return await shown_in_use(admin, switched, plan, group_id)
+
+
+@pytest.mark.parametrize(
+    ("step", "fate"),
+    [
+        (kept_alive, "kept:excluded"),
+        (restored, "kept:excluded"),
+        (shown_in_use, "kept:alive_before"),
+        (shown_in_use_when_the_id_is_known, "kept:alive_before"),
+    ],
+)
+async def test_what_it_writes_during_a_deletion_is_heeded(
+    step: Step, fate: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other clusters' folders are looked into once, when the deletion begins."""
+    admin, layout, switched = (
+        FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}),
+        layout_in(tmp_path),
+        Layout(tmp_path, "s"),
+    )
+    plan, _ = await backed_up(admin, layout)
+    admin.cluster = "another"
+    await take_snapshot(admin, switched, now=Ticking(NOW))
+    admin.cluster = CLUSTER_ID
+    first, second = plan.group_ids
+    real = admin.delete_consumer_groups
+
+    async def meanwhile(group_ids: Any, **how: Any) -> Any:
+        deleted = await real(group_ids, **how)
+        await step(admin, switched, plan, second)
+        return deleted
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", meanwhile)
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=3)), chunk_size=1)
+    assert fates(report) == {first: "deleted:safe", second: fate}
+    assert noted_folders(layout, CLUSTER_ID, ()) == {"s"}
+
+
+async def test_nothing_is_noted_of_a_folder_that_is_the_cluster_s_and_no_note_is_needed_for_a_snapshot(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    for number in range(2):
+        await take_snapshot(admin, layout, now=Ticking(NOW + timedelta(hours=number)))
+    assert not (tmp_path / "_journal").exists()
+    (tmp_path / "_journal").write_text("a file, where a folder is needed")
+    with caplog.at_level(logging.WARNING):
+        note_folder(layout, "another")
+    assert "may overlook what is written to this folder" in caplog.text

@@ -1,0 +1,305 @@
+"""A restore beside a deletion: what it calls unchanged, or changed, is not deleted by a request that was on its way."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.restore import earlier_tries as in_flight
+from airflow_kafka_groups.change.restore import recorded
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
+from airflow_kafka_groups.exceptions import NotSentError, OutcomeUnknownError, StorageError
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.storage import layout as storage
+from airflow_kafka_groups.storage.layout import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID
+from tests.unit.change.scene import LATER, backed_up, delete_names, delete_plan, layout_in
+
+pytestmark = pytest.mark.safety
+
+Scene = tuple[FakeAdmin, Layout, Any]
+_LOOKS = 3
+"""How often a restore looks for the request before brokers carry it out, also where one of these looks fails."""
+
+
+class Killed(BaseException):
+    """Ends the process at this point."""
+
+
+async def scene_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """Make two groups, and a backed up plan to delete them; a restore takes place at its time."""
+    monkeypatch.setattr(recorded, "utc_now", lambda: LATER + timedelta(seconds=30))
+    monkeypatch.setattr(in_flight, "_POLL_SECONDS", 0.01)
+    admin, layout = FakeAdmin(log=(0, 10)), layout_in(tmp_path)
+    for name in "ab":
+        admin.add(name, ("t", 0, 5), protocol_type="")
+    plan, _ = await backed_up(admin, layout)
+    return admin, layout, plan
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return await scene_in(tmp_path, monkeypatch)
+
+
+async def restore(admin: FakeAdmin, layout: Layout, plan_id: str) -> RecordedChanges:
+    return await change_recorded(
+        admin,
+        layout,
+        "restore",
+        partial(propose_restore, admin, layout, plan_id, group_ids=["a"]),
+        protects=lambda _: False,
+        dry_run=False,
+        may_be_absent=True,
+    )
+
+
+def meanwhile(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Any]) -> list[asyncio.Task[Any]]:
+    """Begin a restore or the like when the request to delete has been sent; brokers carry that out when it was seen."""
+    delete, begun = admin.delete_consumer_groups, list[asyncio.Task[Any]]()
+    look, looks = in_flight._about_to_be_deleted, itertools.count(1)
+    seen = threading.Event()
+
+    def counted(*what: Any) -> dict[str, float]:
+        if next(looks) > _LOOKS:
+            seen.set()
+        return look(*what)
+
+    async def slow(*what: Any, **how: Any) -> Any:
+        begun.append(asyncio.create_task(begin()))
+        begun[0].add_done_callback(lambda _: seen.set())  # one that does not wait fails the test
+        await asyncio.to_thread(seen.wait)
+        return await delete(*what, **how)
+
+    monkeypatch.setattr(in_flight, "_about_to_be_deleted", counted)
+    monkeypatch.setattr(admin, "delete_consumer_groups", slow)
+    return begun
+
+
+async def test_a_group_that_a_request_on_its_way_deletes_is_restored_and_not_called_unchanged(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, layout, plan = scene
+    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
+    report = (await delete_plan(admin, layout, plan)).report
+    (result,) = (await begun[0]).results
+    assert report.counts["deleted"] == 2
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
+    assert admin.groups["a"].positions == {TopicPartition("t", 0): 5}
+
+
+async def test_a_group_that_a_request_on_its_way_deletes_is_not_called_kept_alive(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, layout, plan = scene
+    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
+    run = partial(keep_alive, protects=lambda _: False, dry_run=False, now=lambda: LATER + timedelta(seconds=30))
+    begun = meanwhile(admin, monkeypatch, lambda: run(admin, layout, request))
+    report = (await delete_plan(admin, layout, plan)).report
+    (group,) = (await begun[0]).groups
+    assert report.counts["deleted"] == 2
+    assert (group.outcome, group.reason, set(admin.groups)) == ("left_alone", "it has no committed offsets", set())
+
+
+async def test_a_request_that_may_take_longer_than_by_default_is_waited_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run in Python may have other limits than the operators: ``DeletionLimits(max_delete_seconds=120)``."""
+    admin, layout, plan = scene
+    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
+    seconds = itertools.count(0, 20)
+    monkeypatch.setattr(in_flight, "clock", SimpleNamespace(now=lambda: next(seconds)))  # three looks are a minute
+    report = (await delete_plan(admin, layout, plan, max_delete_seconds=120.0)).report
+    (result,) = (await begun[0]).results
+    assert report.counts["deleted"] == 2
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
+
+
+async def test_a_second_request_is_waited_for_though_the_first_one_s_outcome_is_recorded(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one was too late to leave, so the groups are read again, and a second intent follows."""
+    admin, layout, plan = scene
+    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
+    second, requests = admin.delete_consumer_groups, itertools.count(1)
+
+    async def delete(ids: Any, *what: Any, **how: Any) -> Any:
+        if next(requests) == 1:
+            return GroupResults(GroupResult(id_, error=NotSentError("could not leave in time")) for id_ in ids)
+        return await second(ids, *what, **how)
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", delete)
+    report = (await delete_plan(admin, layout, plan)).report
+    (result,) = (await begun[0]).results
+    assert (next(requests), report.counts["deleted"]) == (3, 2)
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
+
+
+async def test_a_restore_that_is_recorded_right_before_the_intent_is_heeded_by_its_request(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deletion has looked for such records already, and the restore finds no intent."""
+    admin, layout, plan = scene
+    intend, restored = RunJournal.intend, list[RecordedChanges]()
+
+    def after_a_restore(journal: RunJournal, *what: Any, **how: Any) -> None:
+        restored.append(asyncio.run(restore(admin, layout, plan.plan_id)))
+        intend(journal, *what, **how)
+
+    monkeypatch.setattr(RunJournal, "intend", after_a_restore)
+    report = (await delete_plan(admin, layout, plan)).report
+    (result,) = restored[0].results
+    assert (result.outcome, set(admin.groups)) == ("unchanged", {"a"})
+    assert (report.counts["deleted"], report.kept_reasons) == (1, {"excluded": 1})
+    (run,) = read_history(layout, CLUSTER_ID).runs
+    assert set(run.possibly_deleted()) == {"b"}, "nothing was sent for the other one"
+
+
+async def test_a_group_that_is_restored_before_the_last_request_is_not_called_too_slow(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, layout, plan = scene
+    intend, intents = RunJournal.intend, itertools.count(1)
+
+    def after_a_restore(journal: RunJournal, *what: Any, **how: Any) -> None:
+        if next(intents) == 2:
+            asyncio.run(restore(admin, layout, plan.plan_id))
+        intend(journal, *what, **how)
+
+    async def delete(ids: Any, *_: Any, **__: Any) -> Any:
+        return GroupResults(GroupResult(id_, error=NotSentError("could not leave in time")) for id_ in ids)
+
+    monkeypatch.setattr(RunJournal, "intend", after_a_restore)
+    monkeypatch.setattr(admin, "delete_consumer_groups", delete)
+    report = (await delete_plan(admin, layout, plan)).report
+    assert {item.group_id: item.code for item in report.outcomes} == {"a": "excluded", "b": "too_slow"}
+
+
+@pytest.mark.parametrize("fails", range(1, _LOOKS + 1))
+async def test_a_storage_that_does_not_answer_once_does_not_end_the_wait(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    admin, layout, plan = scene
+    look, looks = in_flight._about_to_be_deleted, itertools.count(1)
+
+    def busy(*what: Any) -> dict[str, float]:
+        if next(looks) == fails:
+            raise StorageError("503 Slow Down")
+        return look(*what)
+
+    monkeypatch.setattr(in_flight, "_about_to_be_deleted", busy)
+    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
+    assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 2
+    (result,) = (await begun[0]).results
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
+
+
+@pytest.mark.parametrize(("before", "longest", "waited"), [([], 45.0, False), ([{"a": 0.0}], 0.05, True)])
+async def test_a_storage_that_answers_no_more_is_not_waited_for_without_end(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, before: list[dict[str, float]], longest: float, waited: bool
+) -> None:
+    _, layout, _ = scene
+    answers, looks = iter(before), itertools.count()
+
+    def busy(*_: Any) -> dict[str, float]:
+        next(looks)
+        if (answer := next(answers, None)) is None:
+            raise StorageError("503 Slow Down")
+        return answer
+
+    monkeypatch.setattr(in_flight, "_about_to_be_deleted", busy)
+    monkeypatch.setattr(in_flight, "LONGEST_SECONDS", longest)
+    waits = in_flight.wait_for_deletions(layout, CLUSTER_ID, ["a"], LATER)
+    assert await asyncio.wait_for(waits, 5.0) is waited
+    assert waited or next(looks) == 3, "where no request was found, it is asked three times"
+
+
+@pytest.mark.parametrize("moment", ["watch", "intent"])
+async def test_a_restore_while_a_deletion_by_name_watches_or_is_about_to_intend_is_heeded(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    admin, layout, plan = scene
+    await restore(admin, layout, plan.plan_id)  # before it was named: whoever named it knows
+    intend, restored = RunJournal.intend, list[RecordedChanges]()
+
+    async def watch(_: float) -> None:
+        if moment == "watch":
+            restored.append(await restore(admin, layout, plan.plan_id))
+
+    def after_a_restore(journal: RunJournal, *what: Any, **how: Any) -> None:
+        if moment == "intent":
+            restored.append(asyncio.run(restore(admin, layout, plan.plan_id)))
+        intend(journal, *what, **how)
+
+    monkeypatch.setattr(RunJournal, "intend", after_a_restore)
+    report = (await delete_names(admin, layout, ["a", "b"], sleep=watch)).report
+    (result,) = restored[0].results
+    assert (result.outcome, set(admin.groups)) == ("unchanged", {"a"})
+    assert (report.counts["deleted"], report.kept_reasons) == (1, {"excluded": 1})
+
+
+async def test_a_group_that_was_restored_before_can_be_deleted_by_its_name(scene: Scene) -> None:
+    admin, layout, plan = scene
+    await restore(admin, layout, plan.plan_id)
+    assert (await delete_names(admin, layout, ["a"], observe_seconds=0.01)).report.counts["deleted"] == 1
+
+
+@pytest.mark.parametrize("age", [timedelta(hours=1), timedelta(seconds=20)], ids=["long ago", "just now"])
+async def test_the_intent_of_a_killed_run_is_waited_for_no_longer_than_its_request_can_last(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, age: timedelta
+) -> None:
+    admin, layout, plan = scene
+    seconds = itertools.count(0, 20)
+    monkeypatch.setattr(in_flight, "clock", SimpleNamespace(now=lambda: next(seconds)))  # three looks are a minute
+
+    def die(call: str) -> None:
+        if call == "delete":
+            raise Killed
+
+    admin.before = die
+    with pytest.raises(Killed):
+        await delete_plan(admin, layout, plan)
+    admin.before = lambda _: None
+    monkeypatch.setattr(recorded, "utc_now", lambda: LATER + age)
+    (result,) = (await restore(admin, layout, plan.plan_id)).results
+    assert result.outcome == "unchanged"
+    assert ("waiting until it is over" in caplog.text) is (age < timedelta(minutes=1))
+
+
+async def test_a_restore_goes_on_where_the_journal_cannot_be_read(scene: Scene, tmp_path: Path) -> None:
+    admin, layout, plan = scene
+    await delete_plan(admin, layout, plan)
+    (tmp_path / "_journal" / CLUSTER_ID / "00000001.json").write_text("{")
+    (result,) = (await restore(admin, layout, plan.plan_id)).results
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
+
+
+async def test_a_result_that_reads_back_differently_does_not_hide_that_the_restore_was_made(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, layout, plan = scene
+    write = storage._write_local
+
+    def damage(path: Path, parts: Any) -> bool:
+        return write(path, parts) and not path.name.endswith("-result.json")
+
+    monkeypatch.setattr(storage, "_write_local", damage)
+    del admin.groups["a"]
+    with pytest.raises(OutcomeUnknownError, match=r"differs from what was written.*was made before \(changed 1\)"):
+        await restore(admin, layout, plan.plan_id)
+    assert "a" in admin.groups

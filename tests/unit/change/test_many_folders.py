@@ -1,0 +1,105 @@
+"""The folders of many clusters in one storage: how often each is listed, and how many at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.change.file_pruning.file_sets import find_sets
+from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLeft
+from airflow_kafka_groups.ledger.journal.files import READERS
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, other_folders
+from airflow_kafka_groups.observe.snapshot.later_snapshots import later_snapshots
+from airflow_kafka_groups.storage.layout import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, NOW
+from tests.unit.change.scene import layout_in, snapshot
+
+RESTORE = b'{"format": 1, "what": "restore", "kept_at": "2026-03-01T12:00:00+00:00", "groups": [{"group_id": "%d"}]}'
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count how often each folder is listed."""
+    counts, real = Counter[str](), Path.iterdir
+
+    def noted(folder: Path) -> Any:
+        counts[str(folder.relative_to(tmp_path))] += 1
+        return real(folder)
+
+    monkeypatch.setattr(Path, "iterdir", noted)
+    return counts
+
+
+def left(layout: Layout) -> SnapshotsLeft:
+    return SnapshotsLeft(layout, partial(find_sets, layout))
+
+
+@pytest.mark.parametrize("cluster", ["another", CLUSTER_ID])
+async def test_the_snapshots_beside_records_that_name_no_cluster_are_not_listed_for_each(
+    tmp_path: Path, cluster: str, listed: Counter[str]
+) -> None:
+    """By count: for a thousand restores that name no cluster, each plan and deletion listed them a thousand times."""
+    admin, other = FakeAdmin(), Layout(tmp_path, "other")
+    ours, admin.cluster = admin.cluster, cluster
+    await snapshot(admin, other)
+    (other.root / "changes").mkdir()
+    for number in range(20):
+        (other.root / "changes" / f"20260301T1200{number:02}Z-00000001-restore-before.json").write_bytes(
+            RESTORE % number
+        )
+    listed.clear()
+    found = KeepAliveRecords(layout_in(tmp_path), ours).read()
+    assert len(found) == (20 if cluster == ours else 0)
+    assert listed["other/manifests"] <= 2
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda layout, _: other_folders(layout),
+        lambda layout, _: folders_with_snapshots(layout, CLUSTER_ID),
+        lambda layout, _: KeepAliveRecords(layout, CLUSTER_ID).read(),
+        lambda layout, snapshot_id: later_snapshots(layout, snapshot_id, CLUSTER_ID),
+        lambda layout, _: [left(layout).are_from(NOW - timedelta(days=1), {CLUSTER_ID})],
+        lambda layout, _: [left(layout).are_needed(NOW, {CLUSTER_ID}, NOW)],
+    ],
+    ids=["what is in them", "their snapshots", "records of restores", "later snapshots", "a pruning", "plans"],
+)
+async def test_several_folders_are_listed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Layout, str], Any]
+) -> None:
+    """A deletion lists five folders of each other cluster under its lease: they meet here, or the wait is broken."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    judged = (await snapshot(admin, layout)).manifest.snapshot_id
+    admin.cluster = "another"
+    for number in range(READERS):
+        await snapshot(admin, Layout(tmp_path, f"other{number}"))
+    places = ("root", "manifests", "summaries", "verdicts", "plans", "prune_plans")
+    meetings, real = {name: Barrier(READERS) for name in places}, Path.iterdir
+
+    def met(folder: Path) -> Any:
+        place = folder.relative_to(tmp_path).parts
+        if place and place[0].startswith("other"):
+            meetings["root" if len(place) == 1 else place[1]].wait(timeout=5)
+        return real(folder)
+
+    monkeypatch.setattr(Path, "iterdir", met)
+    list(look(layout, judged))
+
+
+async def test_no_other_folder_is_looked_into_for_what_a_killed_snapshot_left(
+    tmp_path: Path, listed: Counter[str]
+) -> None:
+    await snapshot(FakeAdmin(), Layout(tmp_path, "other"))
+    listed.clear()
+    assert not left(layout_in(tmp_path)).are_needed(NOW, set(), NOW)
+    assert not listed

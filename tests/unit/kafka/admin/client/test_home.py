@@ -1,0 +1,116 @@
+"""A client stays in the process and the event loop in which it was opened."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, METADATA
+from tests.fakes.cluster import FakeCluster
+from tests.unit.kafka.admin.client.faults import client
+
+CALLS = {
+    "list": lambda admin: admin.list_groups(),
+    "describe": lambda admin: admin.describe_consumer_groups(["g0"]),
+    "offsets": lambda admin: admin.list_consumer_group_offsets(["g0"]),
+    "delete": lambda admin: admin.delete_consumer_groups(["g0"]),
+    "allowed": lambda admin: admin.authorized_operations(["t"]),
+    "cluster": lambda admin: admin.describe_cluster(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_fork_asks_nothing_over_the_connections_that_it_shares(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would send requests with the same ids over one socket, and each take the answers of the other."""
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        await admin.describe_consumer_groups(["g0"])
+        sent = len(fake.sent)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: 1)
+            with pytest.raises(ConfigurationError, match=r"another process \(a fork\); open one"):
+                await CALLS[call](admin)
+            await admin.__aexit__(None, None, None)
+            assert fake.open_connections, "they are those of the parent"
+        assert len(fake.sent) == sent
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_another_event_loop_is_refused_at_once(call: str) -> None:
+    """The connections would get the answers in their own loop, and this one would wait for nothing."""
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        await admin.describe_consumer_groups(["g0"])
+
+        async def elsewhere(admin: AdminClient) -> None:
+            await CALLS[call](admin)
+
+        with pytest.raises(ConfigurationError, match="another event loop; open one"):
+            await asyncio.to_thread(asyncio.run, elsewhere(admin))
+        assert fake.requests(DELETE_GROUPS) == []
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_client_that_nobody_opened_says_so_at_once(call: str) -> None:
+    """It knows no broker: calls waited for one until their deadline, or left connections open that nobody closes."""
+    async with FakeCluster(groups={"g0"}) as fake:
+        admin = AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}))
+        with pytest.raises(ConfigurationError, match="it is not open: call it inside of `async with"):
+            await CALLS[call](admin)
+        assert fake.sent == []
+
+
+def test_a_closed_client_is_opened_again_in_another_loop() -> None:
+    async def twice() -> AdminClient:
+        async with FakeCluster(groups={"g0"}) as fake:
+            async with client(fake) as admin:
+                assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok
+            await asyncio.to_thread(asyncio.run, again(admin))
+            assert len(fake.requests(METADATA)) > 1
+        return admin
+
+    async def again(admin: AdminClient) -> None:
+        async with admin:
+            assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok
+
+    asyncio.run(twice())
+
+
+async def test_a_fork_that_enters_the_client_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after it was left there: its connections are still those of the parent."""
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        await admin.describe_consumer_groups(["g0"])
+        sent = len(fake.sent)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: 1)
+            for _ in range(2):
+                with pytest.raises(ConfigurationError, match=r"another process \(a fork\); open one"):
+                    await admin.__aenter__()
+                await admin.__aexit__(None, None, None)
+        assert len(fake.sent) == sent
+        assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok, "the parent goes on"
+
+
+async def test_an_open_client_that_is_entered_in_another_loop_is_refused() -> None:
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        await admin.describe_consumer_groups(["g0"])
+        with pytest.raises(ConfigurationError, match="another event loop; open one"):
+            await asyncio.to_thread(lambda: asyncio.run(admin.__aenter__()))
+        assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok, "the first loop goes on"
+
+
+async def test_a_client_whose_loop_ended_without_closing_it_is_opened_again() -> None:
+    """It kept the connections of that loop, which can send nothing any more: a ``RuntimeError`` of asyncio."""
+
+    async def again(admin: AdminClient) -> None:
+        async with admin:
+            assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok
+
+    async with FakeCluster(groups={"g0"}) as fake:
+        admin = AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}))
+        await asyncio.to_thread(lambda: asyncio.run(admin.__aenter__()))
+        await asyncio.to_thread(lambda: asyncio.run(again(admin)))

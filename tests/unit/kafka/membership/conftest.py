@@ -1,0 +1,24 @@
+"""A scripted group, and a client of its cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from airflow_kafka_groups.kafka.membership import ClusterClient
+from tests.fakes.cluster import FakeCluster
+from tests.unit.kafka.membership.group import ScriptedGroup
+
+
+@pytest.fixture
+async def group() -> AsyncIterator[ScriptedGroup]:
+    async with FakeCluster() as cluster, asyncio.timeout(20):
+        yield ScriptedGroup(cluster)
+
+
+@pytest.fixture
+async def cluster(group: ScriptedGroup) -> AsyncIterator[ClusterClient]:
+    async with ClusterClient(group.config) as client:
+        yield client

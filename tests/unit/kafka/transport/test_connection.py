@@ -1,0 +1,182 @@
+"""Requests and their answers over a connection, with callers that are cancelled meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import sys
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslAuthenticateResponse_v1
+
+from airflow_kafka_groups.exceptions import ConnectionFailedError, RemoteProtocolError
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, ApiVersions
+from airflow_kafka_groups.kafka.protocol.apis import heartbeat
+from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection
+from airflow_kafka_groups.kafka.transport.base import SentRequests
+from airflow_kafka_groups.kafka.transport.connection import PipelinedConnection, open_connection
+from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
+from tests.fakes.cluster import FakeCluster
+from tests.unit.kafka.transport.test_pipeline import Transport, frame, pipeline_on, turns
+
+
+async def test_an_answer_that_arrives_as_its_caller_is_cancelled_disturbs_no_other() -> None:
+    """The cancelled caller has not run yet when the answers arrive, in one piece."""
+    transport = Transport()
+    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
+    request = heartbeat.build("g", 1, "m", None, 0)
+    given_up, other = (asyncio.ensure_future(connection.send(HEARTBEAT, 0, request, 60)) for _ in range(2))
+    await turns()
+    given_up.cancel()
+    transport.protocol.data_received(frame(0, b"\0\0") + frame(1, b"\0\0"))
+    assert (await asyncio.wait_for(other, 5)).error == 0
+    assert given_up.cancelled()
+    assert connection.usable
+    await connection.aclose()
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("payload", [b"\0user\0s3cret", b"n,,\x01auth=Bearer s3cret\x01\x01"])
+async def test_the_log_of_the_client_library_has_no_credentials(
+    payload: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It logs each request that opens a connection, and Airflow can mask neither a token nor a password's bytes."""
+    caplog.set_level(logging.DEBUG)
+    connection: Any = OpeningConnection("broker", 9092, SecurityConfig(), client_id="c")
+
+    async def drain() -> None: ...
+
+    connection._writer = SimpleNamespace(write=lambda data: None, drain=drain)
+    connection._versions = {36: (0, 1), 18: (0, 0)}
+    await connection.send(SaslAuthenticateRequest(payload), expect_response=False)
+    await connection.send(ApiVersionRequest(), expect_response=False)
+    connection._writer = None
+    assert "s3cret" not in caplog.text
+    assert "SaslAuthenticateRequest" in caplog.text
+    assert "ApiVersionRequest_v0()" in caplog.text, "other requests are logged as they are"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other options")
+async def test_a_path_that_swallows_everything_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a load balancer that has forgotten the connection: without it, calls fail for a quarter of an hour."""
+    monkeypatch.setattr("airflow_kafka_groups.kafka.transport.connection._UNACKNOWLEDGED_SECONDS", 1)
+    async with FakeCluster() as cluster:
+        ((host, port), *_) = ClientConfig.from_librdkafka({"bootstrap.servers": cluster.bootstrap}).bootstrap_servers
+        connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5)
+        sock = connection._pipeline._writer.get_extra_info("socket")
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+        await connection.aclose()
+
+
+async def test_a_connection_takes_nothing_new_when_its_login_is_about_to_expire() -> None:
+    transport = Transport()
+    soon = asyncio.get_running_loop().time() + 0.05
+    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092", soon)
+    assert connection.usable
+    under_way = asyncio.ensure_future(connection.send(HEARTBEAT, 0, heartbeat.build("g", 1, "m", None, 0), 60))
+    await asyncio.sleep(0.06)
+    assert not connection.usable
+    drained = asyncio.ensure_future(connection.drain())
+    await asyncio.sleep(0.05)
+    assert not drained.done(), "what is under way is waited for"
+    transport.protocol.data_received(frame(0, b"\0\0"))
+    assert (await under_way).error == 0
+    await asyncio.wait_for(drained, 5)
+    await connection.aclose()
+
+
+async def test_the_lifetime_of_a_login_is_what_the_broker_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send(self: AIOKafkaConnection, request: Any, expect_response: bool = True) -> Any:
+        return SaslAuthenticateResponse_v1(
+            error_code=0, error_message=None, sasl_auth_bytes=b"", session_lifetime_ms=10_000
+        )
+
+    monkeypatch.setattr(AIOKafkaConnection, "send", send)
+    connection = OpeningConnection("broker", 9092, SecurityConfig(), client_id="c")
+    assert connection.usable_until is None
+    await connection.send(SaslAuthenticateRequest(b""))
+    usable_until: float | None = connection.usable_until
+    assert usable_until is not None
+    assert 8 < usable_until - asyncio.get_running_loop().time() <= 8.5
+
+
+Came = list[tuple[list[Any], dict[int, Any]]]
+
+
+def submit(connection: PipelinedConnection, groups: str, version: int = 0) -> tuple[SentRequests, Came]:
+    """Send a series; return it, and the list that gets what comes of it."""
+    came: Came = []
+    requests = [heartbeat.build(group, 1, "m", None, version) for group in groups]
+    return connection.submit(HEARTBEAT, version, requests, 60, lambda *what: came.append(what)), came
+
+
+@contextlib.asynccontextmanager
+async def connected() -> AsyncIterator[tuple[PipelinedConnection, Transport]]:
+    transport = Transport()
+    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
+    yield connection, transport
+    await connection.aclose()
+
+
+async def test_a_series_may_go_over_the_largest_correlation_id() -> None:
+    async with connected() as (connection, transport):
+        connection._next_id = LARGEST_ID - 1
+        (_, first), (_, second) = submit(connection, "abc"), submit(connection, "d")
+        await turns()
+        asked = [transport.written[0].find(number.to_bytes(4, "big")) for number in (LARGEST_ID - 1, LARGEST_ID)]
+        assert 0 < asked[0] < asked[1]
+        ids = LARGEST_ID - 1, LARGEST_ID, 0, 1
+        transport.protocol.data_received(b"".join(frame(number, b"\0\0") for number in ids))
+        assert [len(answers) for (answers, errors) in (*first, *second) if not errors] == [3, 1]
+
+
+async def test_of_a_series_only_the_request_whose_response_is_wrong_is_to_blame() -> None:
+    """What follows is lost with the connection, and may be sent again where that is safe."""
+    async with connected() as (connection, transport):
+        _, came = submit(connection, "abcd")
+        await turns()
+        transport.protocol.data_received(frame(0, b"\0\0") + frame(7, b"\0\0"))
+        ((answers, errors),) = came
+        assert [answer is None for answer in answers] == [False, True, True, True]
+        kinds = {place: type(error) for place, error in errors.items()}
+        assert kinds == {1: RemoteProtocolError, 2: ConnectionFailedError, 3: ConnectionFailedError}
+
+
+async def test_answers_are_handed_over_early_where_somebody_asks() -> None:
+    async with connected() as (connection, transport):
+        series, came = submit(connection, "abcd")
+        await turns()
+        series.flush()
+        assert came == [], "there is nothing yet"
+        transport.protocol.data_received(frame(0, b"\0\0") + frame(1, b"noise"))
+        series.flush()
+        series.flush()
+        transport.protocol.data_received(frame(2, b"\0\0"))
+        transport.close()
+        await turns()
+        shapes = [(len(answers), {at: type(error) for at, error in errors.items()}) for answers, errors in came]
+        assert shapes == [(2, {1: RemoteProtocolError}), (2, {1: ConnectionFailedError})]
+        series.flush()
+        assert len(came) == 2
+
+
+async def test_the_wish_for_silence_does_not_wait_for_the_rest_of_a_series() -> None:
+    async with connected() as (connection, transport):
+        _, came = submit(connection, "abcd", version=1)
+        await turns()
+        silence, none = (milliseconds.to_bytes(4, "big") + b"\0\0" for milliseconds in (2_000, 0))
+        transport.protocol.data_received(frame(0, none) + frame(1, silence) + frame(2, none))
+        ((early, _),) = came
+        assert [answer.throttle_time.total_seconds() for answer in early] == [0, 2]
+        transport.protocol.data_received(frame(3, silence))
+        assert [len(answers) for answers, _ in came] == [2, 2], "and all that came is handed over once"

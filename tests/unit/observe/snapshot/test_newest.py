@@ -1,0 +1,161 @@
+"""Which snapshot is the newest of a cluster, where other ones show named groups only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.ledger import verdicts
+from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.observe.snapshot import reader
+from airflow_kafka_groups.observe.snapshot.reader import latest_manifest, load_manifest, seen_before
+from airflow_kafka_groups.report import metrics as group_metrics
+from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import new_id
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.verdicts import verdicts_of
+from tests.unit.change.scene import layout_in, snapshot
+
+DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
+
+
+@pytest.fixture
+async def whole(tmp_path: Path) -> tuple[Layout, str]:
+    """Return a folder with one snapshot of all groups, and the snapshot's id."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("g", ("t", 0, 1))
+    return layout, (await snapshot(admin, layout)).manifest.snapshot_id
+
+
+def copy(layout: Layout, snapshot_id: str, after: timedelta, *, named: bool, **changes: str) -> str:
+    """Write the manifest of a later snapshot, and return its id."""
+    manifest = {**json.loads(Path(str(layout.manifest(snapshot_id))).read_text()), **changes}
+    manifest["snapshot_id"] = new_id(datetime.strptime(snapshot_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) + after)
+    if named:  # as offsets_to_spark takes one
+        manifest["scope"]["group_ids"] = ["g"]
+    Path(str(layout.manifest(manifest["snapshot_id"]))).write_text(json.dumps(manifest))
+    return str(manifest["snapshot_id"])
+
+
+def judge(layout: Layout, snapshot_id: str, summary: bytes = b'{"groups": 1}') -> None:
+    path = layout.verdict_summary(snapshot_id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(summary)
+
+
+def test_the_newest_snapshot_of_the_cluster_is_found_behind_many_of_named_groups(whole: tuple[Layout, str]) -> None:
+    """One each ten minutes, between two clean-ups a day."""
+    layout, snapshot_id = whole
+    last = [copy(layout, snapshot_id, number * 10 * MINUTE, named=True) for number in range(1, 145)][-1]
+    assert latest_manifest(layout, to_judge=True).snapshot_id == snapshot_id
+    assert latest_manifest(layout).snapshot_id == last
+
+
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which each file that is read from now on adds its name."""
+    found, real = list[str](), read_file
+
+    def noted(path: Path) -> bytes | None:
+        found.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr("airflow_kafka_groups.storage.durable_files.read_file", noted)
+    return found
+
+
+def test_snapshots_of_named_groups_are_not_looked_through_without_end(
+    whole: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By count: each is a request, and a folder may have no other for a year."""
+    layout, snapshot_id = whole
+    last = [copy(layout, snapshot_id, number * 10 * MINUTE, named=True) for number in range(1, 145)][-1]
+    for path in Path(str(layout.manifests)).iterdir():
+        judge(layout, path.stem)
+    layout.manifest(snapshot_id).unlink()
+    for module in (reader, group_metrics, verdicts):
+        monkeypatch.setattr(module, "MOST_PASSED", 20)
+    asked = reads(monkeypatch)
+    assert latest_manifest(layout, to_judge=True).snapshot_id == last
+    assert len(asked) <= 20
+    monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
+    assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == last
+    assert len(asked) <= 42, "the summaries of the one that counts, too"
+    assert newest_judged(layout) == last
+    assert len(asked) <= 150, "two requests and a manifest for each"
+
+
+def test_the_newest_judged_snapshot_is_found_without_a_request_for_each_that_is_not(
+    whole: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, judged = whole
+    for number in range(1, 60):
+        copy(layout, judged, number * MINUTE, named=False)
+    asked = reads(monkeypatch)
+    assert newest_judged(layout) is None
+    judge(layout, judged)
+    assert newest_judged(layout) == judged
+    assert len(asked) <= 12
+
+
+def test_an_older_snapshot_of_the_same_groups_is_found_behind_many_of_named_groups(whole: tuple[Layout, str]) -> None:
+    """By it, a plan knows which groups are new."""
+    layout, before = whole
+    for number in range(1, 145):
+        copy(layout, before, number * 10 * MINUTE, named=True)
+    newest = load_manifest(layout, copy(layout, before, 3 * DAY, named=False))
+    newest = replace(newest, observed_at=newest.observed_at + 3 * DAY)
+    assert seen_before(layout, newest, DAY) == load_manifest(layout, before).observed_at
+
+
+def test_an_older_snapshot_of_another_cluster_is_none_of_the_same_groups(whole: tuple[Layout, str]) -> None:
+    """After three days on a standby, what appeared meanwhile seemed to have appeared within a day."""
+    layout, before = whole
+    at = load_manifest(layout, before).observed_at
+    copy(layout, before, DAY, named=False, kafka_cluster_id="another", observed_at=(at + DAY).isoformat())
+    newest = load_manifest(layout, copy(layout, before, 3 * DAY, named=False))
+    newest = replace(newest, observed_at=newest.observed_at + 3 * DAY)
+    assert seen_before(layout, newest, DAY) == at
+    assert seen_before(layout, replace(newest, kafka_cluster_id="rebuilt"), DAY) is None
+
+
+def test_verdicts_about_named_groups_are_not_those_of_the_cluster(
+    whole: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody judged it by its id."""
+    layout, judged = whole
+    judge(layout, judged)
+    named = copy(layout, judged, MINUTE, named=True)
+    judge(layout, named)
+    copy(layout, judged, 2 * MINUTE, named=False)
+    assert newest_judged(layout) == judged
+    monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
+    assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == judged
+    for snapshot_id in (path.stem for path in Path(str(layout.manifests)).iterdir() if path.stem != named):
+        Path(str(layout.manifest(snapshot_id))).unlink()
+    assert newest_judged(layout) == named, "there is no other"
+
+
+@pytest.mark.parametrize("left", [b'{"groups": null}', b'{"gro', b""])
+def test_what_a_killed_judgement_has_left_is_none(
+    whole: tuple[Layout, str], left: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed between its two summaries, or while it wrote one: the judgement before it is the newest."""
+    layout, judged = whole
+    killed = copy(layout, judged, DAY, named=False)
+    monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
+    judge(layout, killed, left)
+    assert newest_judged(layout) is None
+    with pytest.raises(SnapshotError, match="no snapshot is judged"):
+        group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)
+    judge(layout, judged)
+    assert newest_judged(layout) == judged
+    assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == judged
+    with pytest.raises(SnapshotError, match=f"snapshot {killed} is not judged: no complete summary .* run the Spark"):
+        load_verdicts(layout, killed)
