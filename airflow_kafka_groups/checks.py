@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 
 from airflow_kafka_groups.durations import LONGEST, LONGEST_SECONDS
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.storage.formats import is_digest
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def is_digest(value: object) -> bool:
+    """Return whether a value has the form of a digest."""
+    return isinstance(value, str) and _SHA256.fullmatch(value) is not None
 
 
 def check_number(name: str, value: object) -> float:

@@ -105,7 +105,6 @@ __all__ = [
     "SnapshotError",
     "JobError",
     "ArgumentError",
-    "first_line",
     "PlanError",
     "PolicyError",
     "QuietTimeError",
@@ -451,10 +450,6 @@ class MaintenanceError(KafkaGroupsError):
     """The base class of errors of snapshots, plans, backups and deletions."""
 
 
-_TRACEBACK = "Traceback (most recent call last):"
-_CAUSE = "Caused by: "
-
-
 class JobError(MaintenanceError):
     """The base class of errors that a job explains itself, and ends with their exit code."""
 
@@ -472,26 +467,6 @@ class ArgumentError(JobError, ValueError):
 
     def __init__(self, argument: str, value: object, remedy: str) -> None:
         super().__init__(f"{argument} (got {value!r}): {remedy}")
-
-
-def first_line(exc: BaseException) -> str:
-    """Return the line of Spark's long message that says what happened, with its last cause.
-
-    Of a write that failed, Spark's own line has no more than the folder. A worker's cause is its last error in Python.
-    """
-    raised_in_java = getattr(exc, "java_exception", None)
-    text = exc if raised_in_java is None else raised_in_java.toString()
-    lines = [line for line in str(text).splitlines() if line.strip()]
-    if not lines:
-        return type(exc).__name__
-    said = lines[0].strip()
-    begins = [number for number, line in enumerate(lines) if line.endswith(_TRACEBACK)]
-    after = lines[begins[-1] + 1 :] if begins else []
-    raised = next((line.strip() for line in after if not line.startswith(" ")), "")  # ends the last traceback
-    if raised:
-        return f"{said.removesuffix(_TRACEBACK).strip()} {raised}"
-    causes = [line.removeprefix(_CAUSE).strip() for line in str(exc).splitlines() if line.startswith(_CAUSE)]
-    return f"{said} {_CAUSE}{causes[-1]}" if causes and causes[-1] not in said else said
 
 
 class SnapshotError(JobError):

@@ -67,3 +67,29 @@ def storable(value: T) -> T:
 def one_line(value: str) -> str:
     """Return a name from the cluster for a line of a log or a message: short, and without a line end."""
     return printable(shortened(value))
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+_CAUSE = "Caused by: "
+
+
+def first_line(exc: BaseException) -> str:
+    """Return the line of Spark's long message that says what happened, with its last cause.
+
+    Of a write that failed, Spark's own line has no more than the folder. A worker's cause is its last error in Python.
+    """
+    raised_in_java = getattr(exc, "java_exception", None)
+    text = exc if raised_in_java is None else raised_in_java.toString()
+    lines = [line for line in str(text).splitlines() if line.strip()]
+    if not lines:
+        return type(exc).__name__
+    said = lines[0].strip()
+    begins = [number for number, line in enumerate(lines) if line.endswith(_TRACEBACK)]
+    after = lines[begins[-1] + 1 :] if begins else []
+    raised = next((line.strip() for line in after if not line.startswith(" ")), "")  # ends the last traceback
+    if raised:
+        return f"{said.removesuffix(_TRACEBACK).strip()} {raised}"
+    causes = [line.removeprefix(_CAUSE).strip() for line in str(exc).splitlines() if line.startswith(_CAUSE)]
+    return f"{said} {_CAUSE}{causes[-1]}" if causes and causes[-1] not in said else said

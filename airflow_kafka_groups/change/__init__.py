@@ -1,6 +1,4 @@
-"""Maintenance of groups: snapshot, plan, backup, deletion, restore, report. Imports no Airflow.
+"""Changes to groups: plan, approve, back up, recheck, delete, prune, restore, keep alive.
 
-One folder for each noun. Shared modules: ``storage`` and ``durable_files`` (paths and files), ``cluster_folders`` (the
-folders of one cluster), ``protocols`` (the part of ``AdminClient`` that is used), ``patterns`` (group filters),
-``fingerprint``, ``floors``, ``checks`` and ``shown``.
+In: a plan. Out: the outcome of each group. Imports no Airflow; what is remembered is in ``ledger``.
 """

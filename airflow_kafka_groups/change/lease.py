@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_kafka_groups.checks import check_number
 from airflow_kafka_groups.exceptions import (
@@ -22,6 +21,7 @@ from airflow_kafka_groups.exceptions import (
     LeaseLostError,
 )
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
+from airflow_kafka_groups.ledger.outcomes import LeaseRecord
 from airflow_kafka_groups.observe.protocols import DeletionLease
 from airflow_kafka_groups.shown import shortened
 
@@ -37,26 +37,6 @@ RECENT = timedelta(days=7)
 """How long ago a run with another lease still is a warning: longer ago, the lease may have been renamed since."""
 JOIN_SECONDS = 60.0
 """How long the group of the lease may take to answer, beside the time for which its holder is waited for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseRecord:
-    """The lease in the record of a run.
-
-    :param generations: the generations of the group by which this run held the lease when it sent delete requests, in
-        order: a run with a higher one came later. The first is that in which it was acquired.
-    :param lost: why it was lost, ``None`` if it was not.
-    """
-
-    group_id: str
-    owner: str
-    member_id: str
-    generations: tuple[int, ...]
-    lost: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON."""
-        return {**asdict(self), "generations": list(self.generations)}
 
 
 class LeaseGuard:

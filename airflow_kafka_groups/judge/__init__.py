@@ -1,1 +1,1 @@
-"""Verdicts and lag, from observations; policy rules. No I/O of brokers, no Spark, no Airflow."""
+"""Verdicts and lag, computed from observations, and the policy that decides by them. No Airflow, no Spark."""

@@ -1,44 +1,127 @@
-"""The batching core: one request for many groups, an answer for each, fallback per broker (KIP-699, 709, 347).
+"""The core: Kafka's groups, batched, without Airflow (KIP-699, 709, 347), and membership in groups.
 
-The client is imported when it is asked for: tasks that plan, approve and report use results, and talk to no broker.
+What is public is named here, and imported when it is asked for: tasks that plan, approve and report talk to no broker.
 """
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.kafka.admin.arrow import to_arrow
-from airflow_kafka_groups.kafka.admin.lag import GroupLag, LagFlag, PartitionLag
-from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
-from airflow_kafka_groups.kafka.models import ListConsumerGroupOffsetsSpec
-
 if TYPE_CHECKING:
-    from airflow_kafka_groups.kafka.admin.client import AdminClient
+    from airflow_kafka_groups.kafka.admin.arrow import to_arrow
+    from airflow_kafka_groups.kafka.admin.client.admin_client import AdminClient
     from airflow_kafka_groups.kafka.admin.client.listing import ClusterDescription
+    from airflow_kafka_groups.kafka.admin.lag import GroupLag, LagFlag, PartitionLag
+    from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
+    from airflow_kafka_groups.kafka.cluster.client import ClusterClient
     from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+    from airflow_kafka_groups.kafka.membership import (
+        GroupMember,
+        GroupProtocol,
+        JoinedMember,
+        KafkaGroupMember,
+        MaintenanceLease,
+        MemberOptions,
+        MemberSession,
+        Phase,
+    )
+    from airflow_kafka_groups.kafka.models import (
+        Broker,
+        BrokerId,
+        CoordinatorType,
+        GroupDescription,
+        GroupId,
+        GroupListing,
+        GroupOffsets,
+        GroupState,
+        GroupType,
+        ListConsumerGroupOffsetsSpec,
+        ListedOffset,
+        MemberDescription,
+        OffsetAndMetadata,
+        OffsetSpec,
+        TopicPartition,
+    )
 
 __all__ = [
     "AdminClient",
+    "Broker",
+    "BrokerId",
     "ClientConfig",
+    "ClusterClient",
     "ClusterDescription",
+    "CoordinatorType",
+    "GroupDescription",
+    "GroupId",
     "GroupLag",
+    "GroupListing",
     "GroupListings",
+    "GroupMember",
+    "GroupOffsets",
+    "GroupProtocol",
     "GroupResult",
     "GroupResults",
+    "GroupState",
+    "GroupType",
+    "JoinedMember",
+    "KafkaGroupMember",
     "LagFlag",
     "ListConsumerGroupOffsetsSpec",
+    "ListedOffset",
+    "MaintenanceLease",
+    "MemberDescription",
+    "MemberOptions",
+    "MemberSession",
+    "OffsetAndMetadata",
+    "OffsetSpec",
     "PartitionLag",
+    "Phase",
+    "TopicPartition",
     "to_arrow",
 ]
-_CLIENT = {
-    "AdminClient": "airflow_kafka_groups.kafka.admin.client",
-    "ClientConfig": "airflow_kafka_groups.kafka.cluster.config",
-    "ClusterDescription": "airflow_kafka_groups.kafka.admin.client.listing",
+_MODULES = {
+    "admin.arrow": ("to_arrow",),
+    "admin.client.admin_client": ("AdminClient",),
+    "admin.client.listing": ("ClusterDescription",),
+    "admin.lag": ("GroupLag", "LagFlag", "PartitionLag"),
+    "admin.results": ("GroupListings", "GroupResult", "GroupResults"),
+    "cluster.client": ("ClusterClient",),
+    "cluster.config": ("ClientConfig",),
+    "membership": (
+        "GroupMember",
+        "GroupProtocol",
+        "JoinedMember",
+        "KafkaGroupMember",
+        "MaintenanceLease",
+        "MemberOptions",
+        "MemberSession",
+        "Phase",
+    ),
+    "models": (
+        "Broker",
+        "BrokerId",
+        "CoordinatorType",
+        "GroupDescription",
+        "GroupId",
+        "GroupListing",
+        "GroupOffsets",
+        "GroupState",
+        "GroupType",
+        "ListConsumerGroupOffsetsSpec",
+        "ListedOffset",
+        "MemberDescription",
+        "OffsetAndMetadata",
+        "OffsetSpec",
+        "TopicPartition",
+    ),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import what belongs to the client when it is asked for."""
+    """Import a public name when it is asked for."""
     from importlib import import_module
 
-    if name not in _CLIENT:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_CLIENT[name]), name)
+    module = next(module for module, names in _MODULES.items() if name in names)
+    return getattr(import_module(f"{__name__}.{module}"), name)

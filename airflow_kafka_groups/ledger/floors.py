@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_kafka_groups.change.plan.caps import share_of
 from airflow_kafka_groups.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
-from airflow_kafka_groups.judge.policy.plan_policy import DAY_SECONDS, PlanPolicy
+from airflow_kafka_groups.judge.policy.plan_policy import DAY_SECONDS, PlanPolicy, share_of
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, ALWAYS, ApprovalTerms
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan

@@ -21,9 +21,8 @@ from functools import cache, partial
 from typing import Any
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.ledger.journal.files import read_few
 from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, noted_folders, other_folders
-from airflow_kafka_groups.storage.durable_files import list_names, read_file, read_json
+from airflow_kafka_groups.storage.durable_files import list_names, read_few, read_file, read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import CHANGES, ID, is_id, parse_time, time_of
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_kafka_groups.change.deletion.recheck import BACKED_UP, NOT_BACKED_UP, SAFE, Action, Decision, Reason
-from airflow_kafka_groups.change.lease import LeaseRecord
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     IncompleteListingError,
@@ -21,6 +19,86 @@ from airflow_kafka_groups.exceptions import (
     UnexpectedGroupTypeError,
 )
 from airflow_kafka_groups.kafka.admin.results import is_not_found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """The lease in the record of a run.
+
+    :param generations: the generations of the group by which this run held the lease when it sent delete requests, in
+        order: a run with a higher one came later. The first is that in which it was acquired.
+    :param lost: why it was lost, ``None`` if it was not.
+    """
+
+    group_id: str
+    owner: str
+    member_id: str
+    generations: tuple[int, ...]
+    lost: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {**asdict(self), "generations": list(self.generations)}
+
+
+class Action(StrEnum):
+    """The action for a group."""
+
+    DELETE = "delete"
+    KEEP = "keep"
+    GONE = "gone"
+
+
+class Reason(StrEnum):
+    """The reason of a decision, for counting; a sentence for people comes with it."""
+
+    SAFE = "safe"
+    GONE = "gone"
+    NOT_LISTED = "not_listed"
+    NOT_DESCRIBED = "not_described"
+    WRONG_TYPE = "wrong_type"
+    WRONG_PROTOCOL = "wrong_protocol"
+    CHANGED_KIND = "changed_kind"
+    NOT_EMPTY = "not_empty"
+    HAS_MEMBERS = "has_members"
+    UNREADABLE = "unreadable"
+    NO_OFFSETS = "no_offsets"
+    MOVED = "moved"
+    OFFSETS_UNSEEN = "offsets_unseen"
+    NOT_IN_BACKUP = "not_in_backup"
+    BACKUP_DIFFERS = "backup_differs"
+    # Of a topic that is pruned:
+    SUBSCRIBED = "subscribed"
+    NOT_STABLE = "not_stable"
+    # Reasons other than the recheck's own:
+    PROTECTED = "protected"
+    EXCLUDED = "excluded"
+    POLICY = "policy"
+    NOT_NOTIFIED = "not_notified"
+    DELETED_BEFORE = "deleted_before"
+    ALIVE_BEFORE = "alive_before"
+    CAME_BACK = "came_back"
+    STOPPED = "stopped"
+    EXPIRED = "expired"
+    TOO_SLOW = "too_slow"
+    LEASE_LOST = "lease_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision about one group."""
+
+    action: Action
+    code: Reason
+    reason: str
+
+
+BACKED_UP, NOT_BACKED_UP = ", backed up", ", not backed up yet"
+
+
+SAFE = Decision(Action.DELETE, Reason.SAFE, f"empty, without members, unmoved{BACKED_UP}")
+"""The only decision by which a group is deleted."""
+
 
 PARTLY_DELETED = "partly_deleted"
 """The code of a group that lost offsets and was not deleted."""

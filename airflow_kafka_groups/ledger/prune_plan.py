@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from airflow_kafka_groups.checks import is_digest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, check_header, read_header, read_terms
 from airflow_kafka_groups.storage.durable_files import create_file, unless_damaged
-from airflow_kafka_groups.storage.formats import FORMAT, digest_of, is_digest
+from airflow_kafka_groups.storage.formats import FORMAT, digest_of
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, json_bytes
 
 KIND = "prune-topics"

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from airflow_kafka_groups.checks import is_digest
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PlanError, UnsupportedByClientError
 from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint, sha256_of
 from airflow_kafka_groups.observe.protocols import BackupAdmin
-from airflow_kafka_groups.storage.formats import is_digest
 
 HIDDEN_TOPICS = (
     "this user may not describe all topics, and brokers omit the offsets of other topics without notice: groups may "

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_groups.change.deletion.recheck import Reason
-from airflow_kafka_groups.ledger.outcomes import CONFIRMED, Outcome
+from airflow_kafka_groups.ledger.outcomes import CONFIRMED, Outcome, Reason
 
 KEPT_BEFORE_RECHECK = {
     Reason.EXCLUDED.value: "Kept: excluded, restored or kept alive",

@@ -1,1 +1,1 @@
-"""Spark jobs and transforms, shipped by spark-submit; they import pyspark, the standard library and ``contracts``."""
+"""Spark jobs, transforms and the data source, shipped by spark-submit. They import no Airflow."""

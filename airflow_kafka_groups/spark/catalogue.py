@@ -14,8 +14,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from airflow_kafka_groups.exceptions import ArgumentError, JobError, first_line
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.judge.staleness.judging import JudgedHistory
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark import options
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions import StorageError, first_line
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session.settings import jvm_of, runs_locally
 from airflow_kafka_groups.storage.job_files import LocalStorage, Storage

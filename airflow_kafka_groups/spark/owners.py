@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.exceptions import ArgumentError, first_line
+from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.judge.lag import UNOWNED
+from airflow_kafka_groups.shown import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
-from airflow_kafka_groups.exceptions import SnapshotError, first_line
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.staleness.observations import (
     CARRIED,
     REDUCED_SCHEMA,
@@ -20,6 +20,7 @@ from airflow_kafka_groups.judge.staleness.observations import (
     reduce_batches,
 )
 from airflow_kafka_groups.observe.history.snapshots import History, half_written, rows_of
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import WHOLE, by_value
 from airflow_kafka_groups.spark.session.preflight import require_arrow

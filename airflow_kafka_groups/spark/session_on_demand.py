@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, ExitStack
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import JobError, first_line
+from airflow_kafka_groups.exceptions import JobError
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.session.preflight import require_pyspark
 from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine

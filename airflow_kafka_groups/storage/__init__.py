@@ -1,5 +1,4 @@
-"""What the Airflow side and the Spark jobs must agree on: ids, paths, file formats, columns, group types and verdicts.
+"""Folders on disks and object stores: files that are created once, their paths, formats, schemas and manifests.
 
-The code of docs/formats.md. It imports the standard library only and ships in the Spark bundle, so that both sides read
-one definition. Each side maps a ``ValueError`` of this package to an error of its own.
+``schemas``, ``formats``, ``paths`` and ``manifest`` are what Airflow and the Spark jobs agree on. No Airflow, no Spark.
 """

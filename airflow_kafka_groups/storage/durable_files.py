@@ -20,10 +20,11 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, MaintenanceError, StorageError
 from airflow_kafka_groups.storage.access import (
@@ -350,3 +351,26 @@ def is_there(path: StoragePath) -> bool:
         if isinstance(raised_by(exc), IsADirectoryError):  # whoever reads it says what is wrong
             return True
         raise
+
+
+T = TypeVar("T")
+
+
+READERS = 8
+
+
+_AT_ONCE = 2 * READERS
+
+
+def read_all(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
+    """Call a function for many arguments, several at once: an object store takes its time for each."""
+    if len(arguments[0]) < READERS:
+        return list(map(function, *arguments))
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(function, *arguments))
+
+
+def read_few(function: Callable[..., T], *arguments: Sequence[Any]) -> Iterator[T]:
+    """Call a function for many arguments, as ``read_all``; but few of its results are there at once."""
+    for start in range(0, len(arguments[0]), _AT_ONCE):
+        yield from read_all(function, *(some[start : start + _AT_ONCE] for some in arguments))

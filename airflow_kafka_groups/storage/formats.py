@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,9 +32,6 @@ def check_format(content: Mapping[str, Any]) -> None:
         raise UnknownFormatError(found)
 
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
 def canonical_json(content: Mapping[str, Any]) -> bytes:
     """Write the same content always as the same bytes: keys sorted, no spaces, ASCII, no NaN."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
@@ -44,8 +40,3 @@ def canonical_json(content: Mapping[str, Any]) -> bytes:
 def digest_of(content: Mapping[str, Any]) -> str:
     """Return the digest of all fields except ``digest``. Raises ``TypeError`` or ``ValueError`` for what is no JSON."""
     return hashlib.sha256(canonical_json({name: content[name] for name in content if name != "digest"})).hexdigest()
-
-
-def is_digest(value: object) -> bool:
-    """Return whether a value has the form of a digest."""
-    return isinstance(value, str) and _SHA256.fullmatch(value) is not None

@@ -34,7 +34,8 @@ from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from airflow_kafka_groups.exceptions import JobError, StorageError, first_line
+from airflow_kafka_groups.exceptions import JobError, StorageError
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.arrow_values import release_unused
 from airflow_kafka_groups.storage.local_files import create_local, read_local
 

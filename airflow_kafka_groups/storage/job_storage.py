@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.exceptions import FileExistsAlreadyError, KafkaGroupsError, StorageError, first_line
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, KafkaGroupsError, StorageError
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.access import AZURE, require_absence
 from airflow_kafka_groups.storage.durable_files import (
     create_file,

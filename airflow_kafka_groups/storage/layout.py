@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
+from urllib.parse import quote
 
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, MaintenanceError, StorageError
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.access import described, remedy_of
@@ -286,3 +287,18 @@ def parse_json(
         except UnknownFormatError as exc:
             raise error(f"{what} in {path} cannot be read: {exc}") from exc
     return data
+
+
+FOLDER = "_journal"
+"""Beside the clusters' folders, whose names begin with a letter or digit."""
+
+
+def journal_folder(base: StoragePath, kafka_cluster_id: str | None) -> StoragePath:
+    """Return the folder of a cluster's journal.
+
+    Raises ``JournalError`` for a cluster that does not report its id: its journal could be another cluster's.
+    """
+    name = quote(kafka_cluster_id or "", safe="")
+    if not name.strip("."):
+        raise JournalError(f"the cluster reports no usable id ({kafka_cluster_id!r}); nothing is deleted without one")
+    return base / FOLDER / name

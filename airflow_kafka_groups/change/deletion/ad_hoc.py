@@ -21,7 +21,7 @@ from typing import Any
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
-from airflow_kafka_groups.change.deletion.recheck import Action, Expected, Reading, Reason, decide
+from airflow_kafka_groups.change.deletion.recheck import Expected, Reading, decide
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.change.deletion.service import DeletionRun
@@ -36,7 +36,7 @@ from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import shows_life
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
-from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, kept, of_decision
+from airflow_kafka_groups.ledger.outcomes import Action, DeletionReport, GroupOutcome, Reason, kept, of_decision
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, read_view
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint

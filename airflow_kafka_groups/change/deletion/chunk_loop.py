@@ -33,7 +33,7 @@ from typing import ClassVar
 from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
 from airflow_kafka_groups.change.deletion.pace import Chunks, Pace
-from airflow_kafka_groups.change.deletion.recheck import SAFE, Decision, Expected, Reason
+from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.exceptions import (
@@ -45,7 +45,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
-from airflow_kafka_groups.ledger.outcomes import GroupOutcome, kept, of_deletion, would_delete
+from airflow_kafka_groups.ledger.outcomes import SAFE, Decision, GroupOutcome, Reason, kept, of_deletion, would_delete
 
 
 class ChunkWork(ChunkReader):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_kafka_groups.change.backup.file import BackupEntry
-from airflow_kafka_groups.change.deletion.recheck import Action, Decision, Expected, Reading, Reason, decide
+from airflow_kafka_groups.change.deletion.recheck import Expected, Reading, decide
 from airflow_kafka_groups.change.deletion.unseen import Judged, by_unseen_offsets
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupOffsets
 from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE
-from airflow_kafka_groups.ledger.outcomes import GroupOutcome, of_decision
+from airflow_kafka_groups.ledger.outcomes import Action, Decision, GroupOutcome, Reason, of_decision
 from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
 
 _DELETE, _GONE = Action.DELETE, Action.GONE

@@ -8,73 +8,16 @@ stop us there, so this has to.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.kafka.admin.results import GroupResult, is_not_found
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupListing, GroupOffsets, GroupState, GroupType
 from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_PROTOCOL_TYPES, ELIGIBLE_TYPES, JUDGED_TYPES
+from airflow_kafka_groups.ledger.outcomes import SAFE, Action, Decision, Reason
 from airflow_kafka_groups.ledger.plan_rows import PlannedFacts, PlannedGroup
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 
-
-class Action(StrEnum):
-    """The action for a group."""
-
-    DELETE = "delete"
-    KEEP = "keep"
-    GONE = "gone"
-
-
-class Reason(StrEnum):
-    """The reason of a decision, for counting; a sentence for people comes with it."""
-
-    SAFE = "safe"
-    GONE = "gone"
-    NOT_LISTED = "not_listed"
-    NOT_DESCRIBED = "not_described"
-    WRONG_TYPE = "wrong_type"
-    WRONG_PROTOCOL = "wrong_protocol"
-    CHANGED_KIND = "changed_kind"
-    NOT_EMPTY = "not_empty"
-    HAS_MEMBERS = "has_members"
-    UNREADABLE = "unreadable"
-    NO_OFFSETS = "no_offsets"
-    MOVED = "moved"
-    OFFSETS_UNSEEN = "offsets_unseen"
-    NOT_IN_BACKUP = "not_in_backup"
-    BACKUP_DIFFERS = "backup_differs"
-    # Of a topic that is pruned:
-    SUBSCRIBED = "subscribed"
-    NOT_STABLE = "not_stable"
-    # Reasons other than the recheck's own:
-    PROTECTED = "protected"
-    EXCLUDED = "excluded"
-    POLICY = "policy"
-    NOT_NOTIFIED = "not_notified"
-    DELETED_BEFORE = "deleted_before"
-    ALIVE_BEFORE = "alive_before"
-    CAME_BACK = "came_back"
-    STOPPED = "stopped"
-    EXPIRED = "expired"
-    TOO_SLOW = "too_slow"
-    LEASE_LOST = "lease_lost"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The decision about one group."""
-
-    action: Action
-    code: Reason
-    reason: str
-
-
 _EMPTY, _DEAD, _UNKNOWN = GroupState.EMPTY, GroupState.DEAD, GroupType.UNKNOWN  # looking up a member takes a while
-
-BACKED_UP, NOT_BACKED_UP = ", backed up", ", not backed up yet"
-SAFE = Decision(Action.DELETE, Reason.SAFE, f"empty, without members, unmoved{BACKED_UP}")
-"""The only decision by which a group is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

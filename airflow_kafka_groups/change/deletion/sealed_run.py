@@ -26,7 +26,7 @@ from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkedDeletion, ChunkWork
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclude
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
-from airflow_kafka_groups.change.deletion.recheck import Decision, Expected
+from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.verify import Verification, settle
 from airflow_kafka_groups.change.lease import RECENT, LeaseGuard, lease_record, other_leases
@@ -39,7 +39,7 @@ from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import History
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
-from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.ledger.outcomes import Decision, DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_all_seen, require_here
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.layout import Layout, StoragePath

@@ -18,7 +18,7 @@ from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
 from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records, spare_new
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
-from airflow_kafka_groups.change.deletion.recheck import Decision, Expected
+from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
 from airflow_kafka_groups.change.deletion.unseen import offsets_in_snapshot
@@ -32,6 +32,7 @@ from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPla
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import History
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.storage.layout import Layout

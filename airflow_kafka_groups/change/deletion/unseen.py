@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 
 from airflow_kafka_groups.change.backup.file import BackupEntry, groups_of
-from airflow_kafka_groups.change.deletion.recheck import Decision, Expected, Reason, keep
+from airflow_kafka_groups.change.deletion.recheck import Expected, keep
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetSpec, TopicPartition
+from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, committed_partitions, fingerprint
 from airflow_kafka_groups.observe.protocols import GroupAdmin
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader

@@ -16,11 +16,10 @@ from itertools import islice
 
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, FileSet
 from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, SnapshotError, StorageError
-from airflow_kafka_groups.ledger.journal.files import read_few
 from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.observe.snapshot.later_snapshots import PLANNED_WITHIN, SLOWEST
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
-from airflow_kafka_groups.storage.durable_files import list_ids, read_json
+from airflow_kafka_groups.storage.durable_files import list_ids, read_few, read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import (
     CLOCK_SLACK,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Protocol, TypeVar
 
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy, share_of
 from airflow_kafka_groups.judge.verdict_names import KeptName
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.shown import first_of
@@ -73,14 +71,6 @@ def capped(
     reason = f"stale, but over the plan's cap of {allowed} group(s): left for a later plan"
     over += [_over(group.group_id, reason) for group in within[allowed:]]
     return within[:allowed], over, warnings
-
-
-def share_of(groups: int, share: float) -> int:
-    """Return how many groups a share of them is, rounded down: 29 are 0.29 of 100, for which floats have a little less.
-
-    The share counts as it is written: 0.9999999999 of 3 groups are two.
-    """
-    return math.floor(groups * Fraction(repr(float(share))))
 
 
 def _capped_by_rule(

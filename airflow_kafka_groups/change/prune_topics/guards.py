@@ -13,7 +13,7 @@ from functools import partial
 
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions, spare
 from airflow_kafka_groups.change.deletion.guards.newer_policy import idle_times_by_edit, kept_by_edit, seconds_to_plan
-from airflow_kafka_groups.change.deletion.recheck import Decision, Reason, keep
+from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.plan.caps import capped
 from airflow_kafka_groups.change.prune_topics.judging import Resets, observe, sign_of_life, why_not_ruled
 from airflow_kafka_groups.durations import show_duration
@@ -21,6 +21,7 @@ from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.ledger.journal.history import History
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots, may_see_less

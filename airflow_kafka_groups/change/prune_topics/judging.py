@@ -33,7 +33,6 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from airflow_kafka_groups.change.deletion.recheck import Reason
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.policy.matching import Ruling, matches_exactly
@@ -42,6 +41,7 @@ from airflow_kafka_groups.kafka.models import GroupId
 from airflow_kafka_groups.kafka.models.groups import JUDGED_TYPES
 from airflow_kafka_groups.ledger.journal.history import History, IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, name_of
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprints
 from airflow_kafka_groups.observe.patterns import GroupFilter

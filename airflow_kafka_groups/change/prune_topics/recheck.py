@@ -16,11 +16,8 @@ from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReading, read_groups
 from airflow_kafka_groups.change.deletion.recheck import (
-    Action,
-    Decision,
     Expected,
     Reading,
-    Reason,
     by_backup,
     committed_offsets,
     described_group,
@@ -33,7 +30,16 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupListing, GroupOffsets, GroupState
 from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_TYPES
-from airflow_kafka_groups.ledger.outcomes import PARTLY_DELETED, GroupOutcome, Outcome, kept, of_deletion
+from airflow_kafka_groups.ledger.outcomes import (
+    PARTLY_DELETED,
+    Action,
+    Decision,
+    GroupOutcome,
+    Outcome,
+    Reason,
+    kept,
+    of_deletion,
+)
 from airflow_kafka_groups.ledger.prune_plan import PlannedTopic
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin, OffsetDeletionAdmin

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.guards.exclusions import spare_new
-from airflow_kafka_groups.change.deletion.recheck import Decision, Expected
+from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
 from airflow_kafka_groups.change.deletion.verify import Verification
@@ -29,6 +29,7 @@ from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import History
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.ledger.prune_plan import KIND, PlannedTopic, PrunePlan, load_prune_plan
 from airflow_kafka_groups.ledger.sealed_plan import require_here
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots

@@ -27,14 +27,13 @@ from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, Commits, commits_from, is_same, partition_name
-from airflow_kafka_groups.ledger.journal.files import read_few
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, RESTORE, tag_of, without_groups
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.shown import one_line
 from airflow_kafka_groups.storage.access import raised_by
-from airflow_kafka_groups.storage.durable_files import list_names, read_file, read_json
+from airflow_kafka_groups.storage.durable_files import list_names, read_few, read_file, read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, parse_json
 from airflow_kafka_groups.storage.paths import CHANGES, CLOCK_SLACK, is_id, time_of
 

@@ -6,11 +6,13 @@ are the policy with one rule, which matches every group and deletes it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
-from airflow_kafka_groups.checks import check_integer, check_number, check_seconds, check_share
+from airflow_kafka_groups.checks import check_integer, check_number, check_seconds, check_share, is_digest
 from airflow_kafka_groups.durations import LONGEST, LONGEST_SECONDS
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.judge.policy.matching import RulesBefore
@@ -24,7 +26,6 @@ from airflow_kafka_groups.observe.patterns import (
     GroupFilter,
     with_a_name,
 )
-from airflow_kafka_groups.storage.formats import is_digest
 
 DAY_SECONDS = 86_400.0
 WEEK_SECONDS = 7 * DAY_SECONDS
@@ -199,3 +200,11 @@ class PlanPolicy:
         values["file"] = None if data["file"] is None else PolicySource(**data["file"])
         values["rules"] = tuple(map(Rule.from_json, data["rules"]))
         return cls(**values)
+
+
+def share_of(groups: int, share: float) -> int:
+    """Return how many groups a share of them is, rounded down: 29 are 0.29 of 100, for which floats have a little less.
+
+    The share counts as it is written: 0.9999999999 of 3 groups are two.
+    """
+    return math.floor(groups * Fraction(repr(float(share))))

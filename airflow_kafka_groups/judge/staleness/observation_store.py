@@ -26,10 +26,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.exceptions import StorageError, first_line
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.judge.staleness.lives import READ
 from airflow_kafka_groups.judge.staleness.observations import Reduction
 from airflow_kafka_groups.observe.history.snapshots import History
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.arrow_values import column, empty_table
 from airflow_kafka_groups.storage.formats import FORMAT, digest_of

@@ -24,12 +24,12 @@ from airflow_kafka_groups.ledger.journal.files import (
     create_entry,
     ended_path,
     may_delete,
-    read_all,
     read_entry,
     require_begun,
 )
 from airflow_kafka_groups.ledger.journal.history import Deletion, Life, RunRecord, leases_of
 from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.storage.durable_files import read_all
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import new_id, parse_time
 

@@ -20,40 +20,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
-from urllib.parse import quote, unquote
+from typing import Any
+from urllib.parse import unquote
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
-from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_file, unless_damaged
+from airflow_kafka_groups.storage.durable_files import (
+    READERS,
+    create_file,
+    list_names,
+    read_all,
+    read_file,
+    unless_damaged,
+)
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
-from airflow_kafka_groups.storage.layout import StoragePath
+from airflow_kafka_groups.storage.layout import FOLDER, StoragePath
 from airflow_kafka_groups.storage.named_files import read_named
 from airflow_kafka_groups.storage.paths import parse_time
 
-T = TypeVar("T")
-
-FOLDER = "_journal"
-"""Beside the clusters' folders, whose names begin with a letter or digit."""
 LARGEST_ENTRY = 1 << 29
 """Bytes: beyond what names and reasons of a run's groups can take."""
 _RUN_DIGITS, _ENTRY_DIGITS = 8, 6
-READERS = 8
-_AT_ONCE = 2 * READERS
-
-
-def journal_folder(base: StoragePath, kafka_cluster_id: str | None) -> StoragePath:
-    """Return the folder of a cluster's journal.
-
-    Raises ``JournalError`` for a cluster that does not report its id: its journal could be another cluster's.
-    """
-    name = quote(kafka_cluster_id or "", safe="")
-    if not name.strip("."):
-        raise JournalError(f"the cluster reports no usable id ({kafka_cluster_id!r}); nothing is deleted without one")
-    return base / FOLDER / name
 
 
 def cluster_of_run(ended: StoragePath) -> str | None:
@@ -139,20 +128,6 @@ def read_entry(path: StoragePath, kind: str | None = None, *, named: bool = Fals
         if kind is not None and data["kind"] != kind:
             raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where {kind!r} belongs")
     return Entry(path, data, hashlib.sha256(content).hexdigest())
-
-
-def read_all(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
-    """Call a function for many arguments, several at once: an object store takes its time for each."""
-    if len(arguments[0]) < READERS:
-        return list(map(function, *arguments))
-    with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(function, *arguments))
-
-
-def read_few(function: Callable[..., T], *arguments: Sequence[Any]) -> Iterator[T]:
-    """Call a function for many arguments, as ``read_all``; but few of its results are there at once."""
-    for start in range(0, len(arguments[0]), _AT_ONCE):
-        yield from read_all(function, *(some[start : start + _AT_ONCE] for some in arguments))
 
 
 def read_begun(folder: StoragePath, run: int) -> Entry | None:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from airflow_kafka_groups.change.deletion.recheck import Reason
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.journal.blocks import end_of, intents_of, outcomes_of
-from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
 from airflow_kafka_groups.storage.durable_files import unless_damaged
 from airflow_kafka_groups.storage.paths import parse_time
 

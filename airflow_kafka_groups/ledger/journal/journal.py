@@ -29,13 +29,10 @@ from airflow_kafka_groups.ledger.journal.files import (
     body_path,
     create_entry,
     ended_path,
-    journal_folder,
     may_delete,
     probe_path,
-    read_all,
     read_begun,
     read_entry,
-    read_few,
     require_begun,
     run_folder,
     runs_listed,
@@ -43,8 +40,8 @@ from airflow_kafka_groups.ledger.journal.files import (
 from airflow_kafka_groups.ledger.journal.history import History, RunRecord, fold
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
-from airflow_kafka_groups.storage.durable_files import is_exclusive
-from airflow_kafka_groups.storage.layout import StoragePath
+from airflow_kafka_groups.storage.durable_files import is_exclusive, read_all, read_few
+from airflow_kafka_groups.storage.layout import StoragePath, journal_folder
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time
 
 INLINE_GROUPS = 1_000

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from airflow_kafka_groups.exceptions import ArgumentError, JobError, first_line
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.job_files import Storage

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.exceptions import SnapshotError, StorageError, first_line
+from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.observe.history.snapshots import History, half_written, rows_of
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.arrow_values import fill_nulls, to_numpy
 from airflow_kafka_groups.storage.job_files import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest

@@ -14,11 +14,10 @@ from contextlib import suppress
 from datetime import datetime
 
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
-from airflow_kafka_groups.ledger.journal.files import journal_folder, read_few
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.access import raised_by, unless_warned
-from airflow_kafka_groups.storage.durable_files import create_file, list_names
-from airflow_kafka_groups.storage.layout import Layout, StoragePath
+from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_few
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, journal_folder
 from airflow_kafka_groups.storage.paths import is_cluster_name, time_of
 
 log = logging.getLogger(__name__)

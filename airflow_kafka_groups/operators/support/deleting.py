@@ -224,8 +224,7 @@ class DeletingOperator(DryRunOperator):
         Raises ``LeaseLostError`` if the lease was lost on the way, ``KafkaGroupsError`` if the task was killed before
         it was done, and ``GroupsFailedError``.
         """
-        from airflow_kafka_groups.change.deletion.recheck import Reason
-        from airflow_kafka_groups.ledger.outcomes import Outcome
+        from airflow_kafka_groups.ledger.outcomes import Outcome, Reason
         from airflow_kafka_groups.operators.support.telemetry import update_asset_events
 
         report, record = result.report, str(result.record)

@@ -15,7 +15,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.exceptions import ArgumentError, JobError, first_line
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS

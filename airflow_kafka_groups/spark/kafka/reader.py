@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.exceptions import JobError, first_line
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Range
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
 _POLL = "kafkaConsumer.pollTimeoutMs"

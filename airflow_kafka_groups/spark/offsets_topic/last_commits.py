@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError, first_line
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.judge.evidence import OFF, REQUIRED, Evidence
 from airflow_kafka_groups.observe.history.fleet import PLACEHOLDER
 from airflow_kafka_groups.observe.offsets_topic.commit_records import CORRUPT, FUTURE, RECORDS
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, read_stored
 from airflow_kafka_groups.spark.hadoop_storage import storage_of

@@ -16,7 +16,8 @@ from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from airflow_kafka_groups.exceptions import JobError, first_line
+from airflow_kafka_groups.exceptions import JobError
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR, TESTED_SPARK
 

@@ -1,1 +1,1 @@
-"""The unread records of groups: what to read, what was processed, and whether it is committed. Without Spark."""
+"""The unread records of groups: what to read, what was processed, whether it is committed. Needs no Spark."""

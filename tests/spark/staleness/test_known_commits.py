@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions import first_line
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from tests.histories.commits import describe_commits

@@ -9,11 +9,10 @@ from threading import Barrier
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.ledger.journal.files import READERS
 from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeepAliveRecords, KeptAlive, last_kept
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage import paths as ids
-from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.durable_files import READERS, read_file
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.deletion.verify import Verification
-from airflow_kafka_groups.change.lease import LeaseRecord
 from airflow_kafka_groups.ledger.audit import records_of_plan
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.outcomes import LeaseRecord
 from airflow_kafka_groups.report.html import render_report, write_report
 from airflow_kafka_groups.report.merging import merge_outcomes, verified_gone
 from airflow_kafka_groups.report.page import script

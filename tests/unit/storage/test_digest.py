@@ -6,7 +6,8 @@ import hashlib
 
 import pytest
 
-from airflow_kafka_groups.storage.formats import canonical_json, digest_of, is_digest
+from airflow_kafka_groups.checks import is_digest
+from airflow_kafka_groups.storage.formats import canonical_json, digest_of
 
 
 def test_the_order_of_keys_and_the_digest_itself_do_not_count() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from airflow_kafka_groups.change.deletion.recheck import Decision, Reason, keep
+from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.plan.caps import capped
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
@@ -20,6 +20,7 @@ from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.judge.verdict_names import KeptName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.observe.patterns import GroupFilter

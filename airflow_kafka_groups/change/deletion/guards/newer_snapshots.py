@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from airflow_kafka_groups.change.deletion.recheck import Decision, Expected, Reason, keep
+from airflow_kafka_groups.change.deletion.recheck import Expected, keep
 from airflow_kafka_groups.change.deletion.unseen import lost_topics, offsets_in, offsets_in_snapshot, sentence
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.ledger.plan_rows import PlannedFacts
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots, may_see_less
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, looked_for

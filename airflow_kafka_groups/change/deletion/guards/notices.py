@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from airflow_kafka_groups.change.deletion.recheck import Decision, Reason, keep
+from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.judge.policy.notice import why_not_noticed
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import History
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.notices import read_notices
+from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import parse_time
 

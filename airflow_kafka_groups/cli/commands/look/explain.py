@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from airflow_kafka_groups.change.deletion.recheck import Decision, Reading
+    from airflow_kafka_groups.change.deletion.recheck import Reading
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
     from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.ledger.outcomes import Decision
     from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
     from airflow_kafka_groups.observe.protocols import BackupAdmin
     from airflow_kafka_groups.storage.layout import Layout
@@ -389,7 +390,8 @@ def _row_of_recheck(
 ) -> Row:
     from airflow_kafka_groups.change.backup.file import find_backup
     from airflow_kafka_groups.change.backup.make_backup import require_backup_of
-    from airflow_kafka_groups.change.deletion.recheck import Action, Expected, Reason, decide
+    from airflow_kafka_groups.change.deletion.recheck import Expected, decide
+    from airflow_kafka_groups.ledger.outcomes import Action, Reason
 
     try:
         if (backup := find_backup(layout, plan.plan_id)) is not None:

@@ -1,1 +1,1 @@
-"""Groups and their committed offsets: one module for each API."""
+"""One module for each Kafka API: groups and their offsets, brokers and partitions, membership."""

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.recheck import Reason
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.journal import files, journal
 from airflow_kafka_groups.ledger.journal.history import History, RunRecord, fold
 from airflow_kafka_groups.ledger.journal.journal import Journal
-from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, kept
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.storage import durable_files
 
 pytestmark = pytest.mark.safety
@@ -105,13 +104,13 @@ def test_a_checkpoint_of_many_runs_is_made_with_few_of_them_in_memory(
     begun = of_cluster.begin(header, NOW + timedelta(minutes=61), after=before)
     assert begun.number == 61
     assert of_cluster.current().settled is not None
-    assert most <= 3 * files.READERS
+    assert most <= 3 * durable_files.READERS
 
 
 def test_runs_without_an_end_are_read_several_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are read again for good, each by requests of its own: they meet here, or the wait is broken."""
-    runs(tmp_path, 1, files.READERS + EVERY + 1, open_ones=tuple(range(1, files.READERS + 1)))
-    meeting, real = Barrier(files.READERS), Journal._read_numbered
+    runs(tmp_path, 1, durable_files.READERS + EVERY + 1, open_ones=tuple(range(1, durable_files.READERS + 1)))
+    meeting, real = Barrier(durable_files.READERS), Journal._read_numbered
 
     def met(of_cluster: Journal, number: int) -> RunRecord:
         meeting.wait(timeout=5)
@@ -119,7 +118,7 @@ def test_runs_without_an_end_are_read_several_at_once(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(Journal, "_read_numbered", met)
     current = Journal(tmp_path, "c").current()
-    assert [run.number for run in current.runs[: files.READERS]] == list(range(1, files.READERS + 1))
+    assert [run.number for run in current.runs[: durable_files.READERS]] == list(range(1, durable_files.READERS + 1))
 
 
 def test_only_the_runs_since_the_checkpoint_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +201,7 @@ def test_tries_whose_groups_others_dealt_with_are_read_several_at_once(
         header = {"run_id": f"r{number}", "request_id": "mapped" if number else "another"}
         run = of_cluster.begin(header, at, after=of_cluster.current())
         run.end([kept(name, Reason.HAS_MEMBERS, "1 member") for name in some], {}, at)
-    meeting, real = Barrier(files.READERS), Journal._read_ended
+    meeting, real = Barrier(durable_files.READERS), Journal._read_ended
 
     def met(journal_: Journal, number: int) -> RunRecord:
         meeting.wait(timeout=5)

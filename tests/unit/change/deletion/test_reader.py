@@ -6,8 +6,9 @@ import pytest
 
 from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
-from airflow_kafka_groups.change.deletion.recheck import Action, Decision, Expected, Reason
+from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.ledger.outcomes import Action, Decision, Reason
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, offsets_of, timeout

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.file import BackupEntry
-from airflow_kafka_groups.change.deletion.recheck import Action, Expected, Reading, Reason, decide
+from airflow_kafka_groups.change.deletion.recheck import Expected, Reading, decide
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import (
@@ -20,6 +20,7 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.ledger.outcomes import Action, Reason
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.groups import FakeGroup, broker_error, describe, offsets_of, timeout
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.change.plan.caps import capped, share_of
+from airflow_kafka_groups.change.plan.caps import capped
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy, share_of
 from airflow_kafka_groups.ledger.floors import SiteFloors
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.recheck import Reason
 from airflow_kafka_groups.exceptions import JournalError, StorageError
 from airflow_kafka_groups.ledger.journal.files import read_entry
 from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
-from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, kept
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.storage.durable_files import read_file
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)

@@ -13,8 +13,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.ledger.journal.files import READERS
 from airflow_kafka_groups.storage import durable_files
+from airflow_kafka_groups.storage.durable_files import READERS
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
