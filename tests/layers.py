@@ -17,11 +17,8 @@ ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs/images/layers.svg"
 PACKAGE = "airflow_kafka_groups"
 
-_COLUMNS = {"plugins": 0, "sensors": 2, "triggers": 2, "links": 0, "admin": 0, "cluster_admin": 2, "models": 2}
-_COLUMNS |= {"contracts": 2, "spark": 3, "backlog": 3, "arrow": 3}
+_COLUMNS = {"plugins": 0, "sensors": 2, "triggers": 2, "spark": 2, "report": 2, "doctor": 0, "checks": 0, "shown": 2}
 _MIDDLE = 1
-_BESIDE = {"spark": "maintenance"}
-"""What is in no layer, and the layer whose row it stands in."""
 _WIDTH, _HEIGHT, _STEP_X, _STEP_Y, _MARGIN = 150, 34, 210, 72, 16
 
 Edge = tuple[str, str]
@@ -37,7 +34,7 @@ def layers() -> list[list[str]]:
 @cache
 def imports() -> frozenset[Edge]:
     """Return which package imports which, directly."""
-    graph = grimp.build_graph(PACKAGE, cache_dir=None)
+    graph = grimp.build_graph(PACKAGE, cache_dir=None, exclude_type_checking_imports=True)
     edges = set()
     for importer in graph.modules:
         for imported in graph.find_modules_directly_imported_by(importer):
@@ -62,7 +59,6 @@ def draw() -> str:
     """Return the picture as SVG."""
     rows = layers()
     places = {name: (_COLUMNS.get(name, _MIDDLE), number) for number, row in enumerate(rows) for name in row}
-    places |= {name: (_COLUMNS[name], places[beside][1]) for name, beside in _BESIDE.items()}
     edges = sorted(edge for edge in reduced(imports()) if set(edge) <= places.keys())
     width = 3 * _STEP_X + _WIDTH + 2 * _MARGIN
     height = (len(rows) - 1) * _STEP_Y + _HEIGHT + 2 * _MARGIN

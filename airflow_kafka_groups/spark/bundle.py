@@ -1,8 +1,7 @@
-"""A zip of the jobs' modules for ``--py-files``, for clusters whose driver does not have this package.
+"""A zip of this package for ``--py-files``, for clusters that do not have it: jobs and the source ``kafka_groups``.
 
 ``python -m airflow_kafka_groups.spark.bundle jobs.zip`` also prints the application to submit, which takes the job as
-its first argument. ``… bundle package.zip --whole`` includes the complete package, which the data source
-``kafka_groups`` needs on driver and executors.
+its first argument.
 """
 
 from __future__ import annotations
@@ -13,24 +12,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SHIPPED = ("contracts", "arrow", "backlog", "spark")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_USAGE = "usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip [--whole]"
+_USAGE = "usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip"
 
 
 APPLICATION = _PACKAGE / "spark" / "application.py"
 """The file to pass to spark-submit; its first argument is the job."""
 
 
-def write_bundle(target: Path, *, whole: bool = False) -> Path:
-    """Write the zip for ``--py-files``, always the same bytes: the empty root, and the packages of the jobs.
-
-    :param whole: include the complete package instead. Default false.
-    """
-    folders = [_PACKAGE] if whole else [_PACKAGE / name for name in _SHIPPED]
-    modules = sorted({_PACKAGE / "__init__.py", *(path for folder in folders for path in folder.rglob("*.py"))})
+def write_bundle(target: Path) -> Path:
+    """Write the zip for ``--py-files``, always the same bytes."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for module in modules:
+        for module in sorted(_PACKAGE.rglob("*.py")):
             entry = zipfile.ZipInfo(str(module.relative_to(_PACKAGE.parent)), _EPOCH)
             archive.writestr(entry, module.read_bytes(), zipfile.ZIP_DEFLATED)
     return target
@@ -42,18 +35,16 @@ def main(arguments: Sequence[str]) -> int:
         print(_USAGE)
         return 0
     target, *options = arguments or ("",)
-    if not target or target.startswith("-") or options not in ([], ["--whole"]):
+    if not target or target.startswith("-") or options:
         print(_USAGE, file=sys.stderr)
         return 2
-    whole = bool(options)
     try:
-        write_bundle(Path(target), whole=whole)
+        write_bundle(Path(target))
     except OSError as error:
         why = error.strerror or str(error)
         print(f"error: TARGET.zip (got {target!r}): cannot be written: {why}; name another file", file=sys.stderr)
         return 2
-    if not whole:
-        print(APPLICATION)
+    print(APPLICATION)
     return 0
 
 

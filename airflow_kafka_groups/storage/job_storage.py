@@ -40,13 +40,11 @@ class JobStorage(Storage):
     @contextmanager
     def _named(self, problem: str) -> Iterator[None]:
         """Leave the problem out where the error says it itself, of the path as the user wrote it."""
-        with super()._named(problem):
-            try:
-                yield
-            except KafkaGroupsError as exc:
-                if str(self._root) not in str(exc):
-                    raise
-                raise StorageError(first_line(exc)) from exc
+        try:
+            yield
+        except self._errors as exc:
+            says_it_itself = isinstance(exc, KafkaGroupsError) and str(self._root) in str(exc)
+            raise StorageError(first_line(exc) if says_it_itself else f"{problem}: {first_line(exc)}") from exc
 
     def _at(self, path: str) -> StoragePath:
         below = path.removeprefix(self._text)

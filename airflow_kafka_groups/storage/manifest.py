@@ -89,7 +89,7 @@ class SnapshotManifest:
     :param files: names and numbers of rows.
     :param offsets_retention_minutes: the smallest ``offsets.retention.minutes`` of the brokers; ``None`` if it is not
         known of each.
-    :param view: what the connection saw of the cluster (``maintenance/cluster_view.py``): a plan takes it over.
+    :param view: what the connection saw of the cluster (``observe/cluster_view.py``): a plan takes it over.
     :param members: the table of members.
     :param subscriptions: the table of subscriptions.
     """

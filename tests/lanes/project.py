@@ -66,8 +66,8 @@ _OLDEST = (
 )
 
 _OF_VERSIONS = (
-    *(f"tests/unit/{part}" for part in ("contracts", "protocol", "test_exceptions.py", "test_models.py")),
-    *(f"tests/exhaustive/{part}" for part in ("contracts", "protocol")),
+    *(f"tests/unit/{part}" for part in ("storage", "kafka/protocol", "test_exceptions.py", "test_models.py")),
+    *(f"tests/exhaustive/{part}" for part in ("kafka/models", "kafka/protocol")),
     *(f"tests/unit/cli/test_{part}.py" for part in ("command_line_page", "main", "output")),
     *("tests/unit/triggers", "tests/unit/operators/arguments/test_every_operator.py", "tests/dags/test_dag_files.py"),
     "tests/dags/test_python_versions.py",

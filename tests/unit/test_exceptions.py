@@ -18,6 +18,7 @@ from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 
 BROKER_ERROR = exceptions.BrokerError(68, "NON_EMPTY_GROUP", "it has members", api="DeleteGroups", broker_id=1)
 SAMPLES: dict[type[KafkaGroupsError], tuple[Any, ...]] = {
+    exceptions.ArgumentError: ("--base", "x", "give a folder"),
     exceptions.ClientClosedError: (),
     exceptions.ConfigurationError: ("port", "x", "give a number"),
     exceptions.UnsupportedByClientError: ("port", "x", "give a number"),

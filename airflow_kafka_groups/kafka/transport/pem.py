@@ -67,7 +67,7 @@ class Pem:
 
 
 def pem_lines(text: str) -> str:
-    r"""Return PEM as OpenSSL reads it, of a text that lost its lines: it is on one, indented, or has ``\n`` in it."""
+    r"""Return PEM as OpenSSL reads it, of a string that lost its lines: it is on one, indented, or has ``\n`` in it."""
 
     def lines(block: re.Match[str]) -> str:
         kind, body = block.groups()

@@ -89,7 +89,7 @@ def test_the_documented_task_submits_the_documented_script_and_the_password_is_s
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.chdir(tmp_path / "work")
-    pack = [sys.executable, "-m", "airflow_kafka_groups.spark.bundle", "package.zip", "--whole"]
+    pack = [sys.executable, "-m", "airflow_kafka_groups.spark.bundle", "package.zip"]
     subprocess.run(pack, check=True, env=os.environ | {"PYTHONPATH": str(REPOSITORY)})
     Path("groups.py").write_text(example("source_script_example") + SEEN)
 

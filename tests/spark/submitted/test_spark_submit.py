@@ -102,10 +102,9 @@ def test_straight_from_a_checkout_a_bad_argument_ends_with_exit_code_2(tmp_path:
         (["jobs.zip", "--help"], 0),
         ([], 2),
         ([""], 2),
-        (["--whole"], 2),
         (["--hlep"], 2),
         (["jobs.zip", "--all"], 2),
-        (["jobs.zip", "--whole", "more"], 2),
+        (["jobs.zip", "more"], 2),
     ],
 )
 def test_the_bundle_s_usage_is_shown_and_no_file_is_written(
@@ -137,10 +136,6 @@ def test_a_place_where_no_bundle_can_be_is_named(tmp_path: Path, capsys: pytest.
 def test_the_bundle_s_program_prints_the_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bundle([str(tmp_path / "jobs.zip")]) == 0
     assert capsys.readouterr().out == f"{APPLICATION}\n"
-    assert bundle([str(tmp_path / "package.zip"), "--whole"]) == 0
-    assert capsys.readouterr().out == ""
-    with zipfile.ZipFile(tmp_path / "jobs.zip") as jobs, zipfile.ZipFile(tmp_path / "package.zip") as package:
-        assert set(jobs.namelist()) < set(package.namelist())
 
 
 def test_the_bundle_holds_the_package_root_that_imports_nothing_and_is_the_same_each_time(tmp_path: Path) -> None:
@@ -149,9 +144,6 @@ def test_the_bundle_holds_the_package_root_that_imports_nothing_and_is_the_same_
     with zipfile.ZipFile(first) as archive:
         names = archive.namelist()
     assert {"airflow_kafka_groups/__init__.py", "airflow_kafka_groups/judge/staleness/lives.py"} <= set(names)
-    shipped = tuple(f"airflow_kafka_groups/{folder}/" for folder in ("arrow", "backlog", "contracts", "spark"))
-    assert all(name.startswith(shipped) for name in names[1:])
-    assert all(any(name.startswith(folder) for name in names) for folder in shipped)
     imported = "import airflow_kafka_groups.spark.jobs.judge_staleness as job; print(job.__file__)"
     environment = os.environ | {"PYTHONPATH": str(first)}
     done = subprocess.run(

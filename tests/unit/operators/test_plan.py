@@ -128,7 +128,7 @@ def test_another_lease_on_the_cluster_is_a_warning_in_plan_summary_and_report(ad
     (warning,) = planned["warnings"]
     assert "'team-b-airflow-kafka-groups-lease'" in warning
     report = (tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html").read_text()
-    assert "team-b-airflow-kafka-groups-lease&#x27;; this run" in report
+    assert "team-b-airflow-kafka-groups-lease&#39;; this run" in report
 
 
 def test_so_is_the_lease_of_a_recent_run_whose_group_is_gone(admin: FakeAdmin, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_offsets_that_a_task_set_are_not_read_by_each_pruning_of_a_year(
         lengths.append(len(content or b""))
         return content
 
-    for module in ("json_files", "keep_alive.moves"):
-        monkeypatch.setattr(f"airflow_kafka_groups.change.{module}.read_file", noted)
+    for module in ("storage.durable_files", "ledger.keep_alive_records"):
+        monkeypatch.setattr(f"airflow_kafka_groups.{module}.read_file", noted)
     assert run(tmp_path, change=30).removed["change"] == ()
     assert 0 < sum(lengths) < 10_000

@@ -176,8 +176,8 @@ def test_records_that_outlive_snapshots_in_any_case_are_not_read_each_day(
         read.append(path.name)
         return real(path, *part)
 
-    for module in ("json_files", "keep_alive.moves"):
-        monkeypatch.setattr(f"airflow_kafka_groups.change.{module}.read_file", noted)
+    for module in ("storage.durable_files", "ledger.keep_alive_records"):
+        monkeypatch.setattr(f"airflow_kafka_groups.{module}.read_file", noted)
     assert run(tmp_path, change=1).removed["change"] == (old.name[:25],)
     assert read == [old.name]
     assert all(path.exists() for path in records)

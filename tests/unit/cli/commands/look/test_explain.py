@@ -99,7 +99,7 @@ def test_between_two_clean_ups_the_verdict_is_that_of_the_newest_judged_snapshot
 
 def test_the_page_names_the_exit_code_of_a_group_that_does_not_exist(backed_up: dict[str, Any], stored: Cli) -> None:
     """It is 3 for other commands. What is known of a group that was deleted is complete."""
-    page = (Path(__file__).parents[4] / "docs/howto/command-line.md").read_text()
+    page = (Path(__file__).parents[5] / "docs/howto/command-line.md").read_text()
     (row,) = (line for line in page.splitlines() if line.startswith("| 3 |"))
     assert f"`explain`: {int(stored('explain', 'nobody')[0])}" in row
 
