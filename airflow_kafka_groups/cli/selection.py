@@ -154,7 +154,7 @@ def say_what_is_missing(listed: GroupListings) -> None:
 
 
 async def say_if_fewer_are_listed(admin: AdminClient) -> None:
-    """Print on stderr whether a listing lacks the groups that this user may not describe, in the words of ``doctor``."""
+    """Print on stderr whether a listing lacks groups that this user may not describe, in the words of ``doctor``."""
     from airflow_kafka_groups.kafka.admin.client.access import FEWER_LISTED, SEE_ALL, lists_all
 
     with suppress(KafkaGroupsError):  # what is wrong is said by what this is about
