@@ -80,6 +80,7 @@ async def read_log_positions(
 
     :param recent_since: also list the first record at or after this time, in seconds since 1970.
     """
+    groups = list(groups)
     wanted = partitions_of(groups)
 
     async def ask(spec: OffsetSpec) -> LogOffsets:
@@ -90,7 +91,9 @@ async def read_log_positions(
     if recent_since is not None:
         asked.append(OffsetSpec.for_timestamp(max(int(recent_since * 1000), 0)))
     starts, ends, *recent = await asyncio.gather(*map(ask, asked))
-    return LogPositions(bounds=LogBounds(starts, ends), recent=recent[0] if recent else {})
+    bounds = LogBounds(starts, ends)
+    await admin.end_readable(bounds, groups)
+    return LogPositions(bounds=bounds, recent=recent[0] if recent else {})
 
 
 V = TypeVar("V")
@@ -426,8 +429,23 @@ class EndReached:
         there, waiting = answers(self.group_ids, found)
         waiting |= await self._fix_ends(admin, {id_: of for id_, of in there.items() if id_ not in self.targets})
         there = {id_: of for id_, of in there.items() if id_ not in waiting}
-        waiting |= await short_of_targets(admin, there, self.targets)
+        waiting |= await short_of_targets(admin, there, await self._readable(admin, there))
         return poll_result(waiting, len(self.group_ids), self.any_group)
+
+    async def _readable(self, admin: AdminClient, groups: Mapping[str, GroupOffsets]) -> Targets:
+        """Return the targets, less what is left before them without a record to read."""
+        ends: dict[TopicPartition, ListedOffset] = {}
+        for where, end in (each for group_id in groups for each in self.targets[group_id].items()):
+            ends[where] = ListedOffset(max(end, ends[where].offset if where in ends else 0))
+        bounds = LogBounds(dict.fromkeys(ends, ListedOffset(0)), ends)
+        await admin.end_readable(bounds, groups.values())
+        return {
+            group_id: {
+                where: min(end, bounds.readable(where.topic).get(where.partition, end))
+                for where, end in self.targets[group_id].items()
+            }
+            for group_id in groups
+        }
 
     async def _fix_ends(self, admin: AdminClient, groups: Mapping[str, GroupOffsets]) -> dict[str, str]:
         committed = {

@@ -266,6 +266,9 @@ class FakeAdmin(ClusterState):
 
         self._results([group_id], self.forget_errors, forget)[group_id].unwrap()
 
+    async def end_readable(self, bounds: Any, groups: Any) -> None:
+        """No topic of these has transactions."""
+
     async def list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec]
     ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:

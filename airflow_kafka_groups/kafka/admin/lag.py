@@ -12,7 +12,12 @@ from operator import le
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.models import GroupId, GroupOffsets, ListedOffset, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import FetchedTail
 
+_NEARLY = 1_000
+"""As many offsets may be left of a partition for a look at whether they have records: markers of transactions."""
+
+_MOST_TAILS = 1_000
 LogOffsets = Mapping[TopicPartition, ListedOffset | KafkaGroupsError]
 
 
@@ -45,13 +50,14 @@ class PartitionLag:
     lost: int = 0
 
 
-def partition_lag(committed: int | None, bounds: tuple[int, int] | None) -> PartitionLag:
+def partition_lag(committed: int | None, bounds: tuple[int, int] | None, readable: int | None = None) -> PartitionLag:
     """Compare a committed offset with the ends of the log: the package's one definition of lag.
 
     ``arrow.counting`` has it for columns.
 
     :param committed: the committed offset; ``None`` or negative where there is none.
     :param bounds: the log start and the end offset; ``None`` where one of them could not be read.
+    :param readable: where the readable records end. Default: at the end.
     """
     if committed is None or committed < 0:
         return PartitionLag(LagFlag.NO_COMMIT)
@@ -62,7 +68,8 @@ def partition_lag(committed: int | None, bounds: tuple[int, int] | None) -> Part
         return PartitionLag(LagFlag.BEYOND_END)
     # Retention may have removed records between the two answers, so that the start is beyond the end.
     first = min(max(committed, start), end)
-    return PartitionLag(LagFlag.DATA_LOST if first > committed else LagFlag.OK, end - first, first - committed)
+    messages = max((end if readable is None else readable) - first, 0)
+    return PartitionLag(LagFlag.DATA_LOST if first > committed else LagFlag.OK, messages, first - committed)
 
 
 class LogBounds:
@@ -72,11 +79,12 @@ class LogBounds:
         end offset looks like one beyond the end.
     """
 
-    __slots__ = ("_by_topic", "_columns")
+    __slots__ = ("_by_topic", "_columns", "_readable")
 
     def __init__(self, starts: LogOffsets, ends: LogOffsets) -> None:
         self._by_topic: dict[str, dict[int, tuple[int, int]]] = {}
         self._columns: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._readable: dict[str, dict[int, int]] = {}
         for key, end in ends.items():
             start = starts.get(key)
             if not isinstance(start, ListedOffset) or not isinstance(end, ListedOffset):
@@ -101,6 +109,34 @@ class LogBounds:
             found = self._columns[key] = (tuple(start for start, _ in bounds), tuple(end for _, end in bounds))
         return found
 
+    def nearly_read(self, groups: Iterable[GroupOffsets]) -> dict[TopicPartition, int]:
+        """Return the partitions that some group has nearly read, each with the lowest such offset; 1,000 at most."""
+        found: dict[TopicPartition, int] = {}
+        for topic in (topic for offsets in groups for topic in offsets.topics):
+            flat = topic.flat_rows()
+            bounds = self.columns(topic.topic, flat[0::3])
+            for number, committed, start, end in zip(flat[0::3], flat[1::3], *bounds, strict=True):
+                if 0 <= committed < end <= (first := max(committed, start)) + _NEARLY and first < end:
+                    key = TopicPartition(topic.topic, number)
+                    if key in found or len(found) < _MOST_TAILS:
+                        found[key] = min(found.get(key, first), first)
+        return found
+
+    def end_readable(self, looked_at: Mapping[TopicPartition, int], tails: Iterable[FetchedTail]) -> None:
+        """Take in where the readable records end. A tail that does not reach the end says nothing.
+
+        :param looked_at: the result of ``nearly_read``: what is before these offsets was not looked at.
+        """
+        for (topic, partition), _, reached, readable in tails:
+            end = self._by_topic[topic][partition][1]
+            last = max(readable, looked_at[TopicPartition(topic, partition)])
+            if reached >= end > last:
+                self._readable.setdefault(topic, {})[partition] = last
+
+    def readable(self, topic: str) -> Mapping[int, int]:
+        """Return where the readable records of partitions end, if that is known to be before the end."""
+        return self._readable.get(topic, {})
+
 
 class GroupLag:
     """The lag of one group. Its sums are computed from columns, ``partitions`` on first use."""
@@ -123,7 +159,9 @@ class GroupLag:
         """The lag of each partition."""
         if self._partitions is None:
             self._partitions = {
-                TopicPartition(topic.topic, number): partition_lag(offset, known.get(number))
+                TopicPartition(topic.topic, number): partition_lag(
+                    offset, known.get(number), self._bounds.readable(topic.topic).get(number)
+                )
                 for topic in self._offsets.topics
                 for known in (self._bounds.of_topic(topic.topic),)
                 for number, offset in zip(topic.partitions, topic.offsets, strict=True)
@@ -153,11 +191,14 @@ def _sums(offsets: GroupOffsets, bounds: LogBounds) -> tuple[int, int] | None:
         flat = topic.flat_rows()
         committed_offsets = flat[1::3]
         starts, ends = bounds.columns(topic.topic, flat[0::3])
-        if all(map(le, starts, committed_offsets)) and all(map(le, committed_offsets, ends)):  # as nearly always
+        readable = bounds.readable(topic.topic)
+        if (
+            not readable and all(map(le, starts, committed_offsets)) and all(map(le, committed_offsets, ends))
+        ):  # as nearly always
             messages += sum(ends) - sum(committed_offsets)
             continue
-        for start, committed, end in zip(starts, committed_offsets, ends, strict=True):
-            found = partition_lag(committed, (start, end))
+        for number, start, committed, end in zip(flat[0::3], starts, committed_offsets, ends, strict=True):
+            found = partition_lag(committed, (start, end), readable.get(number))
             if found.messages is not None:
                 messages += found.messages
                 lost += found.lost

@@ -138,6 +138,22 @@ class ListOffsetsAnswer(NamedTuple):
     partitions: Sequence[ListedOffsetAnswer]
 
 
+class FetchedTail(NamedTuple):
+    """One partition of a Fetch response: where its batches end, and where those with readable records do."""
+
+    partition: TopicPartition
+    error: ErrorCode
+    reached: int
+    readable: int
+
+
+class FetchAnswer(NamedTuple):
+    """A Fetch response."""
+
+    throttle_time: timedelta
+    partitions: Sequence[FetchedTail]
+
+
 class TopicAnswer(NamedTuple):
     """One topic of a Metadata response; ``leaders`` has (partition, leader) pairs, -1 where there is none."""
 

@@ -46,6 +46,7 @@ class Api:
         return self.first_flexible is not None and version >= self.first_flexible
 
 
+FETCH = Api(1, "Fetch", 12, 12, 12)
 LIST_OFFSETS = Api(2, "ListOffsets", 1, 9, 6)
 METADATA = Api(3, "Metadata", 1, 12, 9)
 OFFSET_COMMIT = Api(8, "OffsetCommit", 2, 9, 8)

@@ -13,6 +13,7 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
     describe_groups,
     describe_modern_groups,
+    fetch,
     find_coordinator,
     heartbeat,
     join_group,
@@ -29,6 +30,7 @@ from airflow_kafka_groups.kafka.protocol.apis import offset_fetch as hot_offset_
 from airflow_kafka_groups.kafka.protocol.codec import Message, decode_message
 
 _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
+    apis.FETCH: fetch.from_kio,
     apis.LIST_OFFSETS: list_offsets.from_kio,
     apis.METADATA: metadata.from_kio,
     apis.OFFSET_COMMIT: offset_commit.from_kio,

@@ -6,7 +6,6 @@ those of confluent-kafka's AdminClient where it has them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from types import TracebackType
@@ -16,9 +15,10 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.client import changes, describing, listing, operations
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of, many, one_or_many, partition_specs_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls, ChangePolicy, Progress
+from airflow_kafka_groups.kafka.admin.client.group_lag import end_readable, group_lag
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_offsets import ListOffsetsHandler
-from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogBounds, partitions_of
+from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogBounds
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.products import known_id
@@ -223,18 +223,15 @@ class AdminClient:
         Each partition is asked for its ends once, however many groups read it. Groups whose offsets cannot be read are
         in ``.failed``; a partition whose ends cannot be read has the flag ``UNKNOWN``.
         """
-        results = await self.list_consumer_group_offsets(many(groups, "groups"))
-        partitions = partitions_of(results.succeeded.values())
-        # Not before all commits are read: one that is newer than the end offset would look like one beyond it.
-        starts, ends = await asyncio.gather(
-            self.list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest())),
-            self.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest())),
-        )
-        bounds = LogBounds(starts, ends)
-        return GroupResults(
-            GroupResult(group_id, None if offsets is None else GroupLag(offsets, bounds), error)
-            for group_id, offsets, error in results.values()
-        )
+        return await group_lag(self, await self.list_consumer_group_offsets(many(groups, "groups")))
+
+    async def end_readable(self, bounds: LogBounds, groups: Iterable[GroupOffsets]) -> None:
+        """Look whether what groups have left of a log holds records: the markers of transactions are none.
+
+        Only where at most 1,000 offsets are left, and of 1,000 partitions at most, a few bytes of each. It needs the
+        right to read the topic; without it, and on brokers before Kafka 2.7, all that is left counts as lag.
+        """
+        await end_readable(self._calls, bounds, groups)
 
     async def delete_consumer_groups(
         self,

@@ -16,6 +16,8 @@ from airflow_kafka_groups.kafka.admin.lag import (
     partitions_of,
 )
 from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import FetchedTail
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 SMALL = st.integers(-1, 5)
 KNOWN = st.builds(ListedOffset, SMALL)
@@ -110,3 +112,37 @@ def test_partitions_are_asked_for_once_however_many_groups_read_them() -> None:
         for group_id, keys in reads.items()
     ]
     assert partitions_of(groups) == [("t", 0), ("t", 1), ("u", 0)]
+
+
+def test_what_is_left_without_a_record_is_read() -> None:
+    """The markers of transactions, and aborted records: a group that had read everything lagged for ever."""
+    key = TopicPartition("t", 0)
+    starts, ends = {key: ListedOffset(3)}, {key: ListedOffset(17)}
+    groups = {at: GroupOffsets.from_mapping(f"g{at}", {key: OffsetAndMetadata(at)}) for at in (0, 8, 10, 16, 17, 18)}
+    bounds = LogBounds(starts, ends)
+    looked_at = bounds.nearly_read([groups[10], groups[16], groups[17], groups[18]])
+    assert looked_at == {key: 10}
+    assert bounds.nearly_read([groups[0]]) == {key: 3}, "what is gone cannot be fetched"
+
+    def lag(reached: int, readable: int) -> dict[int, int | None]:
+        bounds = LogBounds(starts, ends)
+        bounds.end_readable(looked_at, [FetchedTail(key, ErrorCode.none, reached, readable)])
+        found = {at: GroupLag(offsets, bounds) for at, offsets in groups.items()}
+        assert all(each.partitions[key].messages == each.messages for each in found.values())
+        assert (found[0].lost, found[8].lost) == (3, 0)
+        return {at: each.messages for at, each in found.items()}
+
+    unknown = {0: 14, 8: 9, 10: 7, 16: 1, 17: 0, 18: None}
+    assert lag(16, 0) == unknown, "it does not reach the end"
+    assert lag(20, 20) == unknown, "records arrived meanwhile"
+    assert lag(17, 0) == {0: 7, 8: 2, 10: 0, 16: 0, 17: 0, 18: None}, "nobody looked at what is before 10"
+    assert lag(17, 16) == {0: 13, 8: 8, 10: 6, 16: 0, 17: 0, 18: None}
+
+
+def test_only_what_is_nearly_read_is_looked_at() -> None:
+    parts = [TopicPartition("t", number) for number in range(1_001)]
+    bounds = LogBounds(dict.fromkeys(parts, ListedOffset(0)), dict.fromkeys(parts, ListedOffset(1_001)))
+    far = GroupOffsets.from_mapping("far", dict.fromkeys(parts, OffsetAndMetadata(0)))
+    near = GroupOffsets.from_mapping("near", dict.fromkeys(parts, OffsetAndMetadata(1)))
+    assert bounds.nearly_read([far]) == {}
+    assert bounds.nearly_read([far, near]) == dict.fromkeys(parts[:1_000], 1)

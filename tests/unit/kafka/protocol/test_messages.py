@@ -32,6 +32,7 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
     describe_groups,
     describe_modern_groups,
+    fetch,
     find_coordinator,
     list_groups,
     list_offsets,
@@ -87,6 +88,7 @@ REQUESTS: list[tuple[Api, int, Any]] = [
     ),
     (apis.OFFSET_DELETE, 0, lambda v: offset_delete.build("g", [PART], v)),
     *((apis.METADATA, v, lambda v: metadata.build(["t"], v)) for v in versions_of(apis.METADATA)),
+    (apis.FETCH, 12, lambda v: fetch.build({PART: 7}, v)),
     *(
         (apis.LIST_OFFSETS, v, lambda v: list_offsets.build({PART: OffsetSpec.latest()}, v))
         for v in versions_of(apis.LIST_OFFSETS)

@@ -10,7 +10,8 @@ import pytest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.admin.client.calls import ChangePolicy
-from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.admin.lag import LogBounds
+from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
 from tests.fakes.apis import ALL_APIS
 from tests.fakes.cluster import FakeCluster
 
@@ -21,6 +22,7 @@ NO = KafkaGroupsError("the policy says no")
 
 READING = {
     "ApiVersions",
+    "Fetch",
     "DescribeGroups",
     "FindCoordinator",
     "ListGroups",
@@ -35,6 +37,11 @@ async def _stream(admin: AdminClient) -> list[Any]:
     return [result async for result in admin.stream_consumer_group_offsets(["a"])]
 
 
+async def _end_readable(admin: AdminClient) -> None:
+    bounds = LogBounds({T0: ListedOffset(0)}, {T0: ListedOffset(9)})
+    await admin.end_readable(bounds, [GroupOffsets.from_mapping("a", {T0: OffsetAndMetadata(1)})])
+
+
 CHANGING: dict[str, Callable[[AdminClient], Awaitable[Any]]] = {
     "alter_consumer_group_offsets": lambda admin: admin.alter_consumer_group_offsets({"a": {T0: OffsetAndMetadata(1)}}),
     "delete_consumer_group_offsets": lambda admin: admin.delete_consumer_group_offsets("a", [T0]),
@@ -47,6 +54,7 @@ METHODS: dict[str, Callable[[AdminClient], Awaitable[Any]]] = {
     "cluster_id": lambda admin: admin.cluster_id(),
     "describe_cluster": lambda admin: admin.describe_cluster(),
     "describe_consumer_groups": lambda admin: admin.describe_consumer_groups(["a"]),
+    "end_readable": _end_readable,
     "find_coordinators": lambda admin: admin.find_coordinators(["a"]),
     "group_operations": lambda admin: admin.group_operations("a"),
     "list_consumer_group_lag": lambda admin: admin.list_consumer_group_lag(["a"]),

@@ -20,6 +20,7 @@ from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 READS = {
     "DescribeClassicGroupsHandler",
     "DescribeModernGroupsHandler",
+    "FetchTailsHandler",
     "FindCoordinatorHandler",
     "FindLeadersHandler",
     "ListGroupOffsetsHandler",

@@ -1,0 +1,76 @@
+"""Fetch: whether anything can be read near the end of a log. Records are never decoded, only the headers of batches.
+
+v12 is the only version used: the last one that names topics, of Kafka 2.7 and later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from struct import Struct
+
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import FetchAnswer, FetchedTail
+from airflow_kafka_groups.kafka.protocol.api_versions import FETCH
+from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+
+_READ_COMMITTED = 1
+_BYTES_OF_PARTITION = 16_384
+_BYTES = 1_048_576
+_BATCH = Struct(">qiibIhiqqqhii")
+_LENGTH_ENDS_AT = 12
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
+
+
+def build(offsets: Mapping[TopicPartition, int], version: int) -> Message:
+    """Build a request that does not wait, and takes little from each partition."""
+    schema = request_schema(FETCH, version)
+    by_topic: dict[str, list[Message]] = {}
+    for (topic, partition), offset in offsets.items():
+        wanted = schema.FetchPartition(
+            partition=partition, fetch_offset=offset, partition_max_bytes=_BYTES_OF_PARTITION
+        )
+        by_topic.setdefault(topic, []).append(wanted)
+    return schema.FetchRequest(
+        max_wait=timedelta(),
+        min_bytes=0,
+        max_bytes=_BYTES,
+        isolation_level=_READ_COMMITTED,
+        topics=tuple(schema.FetchTopic(topic=topic, partitions=tuple(parts)) for topic, parts in by_topic.items()),
+        forgotten_topics_data=(),
+    )
+
+
+def from_kio(response: Message) -> FetchAnswer:
+    """Convert a response that kio has read."""
+    tails = []
+    for topic in response.responses:
+        for part in topic.partitions:
+            aborted = [(each.producer_id, each.first_offset) for each in part.aborted_transactions or ()]
+            error = ErrorCode(part.error_code or response.error_code)
+            key = TopicPartition(topic.topic, part.partition_index)
+            tails.append(FetchedTail(key, error, *ends_of(bytes(part.records or b""), aborted)))
+    return FetchAnswer(response.throttle_time, tails)
+
+
+def ends_of(batches: bytes, aborted: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return where complete batches end, and where those with readable records do; 0 where there are none.
+
+    :param aborted: the producer and the first offset of transactions that were aborted.
+    """
+    left, open_ones = sorted(aborted, key=lambda each: each[1]), set()
+    at = reached = readable = 0
+    while at + _BATCH.size <= len(batches):
+        base, length, _, magic, _, attributes, delta, _, _, producer, _, _, count = _BATCH.unpack_from(batches, at)
+        at += _LENGTH_ENDS_AT + length
+        if magic < 2 or at > len(batches) or length < _BATCH.size - _LENGTH_ENDS_AT:
+            break  # of an old format, or cut off
+        reached = base + delta + 1
+        while left and left[0][1] < reached:
+            open_ones.add(left.pop(0)[0])
+        if attributes & _CONTROL:
+            open_ones.discard(producer)
+        elif count and not (attributes & _TRANSACTIONAL and producer in open_ones):
+            readable = reached
+    return reached, readable
