@@ -158,6 +158,7 @@ def test_a_storage_that_denies_or_is_down_is_an_error_and_never_absence(base: An
 
 @pytest.mark.safety
 @pytest.mark.parametrize("count", [1, 1_000])
+@pytest.mark.promise(10)
 def test_the_404_of_a_proxy_is_an_error_and_never_absence(base: Any, store: ObjectStore, count: int) -> None:
     """An ingress that has lost its server answers everything so. A stop switch or an answer would be "not there"."""
     create_file(base / "1.json", b"one")

@@ -55,6 +55,7 @@ def test_an_idle_time_is_not_undercut_by_an_old_snapshot() -> None:
         (SiteFloors(approve_above=1), "nobody was asked"),
     ],
 )
+@pytest.mark.promise(9)
 async def test_a_plan_that_undercuts_them_deletes_nothing(tmp_path: Path, floors: SiteFloors, why: str) -> None:
     """It may have been made before a floor was raised, or by another DAG."""
     admin = cluster("a", "b")
@@ -79,6 +80,7 @@ async def test_a_plan_that_undercuts_them_deletes_nothing(tmp_path: Path, floors
         (SiteFloors(approve_above=1), "approve_above"),
     ],
 )
+@pytest.mark.promise(9)
 async def test_groups_that_are_named_do_not_evade_them(tmp_path: Path, floors: SiteFloors, why: str) -> None:
     admin = cluster("a", "b")
     with pytest.raises(PlanError, match=why):

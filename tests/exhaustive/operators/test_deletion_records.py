@@ -30,6 +30,7 @@ def _groups(admin: FakeAdmin) -> None:
 @pytest.mark.safety
 @pytest.mark.parametrize("by", ["plan", "name"])
 @pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.promise(4)
 def test_a_run_that_is_interrupted_leaves_what_it_was_about_to_delete(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, gone: bool
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_run_that_is_interrupted_leaves_what_it_was_about_to_delete(
 
 
 @pytest.mark.safety
+@pytest.mark.promise(3)
 def test_a_run_that_cannot_be_recorded_deletes_nothing(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +77,7 @@ def test_a_second_run_of_the_same_plan_finds_the_groups_gone(
 
 @pytest.mark.safety
 @pytest.mark.parametrize("restored_as", ["", "consumer"])
+@pytest.mark.promise(5)
 def test_what_a_plan_has_deleted_it_does_not_delete_again(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, restored_as: str
 ) -> None:
@@ -92,6 +95,7 @@ def test_what_a_plan_has_deleted_it_does_not_delete_again(
 
 
 @pytest.mark.safety
+@pytest.mark.promise(5)
 def test_what_was_deleted_and_restored_is_watched_anew_before_another_plan_has_it(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -125,6 +129,7 @@ def test_a_record_that_cannot_be_read_deletes_nothing(
 
 
 @pytest.mark.safety
+@pytest.mark.promise(3)
 def test_when_the_storage_fails_after_a_deletion_the_log_has_the_outcomes_and_the_journal_the_intent(
     admin: FakeAdmin,
     backed_up: dict[str, Any],
@@ -152,6 +157,7 @@ def test_when_the_storage_fails_after_a_deletion_the_log_has_the_outcomes_and_th
 
 
 @pytest.mark.safety
+@pytest.mark.promise(5)
 def test_a_task_that_names_groups_deletes_none_twice_when_it_is_cleared(admin: FakeAdmin, tmp_path: Path) -> None:
     task = DeleteGroupsOperator(
         task_id="t", storage_path=str(tmp_path), cluster=scene.CLUSTER, group_ids=["a"], observe_seconds=0.01

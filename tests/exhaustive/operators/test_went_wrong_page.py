@@ -66,6 +66,7 @@ def before(admin: FakeAdmin, backed_up: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.safety
 @pytest.mark.parametrize("groups", [["a"], None], ids=["one", "all"])
+@pytest.mark.promise(2)
 def test_the_page_undoes_a_deletion(
     admin: FakeAdmin, backed_up: dict[str, Any], before: dict[str, Any], tmp_path: Path, groups: list[str] | None
 ) -> None:

@@ -43,6 +43,7 @@ TOPICS = 14
 SAVED = OffsetAndMetadata(3, metadata="kept")
 
 
+@pytest.mark.promise(5)
 async def test_a_process_that_is_killed_again_and_again_prunes_no_topic_twice(
     kafka44: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def snapshot(bootstrap: str, layout: Layout) -> str:
 
 
 @pytest.mark.safety
+@pytest.mark.promise(1)
 def test_a_live_consumer_that_commits_the_same_offset_before_each_snapshot_is_kept(
     spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
 ) -> None:

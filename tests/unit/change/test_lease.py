@@ -98,6 +98,7 @@ async def test_no_request_may_leave_later_than_the_lease_is_certain_for(scene: S
     assert 14.0 < second <= 15.0, "the age of the reading where that is less"
 
 
+@pytest.mark.promise(11)
 async def test_lost_between_two_chunks_the_second_is_kept_though_it_was_read(scene: Scene) -> None:
     def lose_after(group_id: str) -> None:
         if len(scene.admin.deleted) == 2:

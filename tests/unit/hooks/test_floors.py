@@ -80,6 +80,7 @@ def test_the_stricter_of_both_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("approve_above", "-1"),
     ],
 )
+@pytest.mark.promise(9)
 def test_a_floor_that_cannot_be_read_is_an_error_and_not_left_out(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:

@@ -115,6 +115,7 @@ def test_what_the_approver_keeps_is_kept_with_that_reason(
 
 
 @pytest.mark.safety
+@pytest.mark.promise(8)
 def test_nothing_that_was_not_sealed_approves(admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any]) -> None:
     """The task was marked as success, or somebody wrote its XCom: there is nothing of it in the storage."""
     with pytest.raises(PlanError, match=r"nothing was deleted: nobody was asked .*marked as success"):
@@ -123,6 +124,7 @@ def test_nothing_that_was_not_sealed_approves(admin: FakeAdmin, tmp_path: Path, 
 
 
 @pytest.mark.safety
+@pytest.mark.promise(8)
 def test_what_the_task_returns_is_not_what_approves(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
@@ -143,6 +145,7 @@ def test_an_answer_that_did_not_come_is_airflows_own_error(
 
 
 @pytest.mark.safety
+@pytest.mark.promise(8)
 def test_a_new_question_withdraws_the_answer_to_the_one_before(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
@@ -221,6 +224,7 @@ def test_once_asked_the_answer_counts_also_for_a_run_that_asks_nobody(
     assert admin.deleted == ["b"]
 
 
+@pytest.mark.promise(8)
 def test_an_approval_of_another_plan_approves_nothing(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
@@ -233,6 +237,7 @@ def test_an_approval_of_another_plan_approves_nothing(
 
 
 @pytest.mark.safety
+@pytest.mark.promise(8)
 def test_an_answer_approves_no_plan_that_took_the_place_of_the_one_in_the_question(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:

@@ -83,6 +83,7 @@ def test_what_another_machine_has_created_on_nfs_is_there_also_where_it_was_abse
     assert read_file(folder / "three" / "four" / "five") is None
 
 
+@pytest.mark.promise(3)
 def test_the_file_and_its_folders_are_fsynced_before_the_call_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +257,7 @@ def test_an_object_store_is_asked_for_an_exclusive_create() -> None:
 
 
 @pytest.mark.parametrize("error", [BotoError("AccessDenied"), PermissionError("no"), OSError("reset"), KeyError("x")])
+@pytest.mark.promise(10)
 def test_every_error_of_the_storage_is_a_storage_error_and_never_absence(error: Exception) -> None:
     store = Store()
     store.fails = error

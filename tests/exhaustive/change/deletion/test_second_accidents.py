@@ -45,6 +45,7 @@ def cluster(*names: str) -> FakeAdmin:
     return FakeAdmin({name: FakeGroup() for name in names})
 
 
+@pytest.mark.promise(11)
 async def test_a_run_that_is_overtaken_by_another_deletes_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +109,7 @@ class FakeView(FakeAdmin):
         self.groups, self.deleted = of.groups, of.deleted
 
 
+@pytest.mark.promise(11)
 async def test_what_another_run_intends_until_this_one_has_begun_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +264,7 @@ async def test_a_plan_that_a_deletion_by_name_left_does_not_undercut_the_idle_ti
 
 
 @pytest.mark.parametrize("end", [Killed, asyncio.CancelledError])
+@pytest.mark.promise(6)
 async def test_life_that_was_seen_while_another_chunk_was_deleted_is_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException]
 ) -> None:

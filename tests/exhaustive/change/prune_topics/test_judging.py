@@ -144,6 +144,7 @@ def fail_one_partition(admin: FakeAdmin) -> None:
         (fail_one_partition, succeed, "could not read"),
     ],
 )
+@pytest.mark.promise(1)
 async def test_each_sign_of_life_and_each_doubt_ends_the_idle_time(
     tmp_path: Path, once: Callable[[FakeAdmin], None], undone: Callable[[FakeAdmin], None], why: str
 ) -> None:

@@ -46,6 +46,7 @@ def lost_and_restored(layout: Layout, at: datetime) -> None:
         (PRUNE.replace("rules: [", "rules: [{name: k, match: {topics: x}, action: keep}, "), "kept:policy"),
     ],
 )
+@pytest.mark.promise(1)
 async def test_an_edit_of_the_policy_can_only_keep(tmp_path: Path, edited: str, fate: str) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     path = tmp_path / "policy.yaml"

@@ -49,6 +49,7 @@ async def killed(admin: FakeAdmin, layout: Layout, of: PrunePlan) -> None:
 
 @pytest.mark.parametrize("moment", ["before the request", "after the request", "before the intent"])
 @pytest.mark.parametrize("restored", [True, False])
+@pytest.mark.promise(5)
 async def test_a_process_that_dies_deletes_no_topic_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, restored: bool
 ) -> None:

@@ -108,6 +108,7 @@ async def test_whatever_changed_before_the_run_keeps_the_topic(
 
 
 @pytest.mark.parametrize(("change", "fate"), CHANGES)
+@pytest.mark.promise(1)
 async def test_whatever_changes_after_the_backup_keeps_the_topic(
     tmp_path: Path, change: Callable[[FakeAdmin], None], fate: str
 ) -> None:

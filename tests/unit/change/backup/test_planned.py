@@ -122,6 +122,7 @@ async def test_a_repeated_run_keeps_the_backup_of_what_is_deleted_by_now(tmp_pat
 
 @pytest.mark.safety
 @pytest.mark.parametrize("when", ["offsets", "log ends"])
+@pytest.mark.promise(2)
 async def test_a_slow_run_does_not_replace_the_backup_of_what_is_deleted_by_now(tmp_path: Path, when: str) -> None:
     """Airflow takes a worker for dead and runs the task again; the first one goes on, and finds the groups gone."""
     admin = cluster()
@@ -160,6 +161,7 @@ async def test_a_try_that_died_before_its_manifest_stands_in_nobodys_way(tmp_pat
 
 
 @pytest.mark.safety
+@pytest.mark.promise(2)
 async def test_of_two_tries_at_once_the_first_manifest_counts_and_nothing_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +218,7 @@ async def test_what_lies_in_the_storage_after_the_manifest_counts(
 
 
 @pytest.mark.safety
+@pytest.mark.promise(2)
 async def test_a_storage_error_is_no_proof_that_there_is_no_backup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ async def test_a_reading_that_got_old_is_made_again(tmp_path: Path) -> None:
     assert fates(report) == {"a": "deleted:safe"}
 
 
+@pytest.mark.promise(7)
 async def test_a_reading_that_is_always_old_keeps_the_groups(tmp_path: Path) -> None:
     admin = cluster("a", "b")
     layout = layout_in(tmp_path)
@@ -67,6 +68,7 @@ async def test_a_reading_that_is_always_old_keeps_the_groups(tmp_path: Path) -> 
     assert admin.asked("delete") == []
 
 
+@pytest.mark.promise(7)
 async def test_the_time_that_the_journal_takes_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     admin = cluster("a")
     layout = layout_in(tmp_path)
@@ -85,6 +87,7 @@ async def test_the_time_that_the_journal_takes_counts_too(tmp_path: Path, monkey
     assert read_history(layout, CLUSTER_ID).deletions() == {}, "an intent that was not sent deleted nothing"
 
 
+@pytest.mark.promise(7)
 async def test_what_is_left_of_the_reading_s_age_goes_down_to_the_client(tmp_path: Path) -> None:
     admin = cluster("a")
     layout = layout_in(tmp_path)

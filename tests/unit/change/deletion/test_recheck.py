@@ -157,6 +157,7 @@ CHANGES: list[tuple[str, dict[str, Any], BackupEntry | None, Reason]] = [
 @pytest.mark.parametrize(
     ("change", "backup", "code"), [item[1:] for item in CHANGES], ids=[item[0] for item in CHANGES]
 )
+@pytest.mark.promise(1)
 def test_whatever_differs_keeps_the_group(change: dict[str, Any], backup: BackupEntry | None, code: Reason) -> None:
     decision = decide(EXPECTED, replace(SAFE, **change), backup)
     assert (decision.action, decision.code) == (Action.KEEP, code)

@@ -90,6 +90,7 @@ CHANGES: list[tuple[str, Callable[[FakeAdmin], object], str]] = [
 
 
 @pytest.mark.parametrize(("change", "fate"), [item[1:] for item in CHANGES], ids=[item[0] for item in CHANGES])
+@pytest.mark.promise(1)
 async def test_what_changed_since_the_backup_is_kept(
     change: Callable[[FakeAdmin], object], fate: str, tmp_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ async def test_what_changed_since_the_backup_is_kept(
     assert admin.deleted == ["b"]
 
 
+@pytest.mark.promise(2)
 async def test_a_group_that_is_not_in_the_backup_is_kept(tmp_path: Path) -> None:
     admin = cluster("a", "b")
     layout = layout_in(tmp_path)
@@ -115,6 +117,7 @@ async def test_a_group_that_is_not_in_the_backup_is_kept(tmp_path: Path) -> None
     assert fates(report) == {"a": "kept:not_in_backup", "b": "deleted:safe"}
 
 
+@pytest.mark.promise(1)
 async def test_nothing_is_deleted_by_an_incomplete_listing(tmp_path: Path) -> None:
     admin = cluster("a")
     layout = layout_in(tmp_path)
@@ -144,6 +147,7 @@ async def test_a_plan_or_backup_that_does_not_fit_deletes_nothing(tmp_path: Path
 
 @pytest.mark.safety
 @pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.promise(1)
 async def test_a_user_who_sees_fewer_topics_than_the_plan_s_snapshot_did_deletes_nothing(
     tmp_path: Path, dry_run: bool
 ) -> None:
@@ -203,6 +207,7 @@ async def test_a_plan_that_allows_hidden_topics_needs_no_view_of_all(tmp_path: P
     assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe"}
 
 
+@pytest.mark.promise(1)
 async def test_every_chunk_is_read_a_moment_before_it_is_deleted(tmp_path: Path) -> None:
     admin = cluster("a", "b", "c", "d", "e")
     layout = layout_in(tmp_path)

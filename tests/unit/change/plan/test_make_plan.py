@@ -311,6 +311,7 @@ def plan_by(reader: SnapshotReader, policy: PlanPolicy, how: JudgedBy) -> Deleti
         (7_200.5, "--max-gap-seconds 7200.5;"),
     ],
 )
+@pytest.mark.promise(1)
 async def test_nothing_is_planned_by_a_job_that_bridged_longer_gaps(
     gap: float | None, shown: str, tmp_path: Path
 ) -> None:
@@ -326,6 +327,7 @@ async def test_nothing_is_planned_by_a_job_that_bridged_longer_gaps(
 
 
 @pytest.mark.safety
+@pytest.mark.promise(1)
 async def test_nothing_is_planned_without_the_log_of_commits_where_the_policy_requires_it(tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("a", ("t", 0, 1))

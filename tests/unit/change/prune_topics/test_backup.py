@@ -186,6 +186,7 @@ async def pruned_beside_one_in_use(admin: FakeAdmin, layout: Layout) -> PrunePla
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.promise(2)
 async def test_a_topic_that_was_kept_is_no_matter_to_the_restore_of_the_pruned_ones(
     tmp_path: Path, overwrite: bool
 ) -> None:

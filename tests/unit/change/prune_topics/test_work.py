@@ -11,6 +11,7 @@ from tests.unit.change.prune_topics.scene import SAVED, cluster, layout_in, old_
 pytestmark = pytest.mark.safety
 
 
+@pytest.mark.promise(1)
 async def test_a_group_that_moves_to_another_broker_after_its_reading_is_not_pruned_there(tmp_path: Path) -> None:
     """What was read may be what a broker knew that had been replaced: the new coordinator knows what happened since."""
     admin, layout = cluster(), layout_in(tmp_path)

@@ -91,6 +91,7 @@ def meanwhile(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, begin: Callable
     return begun
 
 
+@pytest.mark.promise(2)
 async def test_a_group_that_a_request_on_its_way_deletes_is_restored_and_not_called_unchanged(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +151,7 @@ async def test_a_second_request_is_waited_for_though_the_first_one_s_outcome_is_
     assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
 
 
+@pytest.mark.promise(2)
 async def test_a_restore_that_is_recorded_right_before_the_intent_is_heeded_by_its_request(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

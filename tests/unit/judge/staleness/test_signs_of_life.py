@@ -34,6 +34,7 @@ NO_SIGNS: dict[str, dict[str, Any]] = {
 ABSENT = "absent"
 
 
+@pytest.mark.promise(1)
 def test_each_sign_of_life_ends_the_idle_time_and_nothing_else_does() -> None:
     groups = [*SIGNS, *NO_SIGNS, ABSENT]
     history = [seen(number, group=group) for number in range(4) for group in groups]

@@ -64,6 +64,7 @@ def test_an_entry_that_is_damaged_in_any_way_is_named(tmp_path: Path, content: b
         read_entry(tmp_path / "0000000001.json")
 
 
+@pytest.mark.promise(4)
 def test_an_intent_without_an_outcome_is_possibly_deleted(tmp_path: Path) -> None:
     run = begin(tmp_path)
     run.intend({"a": "f1", "b": "f2"}, NOW)
@@ -94,6 +95,7 @@ def test_an_intent_without_an_outcome_is_possibly_deleted(tmp_path: Path) -> Non
         (Outcome.KEPT, "anything_else", True),
     ],
 )
+@pytest.mark.promise(4)
 def test_what_counts_as_deleted_after_an_intent(tmp_path: Path, what: Outcome, code: str, counts: bool) -> None:
     run = begin(tmp_path)
     run.intend({"a": "f"}, NOW)
@@ -142,6 +144,7 @@ def test_deletions_and_lives_of_one_plan_only(tmp_path: Path) -> None:
     assert [run.run_id for run in history.runs if run.request_id == second] == ["r2"]
 
 
+@pytest.mark.promise(11)
 def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path: Path) -> None:
     journal = journal_in(tmp_path)
     history = journal.read()
@@ -180,6 +183,7 @@ def test_no_run_begins_on_a_storage_that_replaces_files(tmp_path: Path, monkeypa
     assert begin(tmp_path).number == 2
 
 
+@pytest.mark.promise(10)
 def test_a_listing_that_hides_the_newest_entries_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = begin(tmp_path)
     run.intend({"a": "f"}, NOW)
@@ -210,6 +214,7 @@ def _edit(path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["00000001.json", "00000002.json", "00000001/ended.json", "00000002/000001.json", "00000002/000002.json"]
 )
+@pytest.mark.promise(10)
 def test_whoever_changes_an_entry_is_found_out(tmp_path: Path, name: str, change: Callable[[Path], object]) -> None:
     three_runs(tmp_path)
     journal = journal_in(tmp_path)
@@ -237,6 +242,7 @@ def test_a_storage_that_fails_is_an_error_and_never_an_empty_journal(
         journal_in(tmp_path).read()
 
 
+@pytest.mark.promise(6)
 def test_proof_of_life_is_what_a_consumer_in_use_looks_like() -> None:
     assert sorted(PROOF_OF_LIFE) == ["came_back", "changed_kind", "has_members", "moved", "not_empty", "subscribed"]
 

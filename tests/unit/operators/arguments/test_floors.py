@@ -77,6 +77,7 @@ def test_a_plan_that_was_made_before_they_were_raised_is_not_carried_out(
 
 
 @pytest.mark.parametrize("where", ["configuration", "connection"])
+@pytest.mark.promise(9)
 def test_the_question_cannot_be_switched_off(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -97,6 +98,7 @@ def test_groups_are_not_deleted_by_name_instead(
     assert admin.deleted == []
 
 
+@pytest.mark.promise(9)
 def test_another_storage_with_another_journal_and_other_approvals_is_refused(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

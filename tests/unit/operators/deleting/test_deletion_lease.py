@@ -40,6 +40,7 @@ def delete(storage: Path, context: Any = None, **arguments: Any) -> dict[str, An
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.promise(11)
 def test_another_lease_on_the_cluster_is_a_warning(
     admin: FakeAdmin, leases: FakeLease, tmp_path: Path, dry_run: bool
 ) -> None:

@@ -40,6 +40,7 @@ def delete(storage: Path, group_id: str, map_index: int) -> dict[str, Any]:
     return operator.execute(context(map_index))
 
 
+@pytest.mark.promise(5)
 def test_what_another_of_its_tasks_deleted_is_not_deleted_again(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.groups = {"a": FakeGroup(), "b": FakeGroup()}
     for map_index, group_id in enumerate("ab"):

@@ -63,6 +63,7 @@ def restore(storage: Path, days: float, *group_ids: str, behind: float = 0) -> P
 
 
 @pytest.mark.parametrize("restored", [restore])
+@pytest.mark.promise(5)
 def test_a_restored_group_is_not_planned_again_once_its_record_is_old(
     admin: FakeAdmin, tmp_path: Path, restored: Callable[..., Path]
 ) -> None:
@@ -149,6 +150,7 @@ def test_a_pruning_that_fails_at_a_snapshot_leaves_the_records_that_outlive_it(
 
 @pytest.mark.parametrize(("ended", "kept"), [(-20, True), (5, True), (80, False)])
 @pytest.mark.parametrize("folder", ["plans", "prune_plans"])
+@pytest.mark.promise(2)
 def test_a_backup_is_kept_for_as_long_after_the_last_deletion_as_the_limit_says(
     tmp_path: Path, folder: str, ended: float, kept: bool
 ) -> None:

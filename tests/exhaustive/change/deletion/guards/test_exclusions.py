@@ -42,6 +42,7 @@ LIVES: list[tuple[str, Callable[[FakeAdmin], object], Callable[[FakeAdmin], obje
 
 
 @pytest.mark.parametrize(("comes", "goes"), [item[1:] for item in LIVES], ids=[item[0] for item in LIVES])
+@pytest.mark.promise(6)
 async def test_a_group_that_was_found_in_use_is_not_deleted_by_that_plan_any_more(
     tmp_path: Path, comes: Callable[[FakeAdmin], object], goes: Callable[[FakeAdmin], object]
 ) -> None:
@@ -60,6 +61,7 @@ async def test_a_group_that_was_found_in_use_is_not_deleted_by_that_plan_any_mor
     assert "a" in admin.groups
 
 
+@pytest.mark.promise(6)
 async def test_for_another_plan_the_idle_time_restarts(tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("a", ("t", 0, 0))

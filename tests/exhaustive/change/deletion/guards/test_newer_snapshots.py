@@ -52,6 +52,7 @@ def commits_only(admin: FakeAdmin) -> None:
 
 @pytest.mark.parametrize("use", [joins, rebalances, moves, migrates, commits_only])
 @pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.promise(6)
 async def test_a_group_that_a_newer_snapshot_shows_in_use_is_kept(
     tmp_path: Path, use: Callable[[FakeAdmin], None], complete: bool
 ) -> None:
@@ -145,6 +146,7 @@ async def test_a_slow_snapshot_counts_however_many_began_since(tmp_path: Path, m
     assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
 
 
+@pytest.mark.promise(1)
 async def test_a_snapshot_that_is_taken_during_a_deletion_counts_before_the_next_request(tmp_path: Path) -> None:
     admin, layout = FakeAdmin({name: FakeGroup() for name in "abc"}), layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
@@ -258,6 +260,7 @@ async def in_use_before_the_plan_is_carried_out(admin: FakeAdmin, layout: Layout
     return plan, (await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=60)))).snapshot_id
 
 
+@pytest.mark.promise(6)
 async def test_a_plan_whose_snapshot_is_gone_deletes_nothing(tmp_path: Path) -> None:
     """A snapshot showed the group in use, and was removed before the plan was approved: plans wait."""
     admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
