@@ -49,12 +49,6 @@
         └── JournalError              the journal of deletions is damaged, or another run wrote to it
 
 Errors name the broker, the API and the group. They never contain a configuration or a secret.
-
-Errors of input, connections, requests and brokers.
-
-Errors about groups: their partitions, listings, results and memberships.
-
-Errors of snapshots, plans, backups, deletions and their files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The data that a command prints on stdout: as a table, JSON or CSV. Text for people goes to stderr.
-
-What people read on stderr: messages, warnings and progress bars. A bar is drawn on a terminal only.
-"""
+"""The output of a command: data on stdout as a table, JSON or CSV; messages and progress bars for people on stderr."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Checks of a cluster: product, brokers, API versions, the listing of groups, other leases, and the brokers' clock.
-
-Everything is requested and nothing is tried: no group, topic or config changes.
-
-Checks of what this user may do, and of how long brokers keep what is to be judged.
-"""
+"""Checks of a cluster and of what this user may do in it. Requests only: no group, topic or config changes."""
 
 from __future__ import annotations
 

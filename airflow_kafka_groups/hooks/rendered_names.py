@@ -1,9 +1,7 @@
-"""What templates are rendered to: each to one name, and to something.
+"""The names that templates are rendered to: each to exactly one, in the delimiters that the DAG chose.
 
 Each template is rendered by itself. So Jinja makes no number or object of a name, and one that is rendered to nothing
 is found wherever it stands: ``None`` is a group's name, and a pattern, like any other.
-
-Templates in the delimiters that a DAG chooses for itself: arguments have none, and say so.
 """
 
 from __future__ import annotations

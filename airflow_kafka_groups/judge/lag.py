@@ -1,12 +1,8 @@
-"""Lag of groups: in messages from a snapshot's rows, and in seconds from the records' timestamps. No I/O.
+"""The lag of groups and its sums: messages by a snapshot's rows, seconds by records' timestamps. No I/O.
 
 Messages are never negative and never guessed: the column ``flag`` explains a missing number.
 Seconds are the age of the first unread record; ``lag_seconds_method`` names its clock: the producer's (``CreateTime``)
 or the broker's (``LogAppendTime``). Tables of Arrow in, tables out, a part of the snapshot at a time.
-
-Sums of the lag by group, topic, owner, or over all, from parts of a snapshot. No I/O.
-
-A report on a snapshot, in two readings of its rows: what is to be looked up, and then the tables.
 """
 
 from __future__ import annotations

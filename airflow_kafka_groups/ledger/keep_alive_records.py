@@ -5,8 +5,6 @@ first file before it commits anything and the second one afterwards, so a run wi
 groups may have been kept alive, or restored. Each reader takes the file that is safe for it. The time of a run is when
 it began: for what is due by the worker's own clock; for what a clean-up spares, no earlier than what others recorded
 before. Whatever may create a group has the record of a restore: also offsets that are set, or committed for a backlog.
-
-The records of changes that create no group: nobody wants their groups to stay, so their offsets are not read.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The groups of a plan as columns.
+"""The groups of a plan as columns, and the Parquet file that has them sorted by id.
 
-A plan can have hundreds of thousands of groups. As columns they take a tenth of the memory of objects, which are made
-for those that somebody looks at.
-
-The Parquet file with the groups of a plan, sorted by id.
-
-Hundreds of thousands of groups are written and read in a fraction of a second, and one is found without reading all.
+A plan can have hundreds of thousands of groups. As columns they take a tenth of the memory of objects, are written and
+read in a fraction of a second, and one is found without reading all.
 """
 
 from __future__ import annotations

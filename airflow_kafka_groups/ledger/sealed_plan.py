@@ -1,7 +1,4 @@
-"""What every plan of deletions has: who made it when, for which cluster, and the digest that fixes it.
-
-The seals of a plan: the digest of its header, and the hash of the file of groups that the header vouches for.
-"""
+"""What every plan of deletions has: who made it when, for which cluster, and the digest that seals its groups."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Ask a human before a plan is carried out.
-
-Ask a human before topics of live groups are pruned.
-"""
+"""Ask a human before a plan is carried out, or topics of live groups are pruned."""
 
 from __future__ import annotations
 

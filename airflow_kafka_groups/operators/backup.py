@@ -1,7 +1,4 @@
-"""The operator that backs up committed offsets, of a plan or of any groups.
-
-The operator that tests whether a backup can be restored.
-"""
+"""Operators that back up committed offsets, and that test whether a backup can be restored."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""The parameter form of the shipped DAGs, and their settings; also usable in your own DAGs.
+"""The parameter form of the shipped DAGs, their settings, and a check of a run's configuration; also for your own DAGs.
 
 Defaults come from the environment variable ``KAFKA_GROUPS_DEFAULTS``, a JSON object such as ``{"kafka_groups_conn_id":
 "prod", "storage_path": "s3a://bucket/groups", "exclude": ["team-a.*"], "dry_run": false}``. Scheduled runs use them,
 and the form shows them. An unknown name is an error of the DAG file, so that a misspelt ``exclude`` is noticed.
 
-A check of a run's configuration for keys that are no parameter of its DAG, such as a misspelt ``exclude``.
-
-Airflow ignores such a key, and the run then uses the parameter's default. It ignores all of them where ``[core]
-dag_run_conf_overrides_params`` is off. Pass the check as ``pre_execute``, in ``default_args`` for all tasks of a DAG.
+Airflow ignores a key of a run's configuration that is no parameter, and all of them where ``[core]
+dag_run_conf_overrides_params`` is off: the run then uses defaults. Pass the check as ``pre_execute``, in
+``default_args`` for all tasks of a DAG.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Operators that list and describe groups, and split them into chunks for dynamic task mapping.
-
-The operator that finds the coordinators of many groups in a few requests (KIP-699).
-"""
+"""Operators that list, describe and split groups, and that find the coordinators of many at once (KIP-699)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Operators that change committed offsets: reset, alter, or restore from a backup.
-
-The operator that deletes a group's committed offsets of topics that it no longer reads.
-"""
+"""Operators that change committed offsets: reset, alter, restore from a backup, or delete those of unread topics."""
 
 from __future__ import annotations
 

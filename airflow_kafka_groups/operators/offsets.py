@@ -1,7 +1,4 @@
-"""The operator that lists the committed offsets of many groups in a few requests (KIP-709), as a snapshot.
-
-The operator that measures the lag of many groups in a few requests.
-"""
+"""Operators that list the committed offsets of many groups in a few requests (KIP-709), and measure their lag."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The operator that plans a deletion from the verdicts of the Spark job.
-
-The operator that checks a policy file before anything else is done by it.
-"""
+"""Operators that check a policy file, and that plan a deletion from the verdicts of the Spark job."""
 
 from __future__ import annotations
 

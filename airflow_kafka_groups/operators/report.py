@@ -1,7 +1,4 @@
-"""The operator that reports what a clean-up did.
-
-The operator that exports metrics for each group.
-"""
+"""Operators that report what a clean-up did, and that export metrics for each group."""
 
 from __future__ import annotations
 

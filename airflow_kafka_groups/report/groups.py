@@ -1,8 +1,6 @@
-"""The tables of a plan's groups: what was deleted, what was not and why, and what the plan keeps.
+"""The tables of a plan's groups: what was deleted, kept and why, with the forecasts that the Spark job made.
 
-The forecast columns of the report, computed by the Spark job: where a group was heading when it was judged.
-
-A column without a value is omitted, e.g. for verdicts of a job that made no forecasts.
+A forecast column without a value is omitted, e.g. for verdicts of a job that made no forecasts.
 """
 
 from __future__ import annotations

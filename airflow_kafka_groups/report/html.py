@@ -1,7 +1,4 @@
-"""The report of a plan and its runs: one HTML file without external assets.
-
-Writing the report of a plan from its files.
-"""
+"""The report of a plan and its runs, made from their files: one HTML file without external assets."""
 
 from __future__ import annotations
 

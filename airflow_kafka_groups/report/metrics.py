@@ -1,10 +1,8 @@
-"""The numbers of each group and family, and how many series there are at most.
+"""The OpenMetrics file of a cluster, with the numbers of each group and family, and a limit for its series.
 
 Two things bound the series of a scraper. Groups whose ids are generated, such as ``report-<uuid>``, are one series for
 their family: every run makes new ones, so their ids would grow a time series database without end. Of the others,
 those with the largest lag are reported up to a limit, and the number of those left out is a metric of its own.
-
-The OpenMetrics file of a cluster: text that Prometheus, its node exporter and other scrapers read.
 
 All metrics are gauges without timestamps, because node_exporter's textfile collector, which reads the older text
 format, accepts the file then, too.

@@ -1,12 +1,10 @@
-"""The pages: the templates beside this module, and the policy by which a browser runs no script but this package's.
+"""The pages: their templates and words, and the policy by which a browser runs no script but this package's.
 
 A page loads nothing and sends nothing, opened from a disk as well as in Airflow. The one script that it may run is that
 of this package, which the browser knows by its SHA-256.
 
 Templates escape every value, because a group id can be any string. Only parts of pages, which are ``Markup``, and what
 a template calls ``safe`` stay as they are: the style, the script, its data and the charts.
-
-How pages word counts and times, and how many rows their tables have.
 """
 
 from __future__ import annotations

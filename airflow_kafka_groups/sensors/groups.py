@@ -1,9 +1,4 @@
-"""Sensors that wait until groups exist, are empty, or make no progress.
-
-The sensor that waits for coordinators.
-
-The sensor that waits until groups are gone.
-"""
+"""Sensors that wait until groups exist, are empty, make no progress or are gone, and for coordinators."""
 
 from __future__ import annotations
 

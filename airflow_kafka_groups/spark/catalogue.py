@@ -1,9 +1,7 @@
-"""A job's rows in a table of the session's catalogue (``--table catalog.database.name``), whatever its format.
+"""A job's rows, or observations, in a table of the session's catalogue (``--table catalog.database.name``).
 
 The table has the job's columns and two more: whose rows they are, and which snapshot, run or archive they are of. It is
 partitioned by both. A run replaces its own partitions and no others, so a run that is repeated doubles nothing.
-
-The table of the session's catalogue that has the observations of complete snapshots.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""DataFrames: the schemas of the stored tables, made from ``contracts.columns``, and how these are read.
-
-Functions that Spark's tasks run without this package: executors need pyarrow and numpy, and no more.
-"""
+"""DataFrames of the stored tables, and functions for executors, which have pyarrow and numpy but not this package."""
 
 from __future__ import annotations
 

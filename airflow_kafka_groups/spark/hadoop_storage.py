@@ -1,7 +1,4 @@
-"""Every storage but a local disk, through Hadoop's FileSystem as Spark does it: s3a, gs, abfss and hdfs.
-
-A check that executors see what the driver writes.
-"""
+"""Every storage but a local disk, through Hadoop's FileSystem: s3a, gs, abfss and hdfs, seen by executors, too."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""The JVM of a Spark driver that starts on this machine, and usually ends within minutes.
-
-The jobs of ``airflow_kafka_groups.spark``, as far as others have to know them.
-
-The versions that the Spark jobs are made for.
-
-The properties by which a connection's restrictions reach the Spark jobs, in the file that has its other settings.
-"""
+"""The names, versions and properties of the Spark jobs and of their driver that other rooms need."""
 
 from __future__ import annotations
 

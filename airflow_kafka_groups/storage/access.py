@@ -1,6 +1,6 @@
 """What differs between disks and object stores, and what to do where a storage refuses.
 
-Whether an object store says that a file is absent: its library says so after any 404, whoever answered it.
+An object store's library calls a file absent after any 404, whoever answered it, so that is asked more closely.
 """
 
 from __future__ import annotations

@@ -9,10 +9,6 @@ fsspec do not promise by themselves:
 - Only "not found" means absent. fsspec's ``exists()`` answers False on any error, so it is asked nowhere here; every
   other error of a storage, whatever its class, is a ``StorageError``. So is a 404 that does not say what is missing: a
   proxy that has lost its server answers everything so.
-
-The errors for files of this package that are damaged, or lie where they do not belong.
-
-JSON files of which only "not found" means that there are none; see ``durable_files``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The version of the stored formats. A reader refuses a version that it does not know.
-
-The digest by which a plan, or any other JSON content, is recognized: SHA-256 of its canonical form.
-"""
+"""The version of the stored formats, and the digest (SHA-256 of canonical JSON) by which content is recognized."""
 
 from __future__ import annotations
 

@@ -1,19 +1,9 @@
-"""The names of the files that a job writes, by which it finds those of another job that writes there at once.
+"""A storage as the jobs use it: local disks by Python, in threads and with Hadoop's checksums, or Hadoop's FileSystem.
 
-Of two jobs that write one folder at the same time, Spark commits some of the other one's files as well.
-
-Threads that read files: as many as it has cores, the caller's included, or more where each file is waited for.
-
-A storage as the jobs use it: ``LocalStorage``, or for everything else Hadoop's (``spark.files``).
-
-Hadoop's checksums of local files, ``.<name>.crc``: a CRC-32 of each part of a file, mostly of 512 bytes.
-
-Local disks without the JVM: Hadoop starts a process for each local file, for its permissions.
-
-What Hadoop keeps beside a file that it wrote, its checksums, is no file of its own here either, and goes with the file:
-Hadoop, and so Spark, would compare them with whatever has that name later.
-
-A local disk, which Python reads and writes by itself: where Hadoop, and so Spark, look for the files.
+Spark commits some files of another job that writes the same folder at the same time, so each job's files have names of
+its own. Hadoop starts a process for each local file, for its permissions; Python reads and writes disks by itself. What
+Hadoop keeps beside a file that it wrote, its checksums, goes with the file: Hadoop, and so Spark, would compare them
+with whatever has that name later.
 """
 
 from __future__ import annotations

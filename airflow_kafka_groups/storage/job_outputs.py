@@ -1,7 +1,4 @@
-"""Checks of the place that a job writes to, before it writes anything.
-
-A folder of Parquet that a job writes by itself, in place of what was there, and verifies afterwards.
-"""
+"""A folder of Parquet that a job writes in place of what was there and verifies, with checks beforehand."""
 
 from __future__ import annotations
 

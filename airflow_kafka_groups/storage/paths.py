@@ -1,9 +1,4 @@
-"""Where files lie below a cluster's folder, with ``/`` between the parts. docs/formats.md lists them.
-
-Functions are for the paths that Spark uses, too; ``maintenance.storage.Layout`` has all others.
-
-Ids of snapshots, plans, backups and runs, and names of clusters' folders and of topics.
-"""
+"""Where files lie below a cluster's folder, and the ids in their names. docs/formats.md lists them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Columns of the stored tables. docs/formats.md explains each; Arrow's and Spark's schemas are made from these.
+"""Columns of the stored tables, and Arrow's schemas made from them. docs/formats.md explains each column.
 
 A type is written as on that page: ``"int32"`` is never null, ``"int32, null"`` may be.
-
-Arrow's schema of a stored table, made from ``contracts.columns``, and its times as Python's.
 """
 
 from __future__ import annotations

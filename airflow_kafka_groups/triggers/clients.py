@@ -5,8 +5,6 @@ connection again, so that a changed password or address takes effect. It is also
 every five minutes: the cluster of before an edit may run on, and what is true there says nothing of the cluster that a
 trigger is to wait for. While it cannot be read, those go on that have a client. Users that need a client at once share
 the attempt to connect: when it fails, it fails for all of them, and nobody waits for one attempt after the other.
-
-Conditions as plain JSON, to pass them from the worker to the triggerer.
 """
 
 from __future__ import annotations

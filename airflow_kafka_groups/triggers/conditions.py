@@ -3,18 +3,14 @@
 Each condition is a dataclass with one method, ``check(admin)``. Anything that cannot be read counts as not reached.
 Errors of single groups are part of the result; errors of the complete call (wrong password, no broker) are raised.
 
-The log offsets that lag is measured against: start, end, and the first recent record.
+Lag in seconds needs no record: ListOffsets by timestamp returns the first offset whose record is at or after a time. If
+that is at or below the committed one, no unread record is older. Timestamps are the records' own, as written by
+producers (or by brokers with ``LogAppendTime``), and compared with this machine's clock, so clock skew matters. If
+timestamps do not increase with offsets, an older record that follows a recent one is missed.
 
-ListOffsets by timestamp gives lag in seconds without reading a record: it returns the first offset whose record is at
-or after a time. If that offset is at or below the committed one, no unread record is older. Timestamps are the records'
-own, as written by producers (or by brokers with ``LogAppendTime``), and compared with this machine's clock, so clock
-skew matters. If timestamps do not increase with offsets, an older record that follows a recent one is missed.
-
-Conditions on groups: existing, empty, read up to the end, and without progress.
-
-As in ``conditions``, anything that cannot be read counts as not reached. Two of them have a state: ``EndReached`` keeps
-the end offsets (passed on from the worker to the triggerer), ``NoProgress`` since when nothing has moved (not passed
-on: a process that has not watched for the required time cannot know).
+Two conditions have a state: ``EndReached`` keeps the end offsets (passed on from the worker to the triggerer),
+``NoProgress`` since when nothing has moved (not passed on: a process that has not watched for the required time cannot
+know).
 """
 
 from __future__ import annotations

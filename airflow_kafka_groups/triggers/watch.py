@@ -1,8 +1,6 @@
 """The groups of a cluster that are empty, stale or lagging now, and families that grow, found by one batched poll.
 
 A group that cannot be read neither matches nor does not match: ``known`` contains only groups the broker told about.
-
-The growth of families as a watch sees it: groups that appear, by family and by the rule of a policy file.
 """
 
 from __future__ import annotations

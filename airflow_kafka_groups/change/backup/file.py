@@ -1,9 +1,7 @@
-"""The files of a backup: Parquet rows with everything a restore needs, and a manifest with their SHA-256.
+"""The files of a backup: Parquet rows by group with all that a restore needs, and a manifest with their SHA-256.
 
 Reading verifies the bytes against the manifest, the rows' plan and cluster, and each group's stored fingerprint against
 the one computed from its rows.
-
-The groups of a backup: what identifies each, and its offsets for a restore.
 """
 
 from __future__ import annotations

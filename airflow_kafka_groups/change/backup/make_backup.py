@@ -1,4 +1,4 @@
-"""Backups of every planned group: offsets are read again, written, read back and compared.
+"""Backups of the groups of a plan, or of named ones: offsets are read again, written, read back and compared.
 
 Only groups in a verified backup can be deleted. A group that cannot be read, has moved since the plan, or has no
 visible offsets any more is listed in the manifest's ``not_backed_up`` instead.
@@ -7,10 +7,8 @@ A complete backup is never replaced. Every try writes its rows under a name of i
 which only one try can: when groups were deleted by it, a fresh reading would find nothing, so the other tries verify
 and use the backup that exists. A try that dies before its manifest leaves a file that nobody reads.
 
-Backups of groups without a plan, e.g. before a migration or for a drill. No deletion accepts them.
-
-The file has the format of a planned backup, so that a restore needs no distinction; only its digest shows that there is
-no plan. Groups in use are backed up as they are at that moment.
+A backup without a plan, e.g. before a migration or for a drill, has the same format, so that a restore needs no
+distinction. Its digest shows that there is no plan, and no deletion accepts it.
 """
 
 from __future__ import annotations

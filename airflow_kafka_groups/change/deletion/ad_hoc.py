@@ -1,14 +1,10 @@
 """Delete groups that were named: no plan and no history, so each group is watched for a while before it is believed.
 
 Every group is read twice, ``observe_seconds`` apart. What moved, has members or cannot be read is kept, and the recheck
-is the same as for a plan. Who is in use at the first look is in the journal before the watch begins (``first_look``). A
-small plan and a backup are written first, and only what is backed up is deleted.
+is the same as for a plan. A small plan and a backup are written first, and only what is backed up is deleted.
 
-The journal of a deletion by name before its own run begins: who is found in use is recorded as soon as it is seen.
-
-Between the first look at named groups and the run that deletes them, they are watched and backed up. A process that
-dies meanwhile must not forget who was in use: the next try may look at a moment when the group is Empty. What was seen
-is a run of its own in the journal, which deletes nothing.
+Groups that the first look finds in use are recorded before the watch begins, as a run of its own that deletes nothing:
+a process that dies meanwhile must not forget them, since the next try may find them Empty for a moment.
 """
 
 from __future__ import annotations

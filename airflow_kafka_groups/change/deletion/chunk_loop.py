@@ -19,8 +19,6 @@ the one before it; only what its reading kept may be recorded before that. A rea
 again. What a reading found is recorded also where the run does not act on it.
 
 A process that dies anywhere in between leaves an intent without an outcome, which counts as deleted from then on.
-
-What is done with the groups of a chunk: how they are read, deleted, and what an answer means.
 """
 
 from __future__ import annotations

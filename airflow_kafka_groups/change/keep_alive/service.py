@@ -5,10 +5,6 @@ others; wait, so that a client that commits without membership shows itself; rec
 left alone; read again, and keep away from every group that has members or moved; commit, as long as that reading is not
 too old; read back. Where only a membership puts the brokers off, join and leave (if allowed), and read once more.
 Record the results.
-
-What a keep-alive run is asked for: plain arguments, checked. The operator, the command and a policy all make one.
-
-The results of a keep-alive run: one outcome per group, and what somebody has to look at.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Making a plan from verdicts: stale groups are checked again, sorted, and limited to the caps.
+"""Plans of a clean-up, from the verdicts on a snapshot, the journal and the floors: checked, sorted and capped.
 
 A group is planned only if all of this holds: its verdict is ``stale``; the verdict is about this snapshot's observation
 of it; the first rule that matches it deletes; it was idle and observed for as long as that *rule* requires (not only
@@ -7,8 +7,6 @@ errors; and its owner had the notice that the rule demands. All others are kept,
 
 Caps truncate the plan instead of rejecting it: the longest idle groups come first, so that a large clean-up proceeds
 run by run. Exceeding ``max_share`` also adds a warning, because most of a cluster looking stale is suspicious.
-
-Planning a clean-up from what is in the storage: the verdicts on a snapshot, the journal and the site's floors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which topics a live group has abandoned, by the history of snapshots. Every doubt keeps.
+"""Topics that a live group has abandoned, by the snapshots, the journal and the policy. Pure; every doubt keeps.
 
 A topic of a group is abandoned if, for the complete idle time,
 
@@ -10,17 +10,9 @@ subscription. One that proves nothing (a rebalance, a restart, an incomplete lis
 either, as long as the offsets are the same and the time between two that count is not too long. A subscription, other
 offsets, an error, or a group that is absent ends the idle time.
 
-What the journal says against pruning a topic of a group. Pure.
-
-A topic counts as deleted from the intent on. Its own deletion or proof of life restarts its idle time, and so does a
-deletion of the complete group, or a look that found it gone: whoever made it again may have started it at an older
-place.
-
-What one snapshot shows of some groups, topic by topic.
-
-Why a topic that nobody in its group is subscribed to is kept. Pure; every doubt keeps.
-
-The rule that decides must certainly match the group, and match its id exactly: rules that do not delete groups match
+In the journal, a topic counts as deleted from the intent on. Its own deletion or proof of life restarts its idle time,
+and so does a deletion of the complete group, or a look that found it gone: whoever made it again may have started it at
+an older place. The rule that decides must match the group's id exactly: rules that do not delete groups match
 generously, which would widen a pruning.
 """
 

@@ -1,9 +1,7 @@
-"""The recheck of a topic: the last decision before its offsets are deleted, from the latest reading. Pure.
+"""The reading, recheck and deletion of the topics of a chunk: every doubt keeps the topic.
 
 Brokers refuse to delete the offsets of a topic that a member of a *classic* group subscribes to, if they can read its
-subscription, and so they do for ``consumer`` groups. All else has to be seen here; every doubt keeps the topic.
-
-How the topics of a chunk are read and deleted, what an answer means, and whether their offsets are gone.
+subscription, and so they do for ``consumer`` groups. Everything else has to be seen here.
 """
 
 from __future__ import annotations

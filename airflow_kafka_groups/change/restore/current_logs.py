@@ -1,12 +1,8 @@
-"""The topics' logs as they are at a restore, compared with the backup's.
+"""The groups and the topics' logs as they are at a restore, compared with the backup's.
 
-An offset is restored only into the log that it was committed for, and only where that log still has it.
-
-Why a group must not be changed, by what was read of it right before.
-
-Whether topics are still those of a backup, while its offsets are committed: a restore of many groups takes minutes.
-
-A recreated topic has another id, and an old offset refers to another record there, or to none.
+An offset is restored only into the log that it was committed for, and only where that log still has it. A restore of
+many groups takes minutes, so topics are compared while offsets are committed, too: in a recreated topic, which has
+another id, an old offset refers to another record, or to none.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""What earlier tries of the same task meant to set, from their records: no group that was used since is set back again.
+"""What must be known before offsets are set: earlier tries of the same task, and deletions that are under way.
 
 Every try writes its record before it commits anything. A later one sets the same offsets: where they are committed
 already, nothing is left to do, and what was not committed still is where it was. A group that is anywhere else was used
 in between, and is kept: its consumers would read again what they have read since, or skip what they have not. So a
 distance is not moved twice, either. What a try says at its end that it has kept, it has not set.
 
-Requests of deletions that were on their way when a restore or a keep-alive run was recorded: it waits for them.
-
-A deletion reads these records once more between its intent and its request. So of the two, either the deletion finds
-the record and sends nothing, or the restore finds the intent here. Without the wait it would find a group unchanged, or
-keep one alive, that is gone a moment later.
+A deletion reads these records once more between its intent and its request. So either the deletion finds the record and
+sends nothing, or the restore (or keep-alive run) finds the intent here, and waits. Without the wait it would find a
+group unchanged, or keep one alive, that is gone a moment later.
 """
 
 from __future__ import annotations

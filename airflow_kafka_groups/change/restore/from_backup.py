@@ -1,12 +1,10 @@
-"""Restores of a backup's offsets, limited to groups and partitions where that is safe.
+"""Restores of a backup's offsets, limited to groups, topics and partitions where that is safe.
 
 A group is restored if it does not exist or is empty, and has committed nothing that differs from the backup (offset,
 metadata, or a newer leader epoch): a group that was used since keeps its newer commits (unless ``overwrite``). Of
 topics that were pruned, each is restored by itself; one that was kept, for somebody uses it, is never set back.
 A partition is left out if its topic was deleted or recreated (it has another id, or its log starts or ends earlier than
 at the time of the backup), or if the offset is outside the log, where it would refer to another record, or none.
-
-Which topics of a partial backup were pruned. The others were kept, such as those that somebody used again.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""A connection as properties of Kafka's Java client, used by Spark and Kafka's own tools.
+"""A connection as a file for Spark: properties of Kafka's Java client, or the source's ``config.file``.
 
-Certificates and keys are embedded (PEM), so that executors need no files. The result contains all secrets of the
+Certificates and keys are embedded (PEM), so that executors need no other files. The result contains all secrets of the
 connection: it is only written to a file that only its owner can read.
-
-A connection as the file that the Spark data source ``kafka_groups`` reads on executors (``config.file``).
-
-The names are librdkafka's, as in the connection. Certificates and keys are embedded, so that executors need no other
-files. The result contains all secrets of the connection: it is only written to a file that only its owner can read.
 """
 
 from __future__ import annotations

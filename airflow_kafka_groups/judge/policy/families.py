@@ -1,9 +1,7 @@
-"""Families: groups whose ids differ in a generated part only, as ``report-<uuid>`` and ``console-consumer-<number>``.
+"""Families: groups whose ids differ in a generated part only, as ``report-<uuid>``, and how fast they grow. Pure.
 
 A family is recognized by the shape of the id's tail alone, so that a group's family does not depend on which other
-groups there are. Pure.
-
-The growth of families: which of them gets more new groups a day than a rule allows. Pure.
+groups there are.
 """
 
 from __future__ import annotations

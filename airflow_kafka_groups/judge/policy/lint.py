@@ -1,9 +1,7 @@
 """What a policy says and cannot mean: rules that never match, owners that nobody can notify, times that never pass.
 
-Which rules leave nothing for later ones: every group that the later rule matches, an earlier one matches, too.
-
-Each rule is compared only with those that may cover it, and its globs are compiled once: of 2,000 rules, there are two
-million pairs.
+Whether an earlier rule leaves nothing for a later one is asked only of rules that may cover each other, and globs are
+compiled once: 2,000 rules have two million pairs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""A policy file: read, checked, and turned into rules. What cannot be read or meant is an error: nothing is planned.
+"""A policy file: read, checked by its schema and its own tests, and turned into rules. Any error: nothing is planned.
 
 A keep file (patterns of groups to keep, one a line) and an owner file (``pattern: owner``) lie beside the policy, so
 that owners can answer in a file of their own. The digest covers all of them.
-
-Ready-made rules, which a policy file uses by name: ``- use: console-consumers``.
-
-The JSON schema of policy files, which editors use too, and its errors in words.
-
-The tests in a policy file: groups, and the rule, action or owner expected of each. One that fails is an error.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""The judgement of a cluster: its groups' lives, from the observations on storage, and verdicts, written there.
+"""The judgement of a cluster: a verdict on each group with its reason and forecasts, from the stored observations.
 
-Forecasts of a group's lag and of its offsets, as docs/spark/judge-staleness.md derives them. No decision uses them.
-
-All of them are computed from two observations with known log ends: the newest, and the first of the current idle time
-(or, for the lag trend of a group that is not idle, of its current life). Without known ends there is no forecast.
-
-The verdict on each group, with a reason: the table of docs/formats.md as code.
-
-The first matching rule decides, so the order is essential for safety: groups that cannot be read, belong to another
-program or are in use are recognized before anything is measured, and only a group that no rule keeps can be stale.
+The first rule of docs/formats.md that matches decides, so the order is essential for safety: groups that cannot be
+read, belong to another program or are in use are recognized before anything is measured, and only a group that no rule
+keeps can be stale. Forecasts, which decide nothing, are derived in docs/spark/judge-staleness.md.
 """
 
 from __future__ import annotations

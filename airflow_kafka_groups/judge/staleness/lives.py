@@ -16,10 +16,6 @@ error in it is no sign, since the groups of a broker that is down have one.
 
 Every doubt means keep. Any difference in the committed offsets of two observations is movement: offset, leader epoch or
 metadata, forwards or backwards. A commit of the same offset with other metadata is a sign of life.
-
-Columns of rows as numpy's arrays, and their reduction to one value for each segment of rows. No I/O.
-
-A segment is the rows of one group, beside one another. ``begins`` has the first row of each.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ snapshot is reduced again: observations save time and never decide alone.
 Jobs may do so at the same time. Each writes to a folder of its own, hidden from readers of the table, and moves the
 files from there to names made of their SHA-256. An object store shows nothing incomplete, and has them at once. So
 whatever a killed job leaves behind is either hidden, or what the next job would write in its place.
-
-The description of a snapshot's observations, which binds them to the snapshot and to their bytes.
 """
 
 from __future__ import annotations

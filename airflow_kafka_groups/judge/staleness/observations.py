@@ -7,10 +7,6 @@ unless both the exclusive-or and the sum of the hashes collide.
 Files are read in parts, and each is reduced at once, so memory holds one part and the observations.
 Observations of parts are combined as rows are: a group may be in several. It runs in the driver or in Spark's tasks,
 which have no more of this package than ``CARRIED``.
-
-Snapshots' files, reduced where they are read, in threads: each file is one piece of work.
-
-Its observations are twenty times smaller than its rows. ``spark.staleness`` reduces many rows in Spark's tasks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Bootstrap: the first metadata request, and connections that are opened ahead meanwhile.
+"""Bootstrap: the cluster's metadata from the first server, and connections that are opened ahead meanwhile.
 
 Most bootstrap servers are brokers that a call needs anyway. Connections to some of them are opened side by side while
 the first server answers: this saves two round trips in every client's first call.
-
-The cluster's metadata: its id, its brokers, the leaders of ``__consumer_offsets``. Sans-IO.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""``ClusterAdmin``: ordinary admin calls, with the method names of confluent-kafka's own client.
-
-How long brokers keep the committed offsets of a group without members: ``offsets.retention.minutes`` (KIP-211).
-"""
+"""``ClusterAdmin``: ordinary admin calls, with the method names of confluent-kafka's own client."""
 
 from __future__ import annotations
 

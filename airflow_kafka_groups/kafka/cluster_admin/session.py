@@ -1,4 +1,4 @@
-"""One confluent-kafka client, for one call, in a worker thread.
+"""One confluent-kafka client, for one call, in a worker thread; librdkafka's errors become this package's here.
 
 librdkafka has threads of its own and reports logs, errors and token requests only to who polls it, so a call runs in a
 thread that polls until its futures are done. Four things differ from a bare client:
@@ -7,8 +7,6 @@ thread that polls until its futures are done. Four things differ from a bare cli
 2. The token is fetched first, so that an error of its source is raised as it is, and no callback can fail.
 3. A cancelled call stops polling; nothing waits for the brokers any more.
 4. CA certificates that Python finds by ``SSL_CERT_FILE`` are used here too.
-
-librdkafka's errors as this package's: the one edge where they are translated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The actions that state.py requests and session.py performs.
-
-The action for each error code of each API, as in Kafka's AbstractCoordinator. Unknown codes end the membership.
-"""
+"""The actions that ``state`` requests and ``session`` performs, among them one for each error code of each API."""
 
 from __future__ import annotations
 

@@ -17,10 +17,6 @@ Kafka has no notion of a lease, so this module guarantees *at most one holder at
 4. **No static membership**: the coordinator would pass the assignment on to a restarted process.
 
 docs/membership.md describes the remaining gap: a check is true only at the moment it is made.
-
-The assignor of the lease, and its metadata and assignment formats. Pure functions.
-
-Metadata and assignment are small JSON objects: Kafka's own tools can print them, and fields can be added.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The callbacks of a group member: Kafka's Coordinator interface, with Python names.
+"""The callbacks of a group member (Kafka's Coordinator interface, with Python names) and the options of a membership.
 
 The group protocol has four steps: every member registers with metadata; the coordinator picks a leader and a protocol;
 the leader computes the assignment of all members; every member receives its own. The bytes of metadata and assignment
@@ -10,8 +10,6 @@ The order of the calls in each round (a join or a rejoin)::
 
 Calls never overlap. Each is either a plain method, which runs in a thread, or a coroutine. Heartbeats continue
 meanwhile, so a callback may take up to the rebalance timeout; after that the group continues without this member.
-
-The options of a membership: the group and its timeouts, checked against each other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The runner of a ``GroupMember``: performs the actions that ``Membership`` requests. Makes no decisions itself.
 
 One task performs the actions (find, join, callbacks, sync); the other sends heartbeats when they are due, also during
-callbacks. Leaving the ``async with`` block leaves the group, whether by its end, an error or cancellation.
-
-Calls of a member's callbacks: coroutines in the event loop, plain functions in a thread, never two at once.
+callbacks. Callbacks run one at a time: coroutines in the event loop, plain functions in a thread. Leaving the ``async
+with`` block leaves the group, whether by its end, an error or cancellation.
 """
 
 from __future__ import annotations

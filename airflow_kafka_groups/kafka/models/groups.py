@@ -1,11 +1,4 @@
-"""Groups, as listed and described by brokers.
-
-States of groups, in the broker's own spelling.
-
-Types of groups, and which of them this package may judge, change and delete.
-
-The only home of that rule: plan, recheck, restore, clients, snapshot, watches, lag and the Spark jobs all ask here.
-"""
+"""Groups as brokers list and describe them: states, types, and which types may be judged, changed and deleted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Offsets, and the specifications of the offsets to list.
-
-The committed offsets of one group: a mapping, stored in columns.
+"""Offsets, the specifications of the offsets to list, and the committed offsets of one group as columns.
 
 With one retained object per partition, Python's cyclic garbage collector would take half the time of a large fetch.
 Groups in their plainest form (short lists, no metadata, no error) stay undecoded bytes until they are read, because

@@ -1,14 +1,10 @@
-"""The versions that one broker supports, and the version to use with it (KIP-35).
+"""The APIs and versions that one broker supports (KIP-35), the version to use, and the release that they show.
 
 Nothing here is shared between brokers: one old broker must not change how the others are asked.
-
-The Kafka APIs that this package uses, and the versions of each.
 
 The last version is not always the newest. OffsetFetch v10 and OffsetCommit v10 take topic ids instead of names, and
 answer UNKNOWN_TOPIC_ID for deleted topics of which a group still has offsets, so v9 is the last. OffsetFetch below v2
 has neither "all topics" nor an error for the group, so v2 is the first.
-
-The Kafka release of a broker, derived from the API versions that it announces: brokers do not announce a release.
 
 Kafka-compatible brokers (Redpanda and others) get the release whose APIs they support.
 """

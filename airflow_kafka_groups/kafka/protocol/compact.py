@@ -1,11 +1,8 @@
-"""A cursor over a response frame in the compact encoding (KIP-482), for the hand-written codecs.
+"""Reading and writing the compact encoding (KIP-482) for the hand-written codecs.
 
 Single fields are read by kio's native primitives. Most responses are arrays of rows that differ only in a name, so
-``named_rows`` looks for bytes that it has read before instead of reading them again.
-
-Writers of the compact encoding (KIP-482) for lists of names, which batched requests mostly consist of.
-
-kio checks and writes each name by itself; for 10,000 names that takes longer than everything else in a call.
+``named_rows`` looks for bytes that it has read before; and batched requests mostly consist of names, which are written
+together: for 10,000 names, kio's one at a time takes longer than everything else in a call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Kafka's error codes, with a description of each. Handlers decide what an error means for a key.
-
-Authorized operations on a group, a topic or the cluster: the bit field of KIP-430.
-"""
+"""Kafka's error codes with descriptions, and the bit field of authorized operations (KIP-430)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""aiokafka's connection, as long as it opens: TLS, SASL and ApiVersions.
+"""aiokafka's connection, as long as it opens: TLS, SASL, ApiVersions, and what is said when that fails.
 
 Its class is semi-private, so everything that is used of it is in this module (``connect``, ``close``, ``connected``,
 ``_versions``, ``_reader``, ``_writer`` and ``_read_task``), and tests run it against real brokers.
-
-One TLS context for many connections: reading the system's CA certificates takes longer than connecting.
-
-What is said when a connection could not be opened: by the client library, or by what is no broker.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
 (``transport.aiokafka_connection``), of librdkafka (``cluster.librdkafka``) and of Kafka's Java client
 (``hooks.connection.java_properties``). Errors use librdkafka's names. No secret is in a repr or an error.
 
-Folders for files with secrets, which do not outlive the process that made them.
-
-``with private_folder()`` removes its folder however the block is left, and two things do so after ``kill -9``:
+``private_folder`` makes folders for files with secrets, which do not outlive the process that made them. It removes its
+folder however the block is left, and two things do so after ``kill -9``:
 
 1. A guard, a shell that waits for the end of a pipe from this process, and removes the folder then. It is in a session
    of its own, so what kills this process's group does not kill it.

@@ -2,8 +2,6 @@
 
 The entry has an index with the first id, the place and the SHA-256 of each line. So who asks about one group reads one
 line, and what a line says is believed only if the entry vouches for it.
-
-Groups and outcomes of the journal's entries in columns: a sentence that a thousand groups share is written once.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A checkpoint is made from a complete reading of the chain, and the first entry of the next run has its SHA-256. It is
 believed only by that, and it saves nothing but reading: a run without an end is always read again, and when anything
 about a checkpoint is in doubt, all entries are read.
-
-Which runs may still delete, without reading all of a long journal: a restore asks twice a second while it waits.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Pure: a ``History`` is made of entries that were read before. An intent without an outcome is *possibly deleted*, and
 counts as deleted for every later decision. A group that a recheck found alive counts as alive from that moment on.
-
-Entries of one run, folded into its record. Pure.
 """
 
 from __future__ import annotations

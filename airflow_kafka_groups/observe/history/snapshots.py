@@ -1,9 +1,7 @@
-"""The snapshots of a cluster that a judgement uses; their rows are read only if they are complete.
+"""The snapshots of a cluster that a judgement uses, by their manifests; rows are read only of complete ones.
 
 A snapshot is its manifest, written last. Data without a manifest is ignored and reported; a manifest that does not
 match its data stops the job, because a history with gaps could make a group look idle.
-
-Snapshots' manifests as the jobs read them: which ones count, and errors that name a snapshot.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ Offset commit, key types 0 and 1: group, topic, partition. Values: v0 offset, me
 as v0; v3 offset, leader epoch, metadata, time; v4 the same with a compact string and tags. A record whose length does
 not match its fields, or whose strings are not UTF-8, is *corrupt*; one of a later version is *future*. Both are counted
 and never guessed.
-
-How the counts of records are called, which need no numpy.
 """
 
 from __future__ import annotations

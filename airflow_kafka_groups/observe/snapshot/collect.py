@@ -4,8 +4,6 @@ The steps: list groups (and the brokers that did not answer), describe those who
 lacks, stream the committed offsets into columns, list the log start and end of each partition, write the rows and the
 members, and write the manifest last. Whatever could not be read is a row with an error: nothing is dropped. Share and
 streams groups are listed, but their offsets are not requested because they are stored elsewhere.
-
-The summary of a snapshot that was taken, for the operator that asked for it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Who a group's members were: a small table beside a snapshot's rows. It is for people, and decides nothing.
+"""The last known members of groups: a small table beside a snapshot's rows. For people; not known decides nothing.
 
 A group that is planned has had no members for a long time, often longer than snapshots are kept. So each table has the
 members of this snapshot, and, for every other group that still exists, those of the last snapshot that saw any: one
 file answers for all groups. It is bounded by ``CLIENTS_KEPT`` and the other limits below; the true counts are beside
 them.
-
-Who used a group last: a look-up in the newest tables of members.
-
-It is for people, and for rules that match by last client. What is not known of a group decides nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Reading and verifying snapshots: missing, incomplete, damaged or misplaced ones are refused.
-
-The rows of a snapshot or a backup as they are read: blocks of columns that hold whole groups.
+"""Reading snapshots as blocks of complete groups: missing, incomplete, damaged or misplaced ones are refused.
 
 A file can have very many rows, and a group's rows can lie in two batches of it. Readers decide about whole groups, so
 the rows of a batch's last group wait for the next batch.

@@ -1,14 +1,9 @@
-"""The rows of a snapshot or a backup, with what is known of each group, and the Parquet file they become.
-
-Rows of very many groups, gathered as their answers come and then turned into Arrow columns.
+"""The rows of a snapshot or a backup, gathered as answers come, and the Parquet file that they become.
 
 A million committed offsets kept as Python objects take a gigabyte. Here they stay the bytes that a broker sent until
-all are there (see ``admin.arrow``). Snapshots, backups and the Spark data source share this.
-
-What a snapshot knows of each group besides its offsets: from the listing, and from a description where it is needed.
-
-Every group is described that may have members: all but those that the listing reports as Empty, and share and streams
-groups. So the members of a snapshot (see ``members``) cost no request of their own.
+all are there (see ``kafka.admin.arrow``). Every group that may have members is described: all but those that the
+listing reports as Empty, and share and streams groups. So the members of a snapshot (see ``members``) cost no further
+request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What operators that delete by the journal have in common: the lease, the stop switch, and who asks.
-
-The observer of a deletion in a task: what happens goes to the task's log, and a killed task stops it.
-"""
+"""What operators that delete have in common: the lease, the stop switch, the task's log, and who asks."""
 
 from __future__ import annotations
 

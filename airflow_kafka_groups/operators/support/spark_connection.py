@@ -1,8 +1,7 @@
-"""The Spark connection of a job; without one, Spark runs on this machine.
+"""The Spark connection of a job, and its properties in a file; without a connection, Spark runs on this machine.
 
-Spark properties in a file instead of on spark-submit's command line, where every user of the machine can read them.
-
-``--properties-file`` replaces ``spark-defaults.conf``, so its content comes first in the file; what a task sets counts.
+On spark-submit's command line, every user of the machine could read the properties. ``--properties-file`` replaces
+``spark-defaults.conf``, so its content comes first in the file; what a task sets counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The earlier tries of a task that changes offsets: it is retried or cleared, and groups were used in between.
-
-Who runs a task: what the records of a change name, and what the tries of a task have in common.
-"""
+"""Who runs a task that changes offsets, and what its earlier tries did: it is retried or cleared, groups move on."""
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@ commit counts as movement, and never as proof of idleness: no group becomes olde
 The commits come from the log itself, or from the output of the job ``commit_history``. Of the log, only the part since
 the beginning of the required idle time is read: an older commit decides nothing. Commits of aborted and open
 transactions count too, since somebody made them.
-
-The last commits of groups, as a judgement uses them, and what they prove.
 """
 
 from __future__ import annotations

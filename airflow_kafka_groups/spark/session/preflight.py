@@ -1,7 +1,4 @@
-"""Checks at the start of a job for problems that would make it fail, or report wrong results, later.
-
-The Python packages that jobs need.
-"""
+"""Checks at the start of a job (packages and more) for problems that would make it fail, or be wrong, later."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""The options of the data source ``kafka_groups``, checked before a broker is accessed.
+"""The options of the data source ``kafka_groups``, checked before a broker is accessed, and the columns of its rows.
 
 An option is a string with a lower-case name, and Spark shows options in plans, in its UI and in its event log, so no
 option may be a secret. Secrets come from a file (``config.file``) or an environment variable (``config.env``) that the
 driver and each executor read themselves; only the name of the file or variable is an option. Each executor makes the
 logins itself that no file can carry: token functions and Kerberos' keytab.
-
-The rows of the source: their columns, and those of a chunk as Arrow batches, never an object for a row.
 """
 
 from __future__ import annotations

@@ -5,10 +5,6 @@ for the log ends). Each task opens its own connections, and returns Arrow batche
 incomplete listing, and a group that could not be read, unless failures are requested as rows. A missing row would look
 like "no offsets".
 
-The groups of a listing as an Arrow batch, and the filters of a query that choose among them.
-
-50,000 groups are sent to tasks, and one object each would take half a second.
-
 Accepted filters are ``=``, ``IN`` and ``LIKE 'prefix%'`` on string columns that are known before the offsets (the
 group's own), or that select rows of a group (``topic``), so that only those groups are requested. All others remain
 with Spark.

@@ -1,7 +1,4 @@
-"""One attempt at a run: what a restart finds settled, and then each slice, recorded before and after each step.
-
-The run that an attempt works on: the recorded one, if it is asked for and can still be read, or a new one.
-"""
+"""One attempt at a new or recorded run: what is settled already, then each slice, recorded around each step."""
 
 from __future__ import annotations
 

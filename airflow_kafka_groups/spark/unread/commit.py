@@ -2,8 +2,6 @@
 
 The steps: the group is Empty (or does not exist, if it did not before), its commits equal those at the start of the
 work, the new offsets are committed (brokers refuse this while the group has members), and are read back.
-
-What is asked of Kafka about a group. ``spark.kafka.admin`` asks by the client of Spark's connector.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The unread ranges of a group, computed from its committed offsets and the log ends. No I/O.
+"""The unread ranges of a group, computed from its committed offsets and the log ends, and their slices. No I/O.
 
 Every case other than "committed within the log" must be decided by the user's policy, or the job stops.
 docs/spark/backlog.md lists the cases.
-
-The slices of a backlog, and what a transform gets to know about the one that it processes. No I/O.
 """
 
 from __future__ import annotations

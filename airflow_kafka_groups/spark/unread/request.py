@@ -1,8 +1,6 @@
-"""What is asked for, and the group as it is: its state, its commits, and what it has not read.
+"""What is asked for, and the group as it is, on the brokers or in a snapshot: its state, its commits, and the unread.
 
 ``GroupOffsetsToSparkOperator`` writes the file of a group's fetched offsets; docs/formats.md specifies it.
-
-The commits of groups to be deleted, out of a snapshot.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Explain one group: what the cluster, the verdict, the plan and the journal say, and what would change it.
+"""Explain one group: what the cluster, the verdict, the plans and the journal say, and what would change it.
 
 Each row is a check with its finding: ``deletes`` lets the group be deleted, ``keeps`` keeps it, ``info`` decides
 nothing. ``apply`` would delete the group with this plan only if no row keeps it.
-
-What ``explain`` shows of a group's topics: what the newest plan to prune topics says, and what was pruned before.
-
-What ``explain`` shows of a planned group: everything but the group itself that would keep it if the plan ran now.
 """
 
 from __future__ import annotations

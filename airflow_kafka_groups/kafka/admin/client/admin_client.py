@@ -254,7 +254,7 @@ class AdminClient:
             with ``NotSentError``: they were not touched. Default: until the call's deadline.
         :param coordinators: the only brokers to ask; a group that moved fails (NOT_COORDINATOR). Default: any broker.
 
-        This asks the brokers and nothing else: whether a group *should* go is decided in ``maintenance``. Groups that
+        This asks the brokers and nothing else: whether a group *should* go is decided in ``change``. Groups that
         fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer (never sent
         again) as ``OutcomeUnknownError``, a group that was emptied and still exists as ``PartlyDeletedError``. Groups
         that the client's policy refuses fail with its reason; raises what it raises.

@@ -1,7 +1,4 @@
-"""The calls of one client: its connections, deadline, limits, guesses and change policy; results in the order asked.
-
-What a client may change. Asked about every group before any request that changes one is built (calls.py).
-"""
+"""The calls of one client: its connections, deadline, limits and change policy; results in the order asked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The calls that change groups: deleting groups, deleting and setting their offsets.
 
-Whether a group *should* be changed is decided in ``maintenance``; whether it *may* be, by the client's change policy.
+Whether a group *should* be changed is decided in ``change``; whether it *may* be, by the client's change policy.
 """
 
 from __future__ import annotations

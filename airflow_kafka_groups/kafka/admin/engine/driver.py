@@ -7,7 +7,7 @@ by ``take_results`` as they are known. ``wake_at`` says when to poll again if no
 1. Keys with a known or guessed broker start in its queue; the others in the lookup queue.
 2. Queues are cut into requests (request_queue.py). A scope whose version takes one key a request
    (``NoBatchedRequestError``) gets them one by one from then on.
-3. Every answer sorts its keys (handler_result.py). A key that the broker left out is an error with its name.
+3. Every answer sorts its keys (``handler.HandlerResult``). A key that the broker left out is an error with its name.
 4. Unmapped keys are looked up again: the first time at once (a wrong guess costs nothing), later after a pause. When
    most of a first answer is unmapped, the guesses are wrong for this cluster: the rest are looked up too.
 5. An error that may be another key's, of several keys of a request, is asked about again in halves, until it is one's

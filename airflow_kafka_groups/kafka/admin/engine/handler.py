@@ -1,10 +1,10 @@
-"""The interface between the engine and one Kafka API: what to send, what each key's answer means, and the API's limits.
+"""The interface between the engine and one Kafka API: what to send, what each key's answer means, and the limits.
 
 One handler for each API (``handlers/``), each with one table of error codes. Handlers are sans-IO and stateless.
 Everything that is true of one API only belongs to its handler: versions, errors, the size of requests, how often to try
 again, whether to send it again when its answer is lost. The engine knows scopes, keys, times.
 
-The results of one request, key by key.
+An answer sorts its keys:
 
 - *completed*: the value
 - *failed*: final, with the reason

@@ -1,17 +1,14 @@
-"""The keys of a call that wait to be sent, by scope, and the requests that may be sent now.
+"""The keys of a call that wait to be sent, by scope, and the requests that may be sent now, within the call's limits.
 
-Keys wait in the queue of a scope: one for each broker, one for lookups. A queue is cut into even requests of at most
-the handler's ``batch_size`` keys, ``batches_in_flight`` at a time for each scope, the least busy broker first. Keys
-that failed wait for the end of their pause. A throttled broker gets nothing until its time is over.
+A scope is what may share a request: keys in the same stage that go to the same broker, as in Kafka's own
+AdminApiDriver. Its queue is cut into even requests of at most the handler's ``batch_size`` keys, ``batches_in_flight``
+at a time for each scope, the least busy broker first. Keys that failed wait for the end of their pause. A throttled
+broker gets nothing until its time is over.
 
 One request for many keys becomes many requests for one key (KIP-347, KIP-699) here and nowhere else: a handler refuses
 to build many keys at an old version, and from then on this scope gets one key a request, many of them in flight. One
 broker says nothing about the others: "one old broker un-batches the world" is Java's bug KAFKA-13029. Such requests are
 sent in short series: the bookkeeping of a series takes as long as that of one request.
-
-What may share a request: keys in the same stage that go to the same broker, as in Kafka's own AdminApiDriver.
-
-How much a call sends at once, and how long it pauses after failures. The limits of one API are its handler's.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Both take one group a request, and an answer that was lost is not sent again: meanwhile a consumer may have started, and
 what was meant for an empty group would rewind a live one.
 
-The size of the records that a commit makes a broker write, and the limit.
-
 A broker writes the offsets of one OffsetCommit as ONE atomic batch. Consumers commit what each of them reads, so a
 group may have more offsets than a batch holds: 300 with 4,000 bytes of metadata each, or 10,000 with long names. In one
 request, all of them fail: with INVALID_COMMIT_OFFSET_SIZE up to Kafka 3.9, with UNKNOWN_SERVER_ERROR from 4.0 on. So

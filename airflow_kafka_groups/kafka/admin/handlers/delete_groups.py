@@ -3,8 +3,6 @@
 A deletion whose answer was lost is never sent again by itself: by then the group may have come back to life. It fails
 with ``OutcomeUnknownError``, and whoever asked looks again.
 
-The size of the tombstones that a deletion makes a broker write, and the limit.
-
 Kafka 4.x writes the tombstones of one DeleteGroups request as ONE atomic batch for each partition of
 ``__consumer_offsets``: 120 groups with 200 offsets each in one request all failed with UNKNOWN_SERVER_ERROR (in the
 log: RecordTooLargeException), nothing was deleted. So a request is cut by the bytes it makes each partition write, to

@@ -1,7 +1,4 @@
-"""Log start, end, or the offset at a time: ListOffsets, many partitions a request, asked of their leaders.
-
-The leaders of partitions: Metadata, all the topics in one request.
-"""
+"""Log start, end, or the offset at a time: ListOffsets, many partitions a request, asked of their leaders."""
 
 from __future__ import annotations
 

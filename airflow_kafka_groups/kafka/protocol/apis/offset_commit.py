@@ -1,7 +1,7 @@
 """OffsetCommit: set a group's committed offsets from outside (generation -1, no member).
 
 v2 · v5 no retention time · v6 leader epoch · v7 group.instance.id · v8 flexible · v9 KIP-848 errors ·
-v10 topic ids (not used: see apis.py)
+v10 topic ids (not used: see ``api_versions``)
 
 From v8 on, requests are written from columns, and nearly all responses say that everything was committed. A restore
 sends one request for each group, so that a generic codec's object for each partition is most of its time. A row of a

@@ -1,12 +1,11 @@
 """OffsetFetch: the committed offsets of groups.
 
 v2 all topics, group error · v3 throttle time · v5 leader epoch · v6 flexible · v7 require_stable ·
-v8 many groups (KIP-709) · v9 KIP-848 member ids · v10 topic ids (not used: see apis.py)
+v8 many groups (KIP-709) · v9 KIP-848 member ids · v10 topic ids (not used: see ``api_versions``)
 
-OffsetFetch v6 to v9: requests for all topics, and responses, which are decoded straight into columns.
-
-A generic codec makes an object of every partition, 200,000 of them for 10,000 groups. Here the partitions of a topic
-are checked as bytes: a row without metadata and without tagged fields has 20 of them::
+kio makes an object of every partition, 200,000 of them for 10,000 groups. So all-topics requests and responses of v6 to
+v9 are coded here, and the partitions of a topic are checked as bytes: a row without metadata and without tagged fields
+has 20 of them::
 
     partition int32 | offset int64 | leader epoch int32 | metadata 0x01 (empty) | error int16 | tags 0x00
 
