@@ -15,7 +15,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
 from airflow_kafka_groups.kafka.admin.lag import partition_lag
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.changes import Change, Commits
+from airflow_kafka_groups.ledger.proposed_changes import Change, Commits
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.durable_files import read_json
 from airflow_kafka_groups.storage.formats import FORMAT

@@ -162,7 +162,7 @@ async def say_if_fewer_are_listed(admin: AdminClient) -> None:
             say(f"warning: {FEWER_LISTED} {SEE_ALL}")
 
 
-class Reading(NamedTuple, Generic[V]):
+class GroupsRead(NamedTuple, Generic[V]):
     """What was read of groups.
 
     :param found: the results.
@@ -177,15 +177,15 @@ class Reading(NamedTuple, Generic[V]):
     complete: bool = True
 
 
-def set_aside(args: argparse.Namespace, found: GroupResults[V], protected: Sequence[str]) -> Reading[V]:
+def set_aside(args: argparse.Namespace, found: GroupResults[V], protected: Sequence[str]) -> GroupsRead[V]:
     """Separate the groups that are out of reach from the results, unless groups were named."""
     reached = found if args.groups else within_reach(found, protected)
-    return Reading(reached, sorted(found.keys() - reached.keys()))
+    return GroupsRead(reached, sorted(found.keys() - reached.keys()))
 
 
 def read_chosen(
     args: argparse.Namespace, read: Callable[[AdminClient, list[str]], Awaitable[GroupResults[V]]], what: str
-) -> Reading[V]:
+) -> GroupsRead[V]:
     """Read the chosen groups, and look which of the named ones do not exist.
 
     Without an offset, brokers answer for those as for any other.
@@ -195,7 +195,7 @@ def read_chosen(
     """
     cluster = Cluster(args)
 
-    async def read_and_look(admin: AdminClient) -> Reading[V]:
+    async def read_and_look(admin: AdminClient) -> GroupsRead[V]:
         wanted, complete = await chosen_groups(admin, args)
         found = await read(admin, wanted)
         bare = [name for name in args.groups if name in found.succeeded and not getattr(found.succeeded[name], what)]

@@ -14,7 +14,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.journal.blocks import Blocks, end_of
 from airflow_kafka_groups.ledger.journal.files import read_entry
-from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.storage.durable_files import unless_damaged
@@ -23,7 +23,7 @@ from airflow_kafka_groups.storage.layout import Layout, StoragePath
 NO_END = "the run has begun and its end is not recorded: it was interrupted, or it is still running"
 
 
-def read_history(layout: Layout, kafka_cluster_id: str | None) -> History:
+def read_history(layout: Layout, kafka_cluster_id: str | None) -> DeletionHistory:
     """Read everything that is known of the deletions on a cluster.
 
     Raises ``JournalError`` and ``StorageError``.

@@ -108,7 +108,7 @@ class DeleteGroupsOperator(DeletingOperator):
     def _deletion(self, layout: Layout, request: DeletionRequest) -> Deletion:
         """Read the arguments and return what to run."""
         from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
-        from airflow_kafka_groups.change.deletion.service import delete_by_plan
+        from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
         from airflow_kafka_groups.checks import check_digest
         from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan

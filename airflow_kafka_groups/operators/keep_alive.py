@@ -23,7 +23,7 @@ from airflow_kafka_groups.shown import one_line
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.change.keep_alive.service import KeepAliveReport, KeepAliveRequest
+    from airflow_kafka_groups.change.keep_alive import KeepAliveReport, KeepAliveRequest
 
 
 class KeepOffsetsAliveOperator(DryRunOperator):
@@ -82,7 +82,7 @@ class KeepOffsetsAliveOperator(DryRunOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Keep the due groups alive with one client."""
-        from airflow_kafka_groups.change.keep_alive.service import KeepAliveOutcome, keep_alive
+        from airflow_kafka_groups.change.keep_alive import KeepAliveOutcome, keep_alive
 
         request, layout, settings, dry_run = self.request(), self.site_layout(), self.hook.settings, self.dry_run
         self.require_writable()
@@ -110,7 +110,7 @@ class KeepOffsetsAliveOperator(DryRunOperator):
 
     def request(self) -> KeepAliveRequest:
         """Build the request from the arguments. Raises ``ConfigurationError``."""
-        from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest
+        from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
         from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 
         return KeepAliveRequest(

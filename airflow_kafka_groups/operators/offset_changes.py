@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.ledger.changes import Change, ChangeResult
+    from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeResult
 
 
 def read_topics(field: str, value: Any) -> list[str]:
@@ -113,7 +113,7 @@ class _OffsetChangeOperator(DryRunOperator):
     ) -> dict[str, Any]:
         """Run the steps in this order, and return the summary. Fails if a change failed or its outcome is unknown."""
         from airflow_kafka_groups.change.restore.recorded import change_recorded
-        from airflow_kafka_groups.ledger.changes import ChangeOutcome
+        from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 
         dry_run = self.dry_run
         layout = self.site_layout()
@@ -158,7 +158,7 @@ class _OffsetChangeOperator(DryRunOperator):
 def _why_unread(result: ChangeResult) -> str | None:
     """Return why a group, or a part of it, is as it was, if something of it could not be read."""
     from airflow_kafka_groups.change.restore.current_logs import unread_of, unread_part
-    from airflow_kafka_groups.ledger.changes import ChangeOutcome
+    from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 
     return unread_of([result.reason]) if result.outcome is ChangeOutcome.KEPT else unread_part(result.skipped)
 

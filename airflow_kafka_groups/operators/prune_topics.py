@@ -48,7 +48,7 @@ class PlanTopicPruningOperator(PlanningOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the snapshots, and write the plan."""
-        from airflow_kafka_groups.change.prune_topics.planning import plan_topics
+        from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
 
         floors, layout = self.floors(), self.layout()
         plan, path = plan_topics(
@@ -109,7 +109,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
 
     def delete(self, context: Context) -> dict[str, Any]:
         """Prune with one client, and return the summary of the record."""
-        from airflow_kafka_groups.change.prune_topics.service import prune_by_plan
+        from airflow_kafka_groups.change.prune_topics.prune_by_plan import prune_by_plan
         from airflow_kafka_groups.checks import check_digest
         from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.ledger.outcomes import Outcome
@@ -136,6 +136,6 @@ class PruneTopicOffsetsOperator(DeletingOperator):
     def limits(self) -> DeletionLimits:
         """Return the bounds of the run."""
         from airflow_kafka_groups.change.deletion.request import DeletionLimits
-        from airflow_kafka_groups.change.prune_topics.service import CHUNK_SIZE
+        from airflow_kafka_groups.change.prune_topics.prune_by_plan import CHUNK_SIZE
 
         return DeletionLimits(chunk_size=CHUNK_SIZE, groups_per_second=self.topics_per_second or None)

@@ -36,7 +36,7 @@ _DAY_SECONDS = 86_400.0
 _LONGEST_NAME = 200
 
 
-class Numbers(NamedTuple):
+class Gauges(NamedTuple):
     """What is measured of a group, or of a family as a whole. ``None`` is not known, and not reported.
 
     :param lag: unread records; a lower bound where some log ends are unknown. Of a family: the sum.
@@ -49,15 +49,15 @@ class Numbers(NamedTuple):
     idle: float | None
     expiry_days: float | None
 
-    def __add__(self, other: Numbers) -> Numbers:  # type: ignore[override]
-        return Numbers(
+    def __add__(self, other: Gauges) -> Gauges:  # type: ignore[override]
+        return Gauges(
             _of_known(sum, self.lag, other.lag),
             _of_known(min, self.idle, other.idle),
             _of_known(min, self.expiry_days, other.expiry_days),
         )
 
 
-_NOTHING = Numbers(None, None, None)
+_NOTHING = Gauges(None, None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ class GroupMetrics:
     :param observed_at: the newest observation, ``None`` without groups.
     """
 
-    groups: Mapping[str, Numbers] = field(default_factory=dict)
-    families: Mapping[str, tuple[int, Numbers]] = field(default_factory=dict)
+    groups: Mapping[str, Gauges] = field(default_factory=dict)
+    families: Mapping[str, tuple[int, Gauges]] = field(default_factory=dict)
     omitted: int = 0
     verdicts: Mapping[str, int] = field(default_factory=dict)
     observed_at: datetime | None = None
@@ -116,8 +116,8 @@ def group_metrics(verdicts: Verdicts, selected: GroupFilter, max_groups: int) ->
     :param max_groups: the maximum number of single groups, and of families.
     """
     counts = Counter(verdicts.table["verdict"].to_pylist())
-    single: dict[str, Numbers] = {}
-    families: dict[str, list[tuple[str, Numbers]]] = {}
+    single: dict[str, Gauges] = {}
+    families: dict[str, list[tuple[str, Gauges]]] = {}
     newest: datetime | None = None
     for group_id, observed_at, numbers in _rows(verdicts.table):
         newest = observed_at if newest is None else max(newest, observed_at)
@@ -128,7 +128,7 @@ def group_metrics(verdicts: Verdicts, selected: GroupFilter, max_groups: int) ->
             single[shown_name(group_id)] = numbers
         else:
             families.setdefault(family.name, []).append((group_id, numbers))
-    whole: dict[str, tuple[int, Numbers]] = {}
+    whole: dict[str, tuple[int, Gauges]] = {}
     for name, members in families.items():
         if len(members) == 1:  # nothing shows yet that its id is generated
             single[shown_name(members[0][0])] = members[0][1]
@@ -152,14 +152,14 @@ def shown_name(name: str) -> str:
     return f"{name[:_LONGEST_NAME]}…{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
-def _rows(table: Any) -> Iterable[tuple[str, datetime, Numbers]]:
+def _rows(table: Any) -> Iterable[tuple[str, datetime, Gauges]]:
     times = (utc_times(table[name]) for name in ("observed_at", "last_moved_at", "first_seen_at", "offsets_expire_by"))
     rows = zip(table["group_id"].to_pylist(), table["lag"].to_pylist(), *times, strict=True)
     for group_id, lag, observed_at, moved_at, seen_at, expires_at in rows:
         since = moved_at or seen_at
         idle = None if since is None else (observed_at - since).total_seconds()
         expiry = None if expires_at is None else (expires_at - observed_at).total_seconds() / _DAY_SECONDS
-        yield group_id, observed_at, Numbers(lag, idle, expiry)
+        yield group_id, observed_at, Gauges(lag, idle, expiry)
 
 
 def _of_known(combine: Any, *values: float | None) -> Any:
@@ -265,7 +265,7 @@ def _samples(metrics: GroupMetrics) -> Mapping[str, Iterable[tuple[str, float | 
     }
 
 
-def _three(prefix: str, numbers: Mapping[str, Numbers]) -> dict[str, list[tuple[str, float | None]]]:
+def _three(prefix: str, numbers: Mapping[str, Gauges]) -> dict[str, list[tuple[str, float | None]]]:
     return {
         f"{prefix}lag_records": [(name, each.lag) for name, each in numbers.items()],
         f"{prefix}since_movement_seconds": [(name, each.idle) for name, each in numbers.items()],

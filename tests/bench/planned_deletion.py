@@ -25,9 +25,9 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.change.deletion.service import delete_by_plan
 from airflow_kafka_groups.change.lease import deletion_lease
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient

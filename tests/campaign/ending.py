@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from airflow_kafka_groups.change.backup.file import find_backup
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from tests.campaign.actions import layout_of
@@ -62,7 +62,7 @@ def _check_journal(world: World, runs: Mapping[int, RunRecord]) -> None:
                 world.violated("journal_lies", f"{group_id} is said to be deleted by process {number}: {outcome}")
 
 
-def _check_intended(world: World, process: Process, history: History) -> None:
+def _check_intended(world: World, process: Process, history: DeletionHistory) -> None:
     """Check that whatever is possibly deleted is in a backup."""
     layout = layout_of(world, process)
     entries: dict[str, frozenset[str]] = {}

@@ -11,12 +11,12 @@ from unittest.mock import patch
 from airflow_kafka_groups.change import lease
 from airflow_kafka_groups.change.backup import make_backup as planned
 from airflow_kafka_groups.change.deletion import chunk_loop as work
-from airflow_kafka_groups.change.deletion import recheck, sealed_run, service
+from airflow_kafka_groups.change.deletion import delete_by_plan, recheck, sealed_run
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.plan import make_plan, objections
-from airflow_kafka_groups.change.prune_topics import judging
-from airflow_kafka_groups.change.prune_topics import recheck as prune_recheck
-from airflow_kafka_groups.change.prune_topics import service as prune_service
+from airflow_kafka_groups.change.prune_topics import abandoned_topics
+from airflow_kafka_groups.change.prune_topics import prune_by_plan as prune_service
+from airflow_kafka_groups.change.prune_topics import topic_recheck as prune_recheck
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger import outcomes
@@ -84,7 +84,7 @@ def _only_other_plans(self: Any, request_id: str | None = None) -> dict[str, Any
     return _RESETS(self) if request_id is None else {}
 
 
-_RESETS = history.History.idle_resets
+_RESETS = history.DeletionHistory.idle_resets
 _OF_DELETION = outcomes.of_deletion
 _KEEP_BY_VERDICT = objections.keep_by_verdict
 
@@ -127,8 +127,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     ),
     "the approval is not read": ((sealed_run, "require_approval", _nothing),),
     "the approver's exceptions are dropped": ((sealed_run, "exclude", _no_mapping),),
-    "idle times are not reset": ((history.History, "idle_resets", _no_resets),),
-    "a plan may delete a group again": ((history.History, "idle_resets", _only_other_plans),),
+    "idle times are not reset": ((history.DeletionHistory, "idle_resets", _no_resets),),
+    "a plan may delete a group again": ((history.DeletionHistory, "idle_resets", _only_other_plans),),
     "a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
     "later runs are not looked for": ((journal.RunJournal, "overtaken", _no),),
     "no run notices another": (
@@ -142,7 +142,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         (recheck, "JUDGED_TYPES", frozenset(GroupType)),
         (recheck, "_by_kind", _nothing),
     ),
-    "nothing is verified": ((service, "verify_deleted", _all_gone),),
+    "nothing is verified": ((delete_by_plan, "verify_deleted", _all_gone),),
     "lost answers are believed": ((work, "of_deletion", _optimistic),),
     "the plan trusts the judge": ((make_plan, "keep_by_verdict", _trusting),),
     "the plan does not look at the snapshot": ((make_plan, "doubt", _nothing),),
@@ -155,7 +155,7 @@ PRUNING_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "pruning: the backup is not looked into": ((prune_recheck, "by_backup", _nothing),),
     "pruning: newer snapshots are not read": ((prune_service, "used_since", _no_mapping),),
     "pruning: the journal counts for nothing": ((prune_service, "kept_by_journal", _no_mapping),),
-    "pruning: snapshots show no life": ((judging, "sign_of_life", _nothing),),
+    "pruning: snapshots show no life": ((abandoned_topics, "sign_of_life", _nothing),),
     "pruning: a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
     "pruning: no intent is written": ((journal.RunJournal, "intend", _intend_nothing),),
 }

@@ -16,10 +16,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.change.prune_topics import recheck as work
-from airflow_kafka_groups.change.prune_topics import service
-from airflow_kafka_groups.change.prune_topics.planning import plan_topics
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.prune_topics import prune_by_plan
+from airflow_kafka_groups.change.prune_topics import topic_recheck as work
+from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
@@ -233,7 +233,7 @@ async def _prune(session: _Session, back: int) -> None:
     plan, judged_at = world.prune_plans[max(len(world.prune_plans) - 1 - back, 0)]
     world.pruning[session.process.number] = (plan, judged_at, world.clock)
     request = session.request(plan.plan_id)
-    await service.prune_by_plan(session.admin, session.layout, plan.plan_id, plan.digest, request)
+    await prune_by_plan.prune_by_plan(session.admin, session.layout, plan.plan_id, plan.digest, request)
 
 
 async def _undo(session: _Session) -> None:

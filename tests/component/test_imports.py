@@ -111,7 +111,7 @@ from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, load_plan, save_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.backlog import write_backlog
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot

@@ -23,7 +23,7 @@ from typing import Any
 
 from airflow_kafka_groups.ledger.audit import record_of
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.ledger.notices import NoticeBook
+from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.storage.layout import Layout
 from tests.demo.airflow_orders import AirflowOrders

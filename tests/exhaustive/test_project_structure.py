@@ -65,6 +65,14 @@ def test_no_folder_is_full() -> None:
     assert full == {}, "a folder has a listing to take in at a glance: merge files that say one thing, or make a folder"
 
 
+def test_a_class_has_a_name_of_its_own() -> None:
+    trees = [(module, parsed(PACKAGE / module)) for module in modules()]
+    classes = [(node.name, module) for module, tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    twice = {name for name, count in Counter(name for name, _ in classes).items() if count > 1 and name[0] != "_"}
+    found = [(name, module) for name, module in sorted(classes) if name in twice]
+    assert found == [], "name each by what it is: who searches for a name looks for one class"
+
+
 def test_nothing_but_the_package_is_shipped() -> None:
     kinds = (".py", ".j2", ".css", ".js", ".json", ".typed", ".airflowignore")
     files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]

@@ -17,10 +17,10 @@ from typing import Any
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
-from airflow_kafka_groups.change.deletion.recheck import Expected, Reading, decide
+from airflow_kafka_groups.change.deletion.delete_by_plan import DeletionRun
+from airflow_kafka_groups.change.deletion.recheck import Expected, GroupReading, decide
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.change.deletion.service import DeletionRun
 from airflow_kafka_groups.checks import check_seconds
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import DAY_SECONDS, PlanPolicy
@@ -211,7 +211,7 @@ async def _observe(
                 partitions=0 if read is None else committed_partitions(read),
                 needs_backup=False,
             )
-            reading = Reading(listing=listing, description=described.get(group_id), offsets=of_group)
+            reading = GroupReading(listing=listing, description=described.get(group_id), offsets=of_group)
             decision = decide(group, reading, None)
             if decision.action is Action.DELETE and read is not None:
                 observed.append((replace(group, needs_backup=True), read))

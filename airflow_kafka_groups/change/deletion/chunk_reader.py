@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_kafka_groups.change.backup.file import BackupEntry
-from airflow_kafka_groups.change.deletion.recheck import Expected, Reading, decide
+from airflow_kafka_groups.change.deletion.recheck import Expected, GroupReading, decide
 from airflow_kafka_groups.change.deletion.unseen import Judged, by_unseen_offsets
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
@@ -89,7 +89,7 @@ class ChunkReader:
         decisions: dict[str, Decision] = {}
         for item in chunk:
             group_id = self._group_of(item.group_id)
-            reading = Reading(
+            reading = GroupReading(
                 listing=self._listings.get(group_id),
                 description=described.get(group_id),
                 offsets=offsets.get(group_id),
@@ -134,7 +134,7 @@ class ChunkReader:
         """Return what of a group's offsets is deleted under this name."""
         return offsets
 
-    def _decide(self, expected: Expected, reading: Reading) -> Decision:
+    def _decide(self, expected: Expected, reading: GroupReading) -> Decision:
         return decide(expected, reading, self._entries.get(expected.group_id))
 
 

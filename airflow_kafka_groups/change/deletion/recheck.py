@@ -51,7 +51,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class GroupReading:
     """The latest reading of one group; ``None`` is "no answer", which keeps the group.
 
     :param listing: the group in a complete listing made at the start of this run.
@@ -62,7 +62,7 @@ class Reading:
     offsets: GroupResult[GroupOffsets] | None
 
 
-def decide(expected: Expected, reading: Reading, backup: BackupEntry | None) -> Decision:
+def decide(expected: Expected, reading: GroupReading, backup: BackupEntry | None) -> Decision:
     """Decide about one group; the order is that in which a person would want to hear the reasons."""
     group = described_group(expected.group_id, reading, "it")
     if isinstance(group, Decision):
@@ -82,7 +82,7 @@ def decide(expected: Expected, reading: Reading, backup: BackupEntry | None) -> 
     )
 
 
-def described_group(group_id: str, reading: Reading, subject: str) -> GroupDescription | Decision:
+def described_group(group_id: str, reading: GroupReading, subject: str) -> GroupDescription | Decision:
     """Return what a group's coordinator says of it, or the decision that follows from its silence.
 
     :param subject: the group in the reasons: ``it``, or what it is to the subject of the decision.
@@ -103,7 +103,7 @@ def described_group(group_id: str, reading: Reading, subject: str) -> GroupDescr
     return _gone(subject) if group.state is _DEAD else group
 
 
-def committed_offsets(group_id: str, reading: Reading) -> GroupOffsets | Decision:
+def committed_offsets(group_id: str, reading: GroupReading) -> GroupOffsets | Decision:
     """Return a group's committed offsets, or the decision where they cannot be read."""
     offsets = reading.offsets
     if offsets is None or (offsets.error is None and offsets.value is None):
@@ -157,7 +157,7 @@ def _by_life(group: GroupDescription) -> Decision | None:
     return None
 
 
-def _by_offsets(expected: Expected, reading: Reading) -> Decision | None:
+def _by_offsets(expected: Expected, reading: GroupReading) -> Decision | None:
     value = committed_offsets(expected.group_id, reading)
     if isinstance(value, Decision):
         return value

@@ -37,7 +37,7 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.ledger.approval import Approval, require_approval
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.outcomes import Decision, DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_all_seen, require_here
@@ -45,7 +45,7 @@ from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import new_id
 
-Exclusions = Callable[[History], dict[str, Decision]]
+Exclusions = Callable[[DeletionHistory], dict[str, Decision]]
 """Returns what is kept whatever is found, by the journal as it is when the run has begun."""
 
 

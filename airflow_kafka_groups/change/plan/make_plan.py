@@ -40,9 +40,9 @@ from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.history import History, IdleReset
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, KeptAlive
-from airflow_kafka_groups.ledger.notices import read_notices
+from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups, planned_schema
 from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdict, Verdicts, load_verdicts
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, recorded_view
@@ -62,7 +62,7 @@ def make_plan(
     snapshot: SnapshotReader,
     policy: PlanPolicy,
     now: datetime,
-    history: History | None = None,
+    history: DeletionHistory | None = None,
     notes: Sequence[str] = (),
     *,
     owners: OwnerRules = NO_OWNERS,

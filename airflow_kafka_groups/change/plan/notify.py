@@ -12,7 +12,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.policy.notice import Notice, rounded_down, shown_owner, shown_period
 from airflow_kafka_groups.judge.verdict_names import KeptName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.notices import NoticeBook, marked, notice_of
+from airflow_kafka_groups.ledger.notice_book import NoticeBook, marked, notice_of
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.observe.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.report.page import render

@@ -15,11 +15,11 @@ from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions, s
 from airflow_kafka_groups.change.deletion.guards.newer_policy import idle_times_by_edit, kept_by_edit, seconds_to_plan
 from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.plan.caps import capped
-from airflow_kafka_groups.change.prune_topics.judging import Resets, observe, sign_of_life, why_not_ruled
+from airflow_kafka_groups.change.prune_topics.abandoned_topics import Resets, observe, sign_of_life, why_not_ruled
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule
-from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan
@@ -104,7 +104,7 @@ def _stricter(item: PlannedTopic, rule: Rule, before: Rule | None) -> str | None
 
 def kept_by_journal(
     plan: PrunePlan,
-    history: History,
+    history: DeletionHistory,
     kept_alive: Mapping[str, KeptAlive],
     now: datetime,
     least_idle: float,

@@ -26,7 +26,7 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.kafka.models.groups import has_eligible_kind
-from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
 from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin
 
 DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was

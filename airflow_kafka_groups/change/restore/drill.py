@@ -16,12 +16,12 @@ from typing import Any
 
 from airflow_kafka_groups.change.backup.file import BackedUpGroup, open_backup
 from airflow_kafka_groups.change.deletion.verify import Verification, verify_deleted
-from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
 from airflow_kafka_groups.change.restore.current_logs import current_logs, unread_part
 from airflow_kafka_groups.change.restore.from_backup import propose_group
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
 from airflow_kafka_groups.observe.protocols import committed_of
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
 

@@ -24,9 +24,16 @@ from airflow_kafka_groups.change.deletion.request import MAX_DELETE_SECONDS, MAX
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, Commits, commits_from, is_same, partition_name
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, RESTORE, tag_of, without_groups
+from airflow_kafka_groups.ledger.proposed_changes import (
+    Change,
+    ChangeOutcome,
+    Commits,
+    commits_from,
+    is_same,
+    partition_name,
+)
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.shown import one_line

@@ -23,8 +23,8 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, TopicPartition
-from airflow_kafka_groups.ledger.changes import Change, Commits, commits_in
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
+from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
 from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin, committed_of
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
 from airflow_kafka_groups.storage.durable_files import sync_file

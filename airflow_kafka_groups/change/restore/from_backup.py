@@ -20,8 +20,8 @@ from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Unread
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.changes import Change, Commits, commits_in, is_same, partition_name
 from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
 from airflow_kafka_groups.ledger.prune_plan import name_of
 from airflow_kafka_groups.observe.protocols import BackupAdmin, committed_of
 from airflow_kafka_groups.shown import with_links

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
 from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, Unread
 from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, wait_for_deletions
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
-from airflow_kafka_groups.ledger.changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, tag_of
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time, note_folder
 from airflow_kafka_groups.storage.durable_files import sync_file
 from airflow_kafka_groups.storage.formats import FORMAT

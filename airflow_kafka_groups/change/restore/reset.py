@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.restore.current_logs import Ends, Unread, left_
 from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries, in_topics
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
-from airflow_kafka_groups.ledger.changes import Change, Commits, commits_in
+from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
 from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
 
 TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]

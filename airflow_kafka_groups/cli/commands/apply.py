@@ -57,7 +57,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the plan's groups, and show the outcome of each. A group that is kept makes the exit code 3."""
-    from airflow_kafka_groups.change.deletion.service import delete_by_plan
+    from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
     from airflow_kafka_groups.checks import check_digest
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.ledger.deletion_plan import load_plan, policy_of_plan

@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest
+    from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
 
 COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason")
 _NUMBERS = {
@@ -48,7 +48,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Keep groups alive, and show each of them. One that is not kept alive makes the exit code 1."""
-    from airflow_kafka_groups.change.keep_alive.service import KeepAliveOutcome, keep_alive
+    from airflow_kafka_groups.change.keep_alive import KeepAliveOutcome, keep_alive
 
     cluster = Cluster(args)
     settings, layout, request = cluster.settings, cluster.site_layout(), _request(args)
@@ -82,7 +82,7 @@ def _shown(at: Any) -> str | None:
 
 
 def _request(args: argparse.Namespace) -> KeepAliveRequest:
-    from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest
+    from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
 
     given: dict[str, Any] = {
         name: read_duration(flag_of(name), getattr(args, name)) for name in _NUMBERS if getattr(args, name) is not None

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.change.prune_topics.planning import plan_topics
+    from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
 
     layout, floors = cluster.layout(), cluster.floors()
     take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
@@ -103,7 +103,7 @@ def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
 
 
 def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.change.prune_topics.service import CHUNK_SIZE, prune_by_plan
+    from airflow_kafka_groups.change.prune_topics.prune_by_plan import CHUNK_SIZE, prune_by_plan
     from airflow_kafka_groups.checks import check_digest
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.ledger.prune_plan import load_prune_plan

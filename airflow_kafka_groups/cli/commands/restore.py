@@ -25,7 +25,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Restore the groups, and show the outcome of each. A group that is kept makes the exit code 3."""
     from airflow_kafka_groups.change.restore.from_backup import propose_restore
     from airflow_kafka_groups.change.restore.recorded import change_recorded
-    from airflow_kafka_groups.ledger.changes import ChangeOutcome
+    from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 
     cluster = Cluster(args)
     settings, layout = cluster.settings, cluster.site_layout()

@@ -25,7 +25,7 @@ from airflow_kafka_groups.ledger.journal.files import (
     read_entry,
     require_begun,
 )
-from airflow_kafka_groups.ledger.journal.history import Deletion, Life, RunRecord, leases_of
+from airflow_kafka_groups.ledger.journal.history import Deletion, ProofOfLife, RunRecord, leases_of
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.storage.durable_files import read_all
 from airflow_kafka_groups.storage.layout import StoragePath
@@ -49,8 +49,8 @@ class _Row:
     group_id: str
     runs: tuple[int, ...]
     deletion: Deletion | None
-    life: Life | None
-    gone: Life | None
+    life: ProofOfLife | None
+    gone: ProofOfLife | None
 
     def to_json(self) -> list[Any]:
         deleted, lives = self.deletion, (self.life, self.gone)
@@ -64,7 +64,9 @@ class _Row:
     @classmethod
     def from_json(cls, row: Sequence[Any]) -> _Row:
         group_id, runs, deleted, *lives = row
-        life, gone = (None if found is None else Life(group_id, parse_time(found[0]), *found[1:]) for found in lives)
+        life, gone = (
+            None if found is None else ProofOfLife(group_id, parse_time(found[0]), *found[1:]) for found in lives
+        )
         return cls(
             group_id,
             tuple(runs),
@@ -82,7 +84,7 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
 
     Raises ``StorageError``, ``FileExistsAlreadyError`` and what ``runs`` raises.
     """
-    deletions, lives, gone = dict[str, Deletion](), dict[str, Life](), dict[str, Life]()
+    deletions, lives, gone = dict[str, Deletion](), dict[str, ProofOfLife](), dict[str, ProofOfLife]()
     of_group: dict[str, list[int]] = {}
     requests: dict[str, list[int]] = {}
     leases, count, unfinished = dict[str, datetime](), 0, list[int]()
@@ -153,7 +155,7 @@ class Checkpoint:
         """Yield the latest deletion of each group that has one."""
         return (row.deletion for row in self.rows(request_id) if row.deletion is not None)
 
-    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterator[Life]:
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterator[ProofOfLife]:
         """Yield the latest proof of life of each group that has one, or the latest that found it gone."""
         rows = self.rows(request_id)
         return (life for row in rows if (life := row.gone if gone else row.life) is not None)

@@ -1,7 +1,8 @@
 """What the journal says: which groups were deleted or may have been, which were found alive, when and by which run.
 
-Pure: a ``History`` is made of entries that were read before. An intent without an outcome is *possibly deleted*, and
-counts as deleted for every later decision. A group that a recheck found alive counts as alive from that moment on.
+Pure: a ``DeletionHistory`` is made of entries that were read before, folded into a record of each run. An intent
+without an outcome is *possibly deleted*, and counts as deleted for every later decision. A group that a recheck found
+alive counts as alive from that moment on.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class RunRecord:
             if group_id not in found or found[group_id].at <= at:
                 found[group_id] = Deletion(group_id, at, self.run_id, self.outcomes[group_id].outcome)
 
-    def add_lives(self, found: dict[str, Life], *, gone: bool = False) -> None:
+    def add_lives(self, found: dict[str, ProofOfLife], *, gone: bool = False) -> None:
         """Add the proofs of life of this run to those of earlier runs, of which the latest one of each group counts.
 
         :param gone: only of groups that it found gone. Default false.
@@ -96,7 +97,7 @@ class RunRecord:
             if gone and outcome.outcome is not Outcome.GONE:
                 continue
             if group_id not in found or found[group_id].at <= at:
-                found[group_id] = Life(group_id, at, self.run_id, outcome.code, outcome.reason)
+                found[group_id] = ProofOfLife(group_id, at, self.run_id, outcome.code, outcome.reason)
 
 
 def shows_life(outcome: GroupOutcome) -> bool:
@@ -123,7 +124,7 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class ProofOfLife:
     """Proof that a group was in use."""
 
     group_id: str
@@ -160,7 +161,7 @@ class Settled(Protocol):
     def deletions(self, request_id: str | None = None) -> Iterable[Deletion]:
         """Return the latest deletion of each group, or of each that no other request dealt with."""
 
-    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterable[Life]:
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterable[ProofOfLife]:
         """Return the latest proof of life of the same groups, or the latest that found it gone."""
 
     def of_request(self, request_id: str) -> list[RunRecord]:
@@ -171,7 +172,7 @@ class Settled(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class DeletionHistory:
     """The runs of a cluster, oldest first.
 
     :param runs: those in the journal that were read.
@@ -193,13 +194,13 @@ class History:
             run.add_deletions(found)
         return found
 
-    def lives(self, request_id: str | None = None, *, gone: bool = False) -> dict[str, Life]:
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> dict[str, ProofOfLife]:
         """Return the latest proof of life of each group that has one.
 
         :param request_id: only those found by the tries of this request. Default: all.
         :param gone: only those that found the group gone. Default false.
         """
-        found: dict[str, Life] = {}
+        found: dict[str, ProofOfLife] = {}
         if self.settled is not None:
             found = {item.group_id: item for item in self.settled.lives(request_id, gone=gone)}
         for run in self._of(request_id):

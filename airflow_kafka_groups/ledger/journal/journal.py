@@ -37,7 +37,7 @@ from airflow_kafka_groups.ledger.journal.files import (
     run_folder,
     runs_listed,
 )
-from airflow_kafka_groups.ledger.journal.history import History, RunRecord, fold
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord, fold
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.storage.durable_files import is_exclusive, read_all, read_few
@@ -62,15 +62,15 @@ class Journal:
         self.folder = journal_folder(base, kafka_cluster_id)
         self._kafka_cluster_id = kafka_cluster_id
 
-    def read(self) -> History:
+    def read(self) -> DeletionHistory:
         """Read every run.
 
         Raises ``JournalError`` when an entry is missing, damaged or not chained to the one before it, and
         ``StorageError`` when the storage fails: what cannot be read is never taken for nothing.
         """
-        return History(list(self._each_run()))
+        return DeletionHistory(list(self._each_run()))
 
-    def current(self) -> History:
+    def current(self) -> DeletionHistory:
         """Read what decisions need: the runs since the newest checkpoint, and what those before it amount to.
 
         Raises as ``read`` does. Where a checkpoint is in doubt, every run is read.
@@ -90,7 +90,7 @@ class Journal:
             *read_all(self._read_numbered, checkpoint.open),
             *read_all(self._read_run, since, begun, [*begun[1:], None]),
         ]
-        return History(runs, settled=checkpoint)
+        return DeletionHistory(runs, settled=checkpoint)
 
     def begun_since(self, since: datetime) -> dict[int, Entry]:
         """Read the first entries of runs, by their numbers, oldest first: those since the day before, or earlier.
@@ -119,7 +119,7 @@ class Journal:
         """
         return list(map(self._read_numbered, may_still_delete(self.folder, since - _A_DAY)))
 
-    def begin(self, header: Mapping[str, Any], at: datetime, *, after: History) -> RunJournal:
+    def begin(self, header: Mapping[str, Any], at: datetime, *, after: DeletionHistory) -> RunJournal:
         """Append the first entry of a run.
 
         :param header: what the run is about: ``run_id``, ``request_id`` and whatever else is to be known of it later.
@@ -149,7 +149,7 @@ class Journal:
             raise JournalError(f"another run has begun at the same time ({exc}); nothing was deleted") from exc
         return RunJournal(self.folder, number, entry)
 
-    def refresh(self, history: History) -> History:
+    def refresh(self, history: DeletionHistory) -> DeletionHistory:
         """Return a history with every run that had no end in it read once more.
 
         After ``begin``, this shows what other runs intended in between; what they intend from now on they do not send,
@@ -169,7 +169,7 @@ class Journal:
             raise JournalError(f"{ended_path(self.folder, number)} is missing, and a checkpoint says that it was there")
         return run
 
-    def _checkpoint(self, after: History) -> dict[str, Any] | None:
+    def _checkpoint(self, after: DeletionHistory) -> dict[str, Any] | None:
         """Return the checkpoint that the next run names: a new one, or that of the run before it."""
         last = after.runs[-1]
         if last.number - (after.settled.runs if after.settled is not None else 0) < CHECKPOINT_RUNS:

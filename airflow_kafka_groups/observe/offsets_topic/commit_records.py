@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-class Text(NamedTuple):
+class StringSpans(NamedTuple):
     """The place and the length of one string in each value."""
 
     at: Ints
@@ -71,7 +71,7 @@ class Fields:
         self._at = self._at + np.where(has, size, 0)
         return np.where(there, found, -1)
 
-    def text(self, compact: Bools | None = None) -> Text:
+    def text(self, compact: Bools | None = None) -> StringSpans:
         """Pass over a string; one without content, or longer than its value, is not ``whole``.
 
         :param compact: the values in which the length is a varint, and one more. Default: none, it is two bytes.
@@ -80,7 +80,7 @@ class Fields:
             lengths = self.integer(2)
         else:
             lengths = np.where(compact, self._varint(compact) - 1, self.integer(2, ~compact))
-        found = Text(self._at, lengths)
+        found = StringSpans(self._at, lengths)
         self._at = self._at + np.maximum(lengths, 0)
         self.whole &= (lengths >= 0) & (self._at <= self._ends)
         return found
@@ -93,7 +93,7 @@ class Fields:
         left = self._ends - self._at
         return self.whole & (left == 0 if tagged is None else np.where(tagged, left > 0, left == 0))
 
-    def texts(self, text: Text, chosen: Bools) -> Any:
+    def texts(self, text: StringSpans, chosen: Bools) -> Any:
         """Return strings of some values as a ``pyarrow.StringArray``, not yet checked for UTF-8."""
         at, lengths = text.at[chosen], text.lengths[chosen]
         ends = np.zeros(len(at) + 1, np.int64)
@@ -157,7 +157,7 @@ def decode_commits(keys: Any, values: Any) -> Commits:
     return Commits(columns, good, future=key_is_good & (version > MAX_COMMIT_VALUE))
 
 
-def _valid_texts(texts: dict[str, tuple[Fields, Text]], good: Bools) -> tuple[Bools, dict[str, Any]]:
+def _valid_texts(texts: dict[str, tuple[Fields, StringSpans]], good: Bools) -> tuple[Bools, dict[str, Any]]:
     """Gather the strings of good records. A record with a string that is not UTF-8 becomes corrupt."""
     strings = {name: fields.texts(text, good) for name, (fields, text) in texts.items()}
     if all(map(_is_utf8, strings.values())):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
 
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-    from airflow_kafka_groups.report.metrics import GroupMetrics, Numbers
+    from airflow_kafka_groups.report.metrics import Gauges, GroupMetrics
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def _of_groups(metrics: GroupMetrics) -> Iterator[tuple[str, float | None, Mappi
     yield "group_metrics.omitted", metrics.omitted, {}
 
 
-def _numbers(kind: str, name: str, numbers: Numbers) -> Iterator[tuple[str, float | None, Mapping[str, str]]]:
+def _numbers(kind: str, name: str, numbers: Gauges) -> Iterator[tuple[str, float | None, Mapping[str, str]]]:
     stat, tags = f"{kind}.{_stat_name(name)}", {kind: name}
     yield f"{stat}.lag", numbers.lag, tags
     yield f"{stat}.seconds_since_movement", None if numbers.idle is None else round(numbers.idle, 3), tags

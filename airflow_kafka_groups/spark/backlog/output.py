@@ -20,7 +20,7 @@ _MARK = "_writes-"
 _FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
 
 
-class Output:
+class BacklogOutput:
     """Where and how the records, or what a transform made of them, are written.
 
     :param path: the folder; another format than files gets it unchanged, and appends each slice itself.

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.shown import first_line
-from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
+from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
@@ -101,7 +101,9 @@ def _write_result(spark: SparkSession, path: str | None, summary: dict[str, Any]
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, Any]) -> None:
-    output = Output(spark, arguments.output, arguments.format, arguments.output_mode) if arguments.output else None
+    output = (
+        BacklogOutput(spark, arguments.output, arguments.format, arguments.output_mode) if arguments.output else None
+    )
     handle = handler(arguments.transform, output)
     warnings = logged(prepare_kafka(spark, python_on_workers=bool(arguments.transform)))
     properties = load_properties(spark, arguments.kafka_properties)
@@ -143,7 +145,7 @@ def records_folder(spark: SparkSession, arguments: argparse.Namespace) -> str:
     return storage_of(spark, known).beside(known, BACKLOG_RECORDS)
 
 
-def handler(transform: str | None, output: Output | None) -> Handler:
+def handler(transform: str | None, output: BacklogOutput | None) -> Handler:
     """Build the function that takes a slice. The user's function is imported here, before a broker is accessed.
 
     :param transform: ``module:function``; ``None`` for the records unchanged.

@@ -20,7 +20,7 @@ from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.session.settings import jvm_of
-from airflow_kafka_groups.spark.unread.commit import GroupAdmin, GroupStatus, TooLateError
+from airflow_kafka_groups.spark.unread.commit import GroupStatus, OffsetsClient, TooLateError
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
 _AT_ONCE = 2_000
@@ -30,7 +30,7 @@ _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 _DENIED_TOPIC = "TopicAuthorizationException"
 
 
-class KafkaAdmin(GroupAdmin, AbstractContextManager["KafkaAdmin"]):
+class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
     """An admin client in the driver's JVM, closed at the end of the block."""
 
     def __init__(self, spark: SparkSession, properties: KafkaProperties) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 from airflow_kafka_groups.exceptions import JobError, StorageError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition, commit_rows
 from airflow_kafka_groups.spark.unread.commit import (
-    GroupAdmin,
     NotCommittedError,
     NotVerifiedError,
     Observed,
+    OffsetsClient,
     commit_ends,
     moved,
     offsets_to_commit,
@@ -35,7 +35,7 @@ from airflow_kafka_groups.spark.unread.request import BacklogRequest, plan
 
 
 def resume_or_begin(
-    admin: GroupAdmin, request: BacklogRequest, observed: Observed, record: Record
+    admin: OffsetsClient, request: BacklogRequest, observed: Observed, record: Record
 ) -> tuple[Record, Run]:
     """Return the run to work on, and its record.
 
@@ -67,7 +67,7 @@ def _resumed(record: Record, request: BacklogRequest, observed: Observed) -> Run
     return run if not request.commit and not moved(run.before, observed.committed) else None
 
 
-def _check_still_there(admin: GroupAdmin, run: Run, record: Record, observed: Observed) -> None:
+def _check_still_there(admin: OffsetsClient, run: Run, record: Record, observed: Observed) -> None:
     """Raise ``JobError`` if records that the run has still to read are not there: no further try could read them.
 
     Retention removed them, or the log was cut off. Of a topic that is gone, the group's commits tell.
@@ -116,7 +116,7 @@ class Attempt:
 
     def __init__(
         self,
-        admin: GroupAdmin,
+        admin: OffsetsClient,
         record: Record,
         run: Run,
         observed: Observed,

@@ -26,7 +26,7 @@ class GroupStatus(NamedTuple):
     members: int
 
 
-class GroupAdmin(Protocol):
+class OffsetsClient(Protocol):
     """A client that reads a group and commits for it. Each call may raise ``JobError``."""
 
     def state(self, group_id: str) -> GroupStatus:
@@ -97,7 +97,7 @@ class Observed:
         return self.existing | self.committed.keys()
 
 
-def why_not_free(admin: GroupAdmin, observed: Observed) -> str | None:
+def why_not_free(admin: OffsetsClient, observed: Observed) -> str | None:
     """Return why the group's offsets must not be committed; ``None`` if it is unused now."""
     state, members = admin.state(observed.group_id)
     if members:
@@ -121,7 +121,7 @@ def offsets_to_commit(ends: Mapping[Partition, int], committed: Commits) -> dict
     return {where: end for where, end in ends.items() if where not in committed or committed[where].offset != end}
 
 
-def commit_ends(admin: GroupAdmin, observed: Observed, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+def commit_ends(admin: OffsetsClient, observed: Observed, ends: Mapping[Partition, int]) -> dict[Partition, int]:
     """Commit the ends of what was processed; return the committed offsets.
 
     :param observed: the group before: it must not have changed.
@@ -158,7 +158,7 @@ def commit_ends(admin: GroupAdmin, observed: Observed, ends: Mapping[Partition, 
     ) from problem
 
 
-def _check_unused(admin: GroupAdmin, observed: Observed) -> None:
+def _check_unused(admin: OffsetsClient, observed: Observed) -> None:
     group_id = observed.group_id
     try:
         reason = why_not_free(admin, observed)

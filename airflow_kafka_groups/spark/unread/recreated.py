@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
-from airflow_kafka_groups.spark.unread.commit import GroupAdmin
+from airflow_kafka_groups.spark.unread.commit import OffsetsClient
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ FORSAKEN = (
 )
 
 
-class TopicAdmin(GroupAdmin, Protocol):
+class TopicAdmin(OffsetsClient, Protocol):
     """A client that also knows the ids of topics."""
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
@@ -60,7 +60,7 @@ def logs_since(
 
 
 def _forsaken(
-    admin: GroupAdmin, groups: Mapping[str, Collection[Partition]], doubtful: Set[Partition]
+    admin: OffsetsClient, groups: Mapping[str, Collection[Partition]], doubtful: Set[Partition]
 ) -> Set[Partition]:
     """Return the partitions in whose topics none of the groups has a commit any more."""
     topics = {where.topic for where in doubtful}

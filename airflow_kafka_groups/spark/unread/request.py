@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.kafka.models.groups import GroupState
 from airflow_kafka_groups.observe.offset_values import Commit, Commits, Partition
-from airflow_kafka_groups.spark.unread.commit import GroupAdmin, Observed, moved, why_not_free
+from airflow_kafka_groups.spark.unread.commit import Observed, OffsetsClient, moved, why_not_free
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.storage.formats import check_format
 from airflow_kafka_groups.storage.paths import topic_remedy
@@ -155,7 +155,7 @@ class BacklogRequest:
         }
 
 
-def look(admin: GroupAdmin, request: BacklogRequest) -> Observed:
+def look(admin: OffsetsClient, request: BacklogRequest) -> Observed:
     """Return the state of the group. Raises ``JobError`` if it is in use."""
     group_id = request.group_id
     known = admin.known(group_id)
@@ -171,7 +171,7 @@ def look(admin: GroupAdmin, request: BacklogRequest) -> Observed:
     return observed
 
 
-def plan(admin: GroupAdmin, request: BacklogRequest, observed: Observed) -> Backlog:
+def plan(admin: OffsetsClient, request: BacklogRequest, observed: Observed) -> Backlog:
     """Return what the group has not read. Raises ``JobError`` if it moved since its offsets were fetched."""
     fetched = request.fetched
     if fetched is not None and (differ := moved(fetched.committed, observed.committed)):

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.change.backup.file import open_backup
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka import ClientConfig
-from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from tests.campaign.real.clients import LIVE
@@ -76,7 +76,7 @@ class RealJudge:
         self.found[what] += 1
         self.problems.append(f"{what}: {text}")
 
-    async def _history(self) -> History:
+    async def _history(self) -> DeletionHistory:
         async with self._admin() as admin:
             cluster_id = await admin.cluster_id()
         return await asyncio.to_thread(Journal(self.run.layout.base, cluster_id).read)
@@ -162,7 +162,7 @@ class RealJudge:
             self._backups[plan_id] = {group.entry.group_id: _values(group.offsets) for group in groups}
         return self._backups[plan_id]
 
-    def _check_outcomes(self, history: History, truths: dict[str, GroupTruth]) -> None:
+    def _check_outcomes(self, history: DeletionHistory, truths: dict[str, GroupTruth]) -> None:
         for by in history.runs:
             for group_id, outcome in by.outcomes.items():
                 if outcome.outcome is not Outcome.DELETED:
@@ -178,7 +178,7 @@ class RealJudge:
                 else:
                     self._violated("journal_lies", f"{group_id} is said to be deleted by run {by.number}: {outcome}")
 
-    def _check_backups(self, history: History) -> None:
+    def _check_backups(self, history: DeletionHistory) -> None:
         for by in history.runs:
             if (groups := by.possibly_deleted()) and (missing := groups.keys() - self._backup(by).keys()):
                 self._violated("deleted_without_backup", f"{min(missing)} may be deleted and is not in the backup")
@@ -205,7 +205,7 @@ class RealJudge:
                     self._violated("restores_different", text)
 
 
-def _run_of(history: History, deleted: Deleted) -> RunRecord | None:
+def _run_of(history: DeletionHistory, deleted: Deleted) -> RunRecord | None:
     """Return the run with the latest intent before a deletion that it may have sent.
 
     Of two runs at once, the later intent may be that of the run which then sent nothing. A run is taken for that of a

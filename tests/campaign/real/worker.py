@@ -23,12 +23,12 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
-from airflow_kafka_groups.change.deletion.service import delete_by_plan
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.change.prune_topics.service import prune_by_plan
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.prune_topics.prune_by_plan import prune_by_plan
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
-from airflow_kafka_groups.change.deletion.service import delete_by_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import change_recorded

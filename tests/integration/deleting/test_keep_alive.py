@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.keep_alive.service import KeepAliveReport, KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.keep_alive import KeepAliveReport, KeepAliveRequest, keep_alive
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka.membership import ClusterClient

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
-from airflow_kafka_groups.change.prune_topics.planning import plan_topics
-from airflow_kafka_groups.change.prune_topics.service import prune_by_plan
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
+from airflow_kafka_groups.change.prune_topics.prune_by_plan import prune_by_plan
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import PartitionsFailedError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.changes import ChangeOutcome, ChangeResult
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
+from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome, ChangeResult
 from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout

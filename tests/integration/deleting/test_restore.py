@@ -10,12 +10,12 @@ import pytest
 from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.deletion.verify import verify_deleted
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import unread_of
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.reset import propose_alter
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
-from airflow_kafka_groups.ledger.changes import ChangeOutcome
+from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster

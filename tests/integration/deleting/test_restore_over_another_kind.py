@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import backup_named
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
-from airflow_kafka_groups.ledger.changes import ChangeOutcome
+from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster

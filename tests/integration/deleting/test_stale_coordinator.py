@@ -20,7 +20,7 @@ import pytest
 from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
 from airflow_kafka_groups.change.deletion.recheck import Expected
-from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
 from airflow_kafka_groups.exceptions import BrokerError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.admin.results import GroupListings
@@ -32,7 +32,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster

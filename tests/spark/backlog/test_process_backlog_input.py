@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Range
-from airflow_kafka_groups.spark.backlog.output import Output
+from airflow_kafka_groups.spark.backlog.output import BacklogOutput
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform, main
@@ -224,7 +224,7 @@ def test_the_name_of_a_file_format_may_have_capitals(spark: SparkSession, tmp_pa
             ranges=(),
             repeats=attempt > 1,
         )
-        Output(spark, str(tmp_path / "out"), "Parquet", "errorifexists").write(spark.range(3), context)
+        BacklogOutput(spark, str(tmp_path / "out"), "Parquet", "errorifexists").write(spark.range(3), context)
     assert spark.read.parquet(str(tmp_path / "out")).count() == 3
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["backlog_slice=r-000001-2"]
 
@@ -245,12 +245,12 @@ def a_slice(run_id: str, number: int, attempt: int = 1) -> BacklogContext:
 @pytest.mark.safety
 def test_a_restart_obeys_the_output_mode_in_a_format_that_is_none_of_files(spark: SparkSession, tmp_path: Path) -> None:
     """The first try was refused, and the second one appended to the data that this mode protects, and was committed."""
-    place, table = str(tmp_path / "out"), "org.apache.spark.sql.parquet"  # as Output sees Delta's, or JDBC's
+    place, table = str(tmp_path / "out"), "org.apache.spark.sql.parquet"  # as BacklogOutput sees Delta's, or JDBC's
     spark.range(10, 12).write.parquet(place)
     for attempt in (1, 2):
         with pytest.raises(SPARK_ERRORS, match="already exists"):
-            Output(spark, place, table, "errorifexists").write(spark.range(3), a_slice("x", 1, attempt))
-    overwriting = Output(spark, place, table, "overwrite")
+            BacklogOutput(spark, place, table, "errorifexists").write(spark.range(3), a_slice("x", 1, attempt))
+    overwriting = BacklogOutput(spark, place, table, "overwrite")
     overwriting.write(spark.range(3), a_slice("x", 1, 2))
     overwriting.write(spark.range(3, 5), a_slice("x", 2, 2))
     assert sorted(row["id"] for row in spark.read.parquet(place).collect()) == [0, 1, 2, 3, 4]
@@ -260,7 +260,7 @@ def test_a_restart_obeys_the_output_mode_in_a_format_that_is_none_of_files(spark
 def test_two_runs_do_not_overwrite_each_other_while_both_write(spark: SparkSession, tmp_path: Path) -> None:
     """Each deleted the other's slices before each of its own, and both committed what was in neither output."""
     place = str(tmp_path / "out")
-    before, first, second = (Output(spark, place, "parquet", "overwrite") for _ in range(3))
+    before, first, second = (BacklogOutput(spark, place, "parquet", "overwrite") for _ in range(3))
     before.write(spark.range(3), a_slice("b", 1))
     first.write(spark.range(3), a_slice("x", 1))
     first.write(spark.range(3), a_slice("x", 2))
@@ -271,7 +271,7 @@ def test_two_runs_do_not_overwrite_each_other_while_both_write(spark: SparkSessi
     for part in (f"--output {place!r}", "backlog_slice=y-000001-1", "an --output of its own", "--start-over"):
         assert part in str(caught.value)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["backlog_slice=y-000001-1"], "nothing is deleted"
-    restarted = Output(spark, place, "parquet", "overwrite")
+    restarted = BacklogOutput(spark, place, "parquet", "overwrite")
     (tmp_path / "out" / "backlog_slice=x-000001-1").mkdir()
     with pytest.raises(JobError, match="backlog_slice=y-000001-1"):
         restarted.write(spark.range(3), a_slice("x", 2))
@@ -284,7 +284,7 @@ def test_a_slice_that_another_run_overwrites_while_it_is_written_is_not_committe
 ) -> None:
     """A run of one slice looked at its output only before it wrote: both committed, and one of them had no output."""
     place = str(tmp_path / "out")
-    first, second = (Output(spark, place, "parquet", "overwrite") for _ in range(2))
+    first, second = (BacklogOutput(spark, place, "parquet", "overwrite") for _ in range(2))
     save = DataFrameWriter.save
 
     def overwritten(writer: DataFrameWriter, path: str) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Range
-from airflow_kafka_groups.spark.backlog.output import Output
+from airflow_kafka_groups.spark.backlog.output import BacklogOutput
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
 from airflow_kafka_groups.spark.unread.attempt import Attempt
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
@@ -32,15 +32,15 @@ class Drivers:
         self.spark, self.out = spark, folder / "out"
         self.scene = Scene(folder / "records")
 
-    def start(self) -> tuple[Attempt, Output, Record]:
-        record, output = self.scene.record(), Output(self.spark, str(self.out), "parquet", "errorifexists")
+    def start(self) -> tuple[Attempt, BacklogOutput, Record]:
+        record, output = self.scene.record(), BacklogOutput(self.spark, str(self.out), "parquet", "errorifexists")
         return self.scene.attempt(record), output, record
 
     def read(self, ranges: Sequence[Range]) -> DataFrame:
         rows = [(*each.partition, at) for each in ranges for at in range(each.start, each.end)]
         return self.spark.createDataFrame(rows, "topic string, partition int, `offset` long")
 
-    def run(self, work: Attempt, output: Output, handle: Callable[..., Any] | None = None) -> None:
+    def run(self, work: Attempt, output: BacklogOutput, handle: Callable[..., Any] | None = None) -> None:
         """Run a driver to its end, as the job does."""
         function = handle or job.handler(None, output)
 

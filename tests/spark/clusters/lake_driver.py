@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, read_archive, write_archive
-from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
+from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
@@ -128,7 +128,7 @@ def repeated_in_delta(spark: SparkSession, output: str, mode: str) -> list[int]:
             ranges=(Range(Partition("t", 0), slice_, slice_ + 1),),
             repeats=attempt > slice_,
         )
-        Output(spark, output, "delta", mode).write(spark.range(slice_, slice_ + 1), context)
+        BacklogOutput(spark, output, "delta", mode).write(spark.range(slice_, slice_ + 1), context)
     return sorted(row["id"] for row in spark.read.format("delta").load(output).collect())
 
 

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
+from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
@@ -30,7 +30,7 @@ def test_a_slice_that_another_run_deleted_while_its_tasks_wrote_it_is_not_whole(
 ) -> None:
     """The rows of the tasks before that are lost, those of later ones are committed, and Spark says nothing."""
     out = str(tmp_path / "out")
-    other = Output(spark, out, "parquet", "overwrite")
+    other = BacklogOutput(spark, out, "parquet", "overwrite")
     asked, done = tmp_path / "asked", tmp_path / "done"
 
     def wait_for_the_other(batches: Iterator[Any]) -> Iterator[Any]:
@@ -51,7 +51,7 @@ def test_a_slice_that_another_run_deleted_while_its_tasks_wrote_it_is_not_whole(
     slow = rows.mapInArrow(wait_for_the_other, rows.schema)
     thread = threading.Thread(target=replace)
     thread.start()
-    mine = Output(spark, out, "parquet", mode)
+    mine = BacklogOutput(spark, out, "parquet", mode)
     try:
         with pytest.raises(JobError, match=r"is written by another run, too"):
             mine.write(slow, context_of("20260101T000000Z-00000001"))
@@ -63,7 +63,7 @@ def test_a_slice_that_another_run_deleted_while_its_tasks_wrote_it_is_not_whole(
 
 def test_a_run_that_is_alone_leaves_nothing_but_its_slices(spark: SparkSession, tmp_path: Path) -> None:
     run_id, rows = "20260101T000000Z-00000001", spark.range(3)
-    mine = Output(spark, str(tmp_path), "parquet", "errorifexists")
+    mine = BacklogOutput(spark, str(tmp_path), "parquet", "errorifexists")
     (tmp_path / f"_writes-{run_id}-1").touch()  # of an attempt that was killed
     for number in (1, 2):
         mine.write(rows, context_of(run_id, number, attempt=2))

@@ -11,9 +11,9 @@ from typing import Any
 from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.change.deletion.service import delete_by_plan
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy

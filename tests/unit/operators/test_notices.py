@@ -14,7 +14,7 @@ from airflow.sdk import BaseNotifier
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
 from airflow_kafka_groups.hooks.links import absolute_report_url_of
-from airflow_kafka_groups.ledger.notices import NoticeBook
+from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup

@@ -14,7 +14,7 @@ import pytest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.verdicts import Verdicts
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.report.metrics import GroupMetrics, Numbers, group_metrics, metrics_of_snapshot, shown_name
+from airflow_kafka_groups.report.metrics import Gauges, GroupMetrics, group_metrics, metrics_of_snapshot, shown_name
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS
 from tests.fakes.groups import NOW
@@ -51,7 +51,7 @@ def named(group_id: str, **changes: Any) -> VerdictRow:
 
 def test_a_group_has_its_lag_its_movement_and_its_expiry() -> None:
     found = metrics(GROUP, named("live", verdict="live", lag=None, last_moved_at=None, forecast=None))
-    assert found.groups == {"orders": Numbers(7, 4 * 86_400.0, 2.0), "live": Numbers(None, None, None)}
+    assert found.groups == {"orders": Gauges(7, 4 * 86_400.0, 2.0), "live": Gauges(None, None, None)}
     assert (found.verdicts, found.omitted, found.observed_at) == ({"live": 1, "stale": 1}, 0, NOW)
 
 
@@ -67,7 +67,7 @@ def test_groups_with_generated_ids_are_their_family() -> None:
     first, second = (f"report-{uuid}" for uuid in UUIDS)
     found = metrics(named(first, lag=2, forecast=None), named(second, last_moved_at=NOW - DAY), GROUP)
     assert list(found.groups) == ["orders"]
-    assert found.families == {"report-<uuid>": (2, Numbers(9, 86_400.0, 2.0))}
+    assert found.families == {"report-<uuid>": (2, Gauges(9, 86_400.0, 2.0))}
 
 
 def test_the_only_group_of_a_family_is_shown_as_it_is() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as read_text_format
 
-from airflow_kafka_groups.report.metrics import METRIC_FAMILIES, GroupMetrics, Numbers, openmetrics, write_openmetrics
+from airflow_kafka_groups.report.metrics import METRIC_FAMILIES, Gauges, GroupMetrics, openmetrics, write_openmetrics
 from tests.fakes.groups import NOW
 from tests.openmetrics import read_openmetrics
 from tests.pages import DOCS
@@ -17,8 +17,8 @@ from tests.pages import DOCS
 EVIL = 'a "b"\\ c\\n\nd{e="f"} 1\r\t\x00\u2028é𝄞#'
 SHOWN = EVIL.replace("\0", r"\x00")
 METRICS = GroupMetrics(
-    groups={EVIL: Numbers(7, 4.5, -0.25), "unknown": Numbers(None, None, None), "": Numbers(0, 0.0, 1e-7)},
-    families={"report-<uuid>": (3, Numbers(9_007_199_254_740_993, None, None))},
+    groups={EVIL: Gauges(7, 4.5, -0.25), "unknown": Gauges(None, None, None), "": Gauges(0, 0.0, 1e-7)},
+    families={"report-<uuid>": (3, Gauges(9_007_199_254_740_993, None, None))},
     omitted=2,
     verdicts={"live": 1, "stale": 2},
     observed_at=NOW,
@@ -60,7 +60,7 @@ def test_an_id_with_a_zero_byte_does_not_have_the_series_of_another_one() -> Non
     """The node exporter refuses a file with one series twice, and whoever makes one such group can make the other."""
     ids = ["\0", r"\x00", "\\\0", r"\\x00", "x00", "\\"]
     metrics = GroupMetrics(
-        groups={id_: Numbers(place, None, None) for place, id_ in enumerate(ids)},
+        groups={id_: Gauges(place, None, None) for place, id_ in enumerate(ids)},
         families={},
         omitted=0,
         verdicts={},

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from airflow_kafka_groups.change.deletion.guards.newer_policy import idle_times_by_edit
-from airflow_kafka_groups.change.deletion.guards.notices import kept_unnoticed
+from airflow_kafka_groups.change.deletion.guards.owner_notices import kept_unnoticed
 from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times
-from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.storage.layout import Layout
 
 
 def exclusions(
-    history: History,
+    history: DeletionHistory,
     request_id: str,
     *,
     now: datetime,
@@ -81,7 +81,7 @@ def kept_by_records(
     layout: Layout,
     plan: DeletionPlan | None,
     request_id: str,
-    history: History,
+    history: DeletionHistory,
     kept_alive: Mapping[str, KeptAlive],
     now: datetime,
     *,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from airflow_kafka_groups.change.deletion.recheck import Reading
+    from airflow_kafka_groups.change.deletion.recheck import GroupReading
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
@@ -299,16 +299,18 @@ async def _read(
     group_id: str,
     plan: DeletionPlan | None,
     found: PlannedGroup | KeptGroup | None,
-) -> tuple[str | None, Reading, str | None, Decision | None]:
+) -> tuple[str | None, GroupReading, str | None, Decision | None]:
     """Return the cluster's id, the group, why the plan cannot be applied here and now, and what the group lacks."""
     from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
-    from airflow_kafka_groups.change.deletion.recheck import Expected, Reading
+    from airflow_kafka_groups.change.deletion.recheck import Expected, GroupReading
     from airflow_kafka_groups.change.deletion.unseen import by_unseen_offsets, offsets_in_snapshot
     from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
 
     listed = (await admin.list_groups()).require_complete()
     described, offsets = await read_groups(admin, [group_id])
-    reading = Reading(listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id))
+    reading = GroupReading(
+        listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id)
+    )
     not_here = None if plan is None else await why_not_here(admin, plan)
     unseen: dict[str, Decision] = {}
     value = None if reading.offsets is None else reading.offsets.value
@@ -318,7 +320,7 @@ async def _read(
     return await admin.cluster_id(), reading, not_here, unseen.get(group_id)
 
 
-def _rows_of_state(reading: Reading) -> Iterator[Row]:
+def _rows_of_state(reading: GroupReading) -> Iterator[Row]:
     described, read = reading.description, reading.offsets
     if described is not None and described.value is not None:
         group = described.value
@@ -382,7 +384,7 @@ def _rows_of_plan(layout: Layout, plan_id: str | None, found: PlannedGroup | Kep
 
 
 def _row_of_recheck(
-    layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: Reading, unseen: Decision | None
+    layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: GroupReading, unseen: Decision | None
 ) -> Row:
     from airflow_kafka_groups.change.backup.file import find_backup
     from airflow_kafka_groups.change.backup.make_backup import require_backup_of

@@ -27,7 +27,7 @@ from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.storage.layout import Layout
@@ -120,7 +120,7 @@ async def test_what_another_run_intends_until_this_one_has_begun_is_kept(
     other = journal.begin({"run_id": "r", "request_id": "another plan"}, plan.created_at, after=journal.read())
     begin = Journal.begin
 
-    def late(self: Journal, header: Any, at: datetime, *, after: History) -> RunJournal:
+    def late(self: Journal, header: Any, at: datetime, *, after: DeletionHistory) -> RunJournal:
         other.intend({"a": "f"}, at)
         return begin(self, header, at, after=after)
 
@@ -143,7 +143,7 @@ def test_the_idle_time_has_to_have_passed_again_when_the_groups_were_judged(judg
     )
     judged = at + timedelta(seconds=judged_after)
     now = at + timedelta(days=1)
-    found = exclusions(History([run]), "this plan", now=now, judged_at=judged, min_idle_seconds={"": 3_600})
+    found = exclusions(DeletionHistory([run]), "this plan", now=now, judged_at=judged, min_idle_seconds={"": 3_600})
     assert ("a" in found) is kept
 
 

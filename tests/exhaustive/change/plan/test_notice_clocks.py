@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.guards.notices import kept_unnoticed
+from airflow_kafka_groups.change.deletion.guards.owner_notices import kept_unnoticed
 from airflow_kafka_groups.change.plan.notify import Notified, notify_owners
 from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
-from airflow_kafka_groups.ledger.journal.history import History
-from airflow_kafka_groups.ledger.notices import NoticeBook
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
+from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from tests.exhaustive.change.plan.notices import DAY, Story, waiting
 from tests.fakes.groups import CLUSTER_ID, NOW
 
@@ -57,7 +57,7 @@ async def test_a_deletion_whose_clock_is_ahead_shortens_no_notice(tmp_path: Path
     book = NoticeBook(tmp_path, CLUSTER_ID)
     marks = book.read()
     book.write({"pay1": replace(marks["pay1"], notified_at=NOW + 4 * DAY)}, NOW)
-    kept = kept_unnoticed(story.layout, plan, History(), {}, NOW + 99 * DAY)
+    kept = kept_unnoticed(story.layout, plan, DeletionHistory(), {}, NOW + 99 * DAY)
     assert list(kept) == ["pay1"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.kafka.models import GroupType
-from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
@@ -184,7 +184,7 @@ async def test_what_a_deletion_keeps_for_its_record_is_not_planned_each_day(tmp_
     restored = {"pay1": KeptAlive(NOW - 5 * DAY, NOW - 5 * DAY, "a restore")}
     judged: dict[str, Any] = {"first_seen_at": NOW - 61 * DAY, "idle_since": NOW - 50 * DAY}
     plan = await story.plan(NOW, restored, **judged)
-    kept = kept_by_records(story.layout, plan, plan.plan_id, History([]), restored, NOW, judged=True)
+    kept = kept_by_records(story.layout, plan, plan.plan_id, DeletionHistory([]), restored, NOW, judged=True)
     assert set(plan.group_ids) - set(kept) == set(plan.group_ids)
     assert (await story.plan(NOW + 26 * DAY, restored, **judged)).group_ids == ["pay1"]
 

@@ -13,7 +13,7 @@ from airflow_kafka_groups.change.plan.notify import Notified
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
-from airflow_kafka_groups.ledger.notices import NoticeBook
+from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from tests.exhaustive.change.plan.notices import DAY, POLICY, Story, waiting
 from tests.fakes.groups import CLUSTER_ID, NOW

@@ -17,7 +17,7 @@ from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy, PolicySour
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times, load_plan, save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.verdicts import JudgedBy
 from tests.exhaustive.change.plan.by_policy import BASE, POLICY, kept, plan_by, world
 from tests.fakes.groups import NOW
@@ -245,7 +245,7 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     times: dict[str, Any] = {"marked_at": NOW - timedelta(days=5), "notified_at": NOW - timedelta(days=4)}
     mark = Notice(fingerprint=fingerprint, owner="someone", contact="all@example.com", told_seconds=1.0, **times)
 
-    async def planned(notice: Notice, history: History | None = None) -> list[str]:
+    async def planned(notice: Notice, history: DeletionHistory | None = None) -> list[str]:
         return (await plan_by(file, admin, tmp_path, notices={"told": notice}, history=history)).group_ids
 
     assert await planned(mark) == ["told"]

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.change.prune_topics.judging import (
-    JudgedGroup,
+from airflow_kafka_groups.change.prune_topics.abandoned_topics import (
     ObservedGroup,
     ObservedTopic,
+    PartlyReadGroup,
     UnreadTopic,
     judge,
 )
@@ -329,7 +329,7 @@ def test_the_idle_time_is_that_of_a_plain_definition(steps: list[tuple[str, str,
     sets = {"live": frozenset({"live"}), "old": frozenset({"old"}), "both": frozenset({"live", "old"})}
     parts = {"some live": sets["live"], "some old": sets["old"]}
     history = [("a", "x", "live"), *steps]  # newest first
-    group = JudgedGroup(
+    group = PartlyReadGroup(
         newest=seen(NOW, "a", "x"),
         subscribed=sets["live"],
         topics={"old": UnreadTopic(topic="old", offsets=ObservedTopic("a", (0,), True), idle_since=NOW)},

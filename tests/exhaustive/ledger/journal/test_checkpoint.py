@@ -15,7 +15,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.journal import files, journal
-from airflow_kafka_groups.ledger.journal.history import History, RunRecord, fold
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord, fold
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.storage import durable_files
@@ -52,7 +52,7 @@ def runs(folder: Path, first: int, last: int, *, open_ones: tuple[int, ...] = ()
             run.end(outcomes, {}, at)
 
 
-def same(one: History, other: History) -> None:
+def same(one: DeletionHistory, other: DeletionHistory) -> None:
     assert one.deletions() == other.deletions()
     assert one.lives() == other.lives()
     assert one.lives(gone=True) == other.lives(gone=True)

@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.deletion import ad_hoc
 from airflow_kafka_groups.exceptions import BackupError, StorageError
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -56,7 +56,7 @@ def calm_down(admin: FakeAdmin) -> None:
         admin.groups[name].state, admin.groups[name].members = GroupState.EMPTY, 0
 
 
-def lives(history: History) -> dict[str, str]:
+def lives(history: DeletionHistory) -> dict[str, str]:
     return {life.group_id: life.code for life in history.lives().values()}
 
 

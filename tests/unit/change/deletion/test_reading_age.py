@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
-from airflow_kafka_groups.change.deletion.service import delete_by_plan
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.journal import RunJournal

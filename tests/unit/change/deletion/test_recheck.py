@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.file import BackupEntry
-from airflow_kafka_groups.change.deletion.recheck import Expected, Reading, decide
+from airflow_kafka_groups.change.deletion.recheck import Expected, GroupReading, decide
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import (
@@ -31,7 +31,7 @@ BACKUP = BackupEntry(group_id="g", group_type="classic", protocol_type="consumer
 LISTING = GroupListing(
     group_id="g", protocol_type="consumer", state=GroupState.EMPTY, type=GroupType.CLASSIC, coordinator=1
 )
-SAFE = Reading(
+SAFE = GroupReading(
     listing=LISTING,
     description=GroupResult("g", describe("g", FakeGroup())),
     offsets=GroupResult("g", OFFSETS),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest
+from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.keep_alive.service import (
+from airflow_kafka_groups.change.keep_alive import (
     KeepAliveOutcome,
     KeepAliveReport,
     KeepAliveRequest,

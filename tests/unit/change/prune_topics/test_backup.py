@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.prune_topics.backup import backup_topics
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.prune_topics.topic_backup import backup_topics
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.ledger.changes import ChangeOutcome
 from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.storage.layout import Layout

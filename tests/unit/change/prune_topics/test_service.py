@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.change.prune_topics.backup import backup_topics
+from airflow_kafka_groups.change.prune_topics.topic_backup import backup_topics
 from airflow_kafka_groups.exceptions import (
     BackupError,
     IncompleteListingError,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.exceptions import (
     ConnectionFailedError,
     KafkaGroupsError,
@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, commits_in
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, commits_in
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import DOUBTS, EPOCH, FakeGroup, broker_error, timeout
 

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.exceptions import (
     ConnectionFailedError,
     MaintenanceError,
 )
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata
-from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, counts_of
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, counts_of
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.change.restore.test_apply import AFTER, BEFORE, T0, cluster
 
 
 async def test_each_change_has_one_result_in_order_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.apply._CHUNK_GROUPS", 200)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.commit_changes._CHUNK_GROUPS", 200)
     names = [f"g{number}" for number in range(401)]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
     changes = [Change(group_id=name, before=BEFORE, after=AFTER) for name in names]
@@ -37,7 +37,7 @@ async def test_each_change_has_one_result_in_order_and_progress_is_told(monkeypa
 
 async def test_a_chunk_has_many_groups_of_few_partitions_of_the_offsets_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers write and replicate commits of one partition together; neighbours have different leaders."""
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.apply._CHUNK_GROUPS", 100)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.commit_changes._CHUNK_GROUPS", 100)
     names = [f"group-{number:04d}" for number in range(2_000)]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
     admin.hosts = {1: "b1", 2: "b2"}
@@ -60,7 +60,7 @@ async def test_a_chunk_has_many_groups_of_few_partitions_of_the_offsets_topic(mo
 
 
 async def test_the_order_of_commits_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.apply._CHUNK_GROUPS", 100)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.commit_changes._CHUNK_GROUPS", 100)
     names = [f"group-{number:04d}" for number in range(201)]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
 
@@ -75,8 +75,8 @@ async def test_the_order_of_commits_is_no_reason_to_fail(monkeypatch: pytest.Mon
 
 
 async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.apply._CHUNK_GROUPS", 1)
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.apply._CHUNKS_AT_ONCE", 2)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.commit_changes._CHUNK_GROUPS", 1)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.commit_changes._CHUNKS_AT_ONCE", 2)
     names = ["a", "b", "c"]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
     write, waiting = admin.alter_consumer_group_offsets, asyncio.Event()
@@ -116,8 +116,8 @@ async def test_a_group_that_is_absent_is_no_reason_to_ask_any_broker_about_the_o
 
 
 async def test_nothing_is_begun_after_a_chunk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.apply._CHUNK_GROUPS", 1)
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.apply._CHUNKS_AT_ONCE", 2)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.commit_changes._CHUNK_GROUPS", 1)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.commit_changes._CHUNKS_AT_ONCE", 2)
     names = ["a", "b", "c", "d"]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
 

@@ -12,7 +12,7 @@ from airflow_kafka_groups.change.restore.forget import forget_offsets, forget_to
 from airflow_kafka_groups.exceptions import GroupsFailedError, MissingAnswerError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.ledger.changes import Commits, commits_in
+from airflow_kafka_groups.ledger.proposed_changes import Commits, commits_in
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, timeout

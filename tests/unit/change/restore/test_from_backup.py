@@ -15,7 +15,7 @@ from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.changes import Change
+from airflow_kafka_groups.ledger.proposed_changes import Change
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import timeout

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.change.restore import earlier_tries as in_flight
 from airflow_kafka_groups.change.restore import recorded
 from airflow_kafka_groups.change.restore.from_backup import propose_restore

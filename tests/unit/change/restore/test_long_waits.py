@@ -17,7 +17,7 @@ from airflow_kafka_groups.change.restore import earlier_tries as in_flight
 from airflow_kafka_groups.change.restore import recorded
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
-from airflow_kafka_groups.ledger.changes import Change
+from airflow_kafka_groups.ledger.proposed_changes import Change
 from tests.unit.change.restore.test_in_flight import Killed, Scene, restore, scene_in
 from tests.unit.change.scene import LATER, delete_plan
 

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from airflow_kafka_groups.change.restore import apply
+from airflow_kafka_groups.change.restore import commit_changes
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
-from airflow_kafka_groups.ledger.changes import Commits
+from airflow_kafka_groups.ledger.proposed_changes import Commits
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 WANTED = cast(
@@ -34,7 +34,7 @@ def test_what_a_broker_sends_back_is_compared_by_column(
     """A mapping for each of 60,000 groups takes longer than all else that is done with them."""
     packed = b"".join(struct.pack(">iqi", *row) + _SENT for row in rows)
     read = GroupOffsets("a", (TopicOffsets.packed("t", packed),))
-    assert apply._differing(read, WANTED) == differ
+    assert commit_changes._differing(read, WANTED) == differ
     if not differ:
         monkeypatch.setattr(GroupOffsets, "get", None)
-        assert apply._differing(read, WANTED) == []
+        assert commit_changes._differing(read, WANTED) == []

@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_groups.change.restore.reset import ResetTarget, propose_alter, propose_reset
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.changes import Change
+from airflow_kafka_groups.ledger.proposed_changes import Change
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
 

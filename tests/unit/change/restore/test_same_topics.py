@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.restore import apply
+from airflow_kafka_groups.change.restore import commit_changes
 from airflow_kafka_groups.change.restore import current_logs as same_topics
 from airflow_kafka_groups.change.restore.current_logs import Unread
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.changes import Change, ChangeResult
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeResult
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import timeout
@@ -30,8 +30,8 @@ IDS = {"t": "old-id", "u": "u-id"}
 @pytest.fixture(autouse=True)
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commit each group by itself, by a look at the topics of its own."""
-    monkeypatch.setattr(apply, "_CHUNK_GROUPS", 1)
-    monkeypatch.setattr(apply, "_CHUNKS_AT_ONCE", 1)
+    monkeypatch.setattr(commit_changes, "_CHUNK_GROUPS", 1)
+    monkeypatch.setattr(commit_changes, "_CHUNKS_AT_ONCE", 1)
     monkeypatch.setattr(same_topics, "_MAX_AGE_SECONDS", -1.0)
 
 

@@ -11,7 +11,7 @@ import pytest
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.ledger.notices import NoticeBook
+from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan
 from airflow_kafka_groups.report.facts import ReportFacts, gather_facts
 from airflow_kafka_groups.report.html import make_report, render_report

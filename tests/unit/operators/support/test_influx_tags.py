@@ -8,7 +8,7 @@ import pytest
 from airflow.providers.common.compat.sdk import Stats
 
 from airflow_kafka_groups.operators.support.telemetry import gauges_of_groups
-from airflow_kafka_groups.report.metrics import GroupMetrics, Numbers
+from airflow_kafka_groups.report.metrics import Gauges, GroupMetrics
 
 
 class Client:
@@ -29,7 +29,7 @@ def test_each_group_and_family_is_sent_with_the_tags_that_airflow_allows(monkeyp
     monkeypatch.setattr(Stats, "gauge", logger.gauge)
     for name in ("STATSD_INFLUXDB_ENABLED", "STATSD_ON"):
         monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", "true")
-    lag, long = Numbers(7, None, None), "x" * 100
+    lag, long = Gauges(7, None, None), "x" * 100
     metrics = GroupMetrics(
         groups={"orders": lag, "team:orders": lag, long: lag}, families={"report-<uuid>": (2, lag)}, omitted=0
     )
@@ -51,5 +51,5 @@ def test_where_tags_are_beside_the_names_each_is_sent(on: list[str], monkeypatch
     monkeypatch.setattr(Stats, "gauge", lambda stat, value, tags: sent.append(tags))
     for name in ("STATSD_INFLUXDB_ENABLED", *on):
         monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", "true")
-    gauges_of_groups("prod", GroupMetrics(groups={"team:a": Numbers(7, None, None)}, families={}, omitted=0))
+    gauges_of_groups("prod", GroupMetrics(groups={"team:a": Gauges(7, None, None)}, families={}, omitted=0))
     assert sent[0] == {"cluster": "prod", "group": "team:a"}

@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.judge.policy.notice import NOTIFIERS
 from airflow_kafka_groups.judge.policy.policy_file import policy_schema
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.ledger.notices import NoticeBook
+from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.support import notifiers

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.unread.attempt import Attempt
-from airflow_kafka_groups.spark.unread.commit import GroupAdmin, GroupStatus, Observed
+from airflow_kafka_groups.spark.unread.commit import GroupStatus, Observed, OffsetsClient
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext
 from airflow_kafka_groups.spark.unread.record import Record, Run, open_record
 from airflow_kafka_groups.storage.job_files import LocalStorage
@@ -33,7 +33,7 @@ class Killed(Exception):
     """The process ends here."""
 
 
-class ScriptedAdmin(GroupAdmin):
+class ScriptedAdmin(OffsetsClient):
     """A group as its brokers keep it.
 
     :param commits: its commits; each reading has all of them.

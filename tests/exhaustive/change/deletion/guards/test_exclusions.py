@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions, spare
-from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan

@@ -31,7 +31,7 @@ from airflow_kafka_groups.judge.policy.matching import Ruling, matches_exactly
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.kafka.models import GroupId
 from airflow_kafka_groups.kafka.models.groups import JUDGED_TYPES
-from airflow_kafka_groups.ledger.journal.history import History, IdleReset
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, name_of
@@ -48,7 +48,7 @@ from airflow_kafka_groups.storage.schemas import utc_times
 class Resets:
     """When idle times of topics restarted."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: DeletionHistory) -> None:
         self._own = history.idle_resets()
         self._groups = history.deletions()
         self._gone = history.lives(gone=True)
@@ -169,7 +169,7 @@ class UnreadTopic:
 
 
 @dataclass(slots=True, kw_only=True)
-class JudgedGroup:
+class PartlyReadGroup:
     """A group with topics that no member is subscribed to.
 
     :param newest: what the newest snapshot shows.
@@ -270,7 +270,7 @@ def judge(
     enough: timedelta,
     observations: int,
     max_gap: timedelta | None,
-) -> Iterator[JudgedGroup]:
+) -> Iterator[PartlyReadGroup]:
     """Yield each group that has committed offsets of topics to which none of its members is subscribed, sorted by id.
 
     :param snapshot: the newest snapshot, a complete one.
@@ -289,7 +289,7 @@ def judge(
             if topic not in groups[group_id]
         }
         if unread and group.error is None:
-            judged[group_id] = JudgedGroup(newest=group, subscribed=groups[group_id], topics=unread)
+            judged[group_id] = PartlyReadGroup(newest=group, subscribed=groups[group_id], topics=unread)
     left = judged
     newest = snapshot.manifest
     for snapshot_id in reversed(snapshot_ids(layout)):
@@ -363,7 +363,7 @@ class Objections:
     kept_alive: Mapping[str, KeptAlive]
     now: datetime
 
-    def to_group(self, group: JudgedGroup, ruling: Ruling) -> Objection | None:
+    def to_group(self, group: PartlyReadGroup, ruling: Ruling) -> Objection | None:
         """Return why no topic of a group may be pruned, ``None`` if some may."""
         newest, group_id = group.newest, group.newest.group_id
         if (reason := self.patterns.why_not(group_id)) is not None:
@@ -381,7 +381,7 @@ class Objections:
             f"{kept.what} of {kept.at.isoformat()} wants its offsets to stay: its idle time begins again"
         )
 
-    def since_record(self, group: JudgedGroup, topic: UnreadTopic) -> UnreadTopic:
+    def since_record(self, group: PartlyReadGroup, topic: UnreadTopic) -> UnreadTopic:
         """Return a topic that may be pruned, with the idle time that counts from a record of its group.
 
         A pruning of files may remove that while the plan waits, and its policy may demand a longer idle time by then.
@@ -389,7 +389,7 @@ class Objections:
         kept = self.kept_alive.get(group.newest.group_id)
         return topic if kept is None else replace(topic, idle_since=max(topic.idle_since, kept.at))
 
-    def to_topic(self, group: JudgedGroup, topic: UnreadTopic, rule: Rule) -> Objection | None:
+    def to_topic(self, group: PartlyReadGroup, topic: UnreadTopic, rule: Rule) -> Objection | None:
         """Return why a topic may not be pruned, ``None`` if it may."""
         if not topic.offsets.exists:
             return KeptTopic.MISSING, (

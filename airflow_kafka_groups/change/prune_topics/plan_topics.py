@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 
 from airflow_kafka_groups.change.plan.caps import capped
 from airflow_kafka_groups.change.plan.make_plan import require_usable
-from airflow_kafka_groups.change.prune_topics.judging import (
-    JudgedGroup,
+from airflow_kafka_groups.change.prune_topics.abandoned_topics import (
     Objections,
+    PartlyReadGroup,
     Resets,
     UnreadTopic,
     evidence_of,
@@ -178,7 +178,7 @@ class _Planning:
 
     def _judged(
         self, layout: Layout, snapshot: SnapshotReader, unread: Mapping[GroupId, frozenset[str]]
-    ) -> list[JudgedGroup]:
+    ) -> list[PartlyReadGroup]:
         pruning = [rule for rule in self.rules if rule.prunes]
         gap = self.policy.max_gap_seconds
         return list(
@@ -193,7 +193,7 @@ class _Planning:
         )
 
     def _rulings(
-        self, groups: Sequence[JudgedGroup], committed: Mapping[GroupId, frozenset[str]]
+        self, groups: Sequence[PartlyReadGroup], committed: Mapping[GroupId, frozenset[str]]
     ) -> list[tuple[Ruling, str | None]]:
         facts = [
             facts_of(
@@ -208,7 +208,7 @@ class _Planning:
         return [(ruling, ruling.rule.owner or each.owner) for ruling, each in zip(rulings, facts, strict=True)]
 
     def _sort_out_group(
-        self, group: JudgedGroup, ruling: Ruling, owner: str | None, kept: list[TopicToKeep]
+        self, group: PartlyReadGroup, ruling: Ruling, owner: str | None, kept: list[TopicToKeep]
     ) -> _Candidate | None:
         rule, newest = ruling.rule, group.newest
         name = rule.name if self.policy.rules else None
@@ -249,7 +249,7 @@ class _Planning:
                 )
 
 
-def _planned(group: JudgedGroup, topic: UnreadTopic, rule: str | None, owner: str | None) -> PlannedTopic:
+def _planned(group: PartlyReadGroup, topic: UnreadTopic, rule: str | None, owner: str | None) -> PlannedTopic:
     newest, idle, moved_after = group.newest, group.idle_seconds(topic), group.moved_after
     reason = evidence_of(idle, topic) + (f"; rule {rule!r}" if rule else "")
     return PlannedTopic(

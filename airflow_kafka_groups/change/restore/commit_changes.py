@@ -34,7 +34,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from airflow_kafka_groups.ledger.changes import (
+from airflow_kafka_groups.ledger.proposed_changes import (
     Change,
     ChangeOutcome,
     ChangeResult,

@@ -18,16 +18,16 @@ from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
 from airflow_kafka_groups.change.deletion.verify import Verification
-from airflow_kafka_groups.change.prune_topics.backup import SavedTopics, backup_topics, saved_topics
 from airflow_kafka_groups.change.prune_topics.guards import kept_by_journal, kept_by_policy, used_since
-from airflow_kafka_groups.change.prune_topics.recheck import PruneAdmin, TopicWork, verify_pruned
+from airflow_kafka_groups.change.prune_topics.topic_backup import SavedTopics, backup_topics, saved_topics
+from airflow_kafka_groups.change.prune_topics.topic_recheck import PruneAdmin, TopicWork, verify_pruned
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import BackupError, PlanError
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.ledger.prune_plan import KIND, PlannedTopic, PrunePlan, load_prune_plan
@@ -129,7 +129,7 @@ class PruneRun(SealedRun):
         used = used_since(self.layout, self.plan, self._snapshots)
         ruled_out = kept_by_policy(self.plan, file, started_at)
 
-        def excluded(newest: History) -> dict[str, Decision]:
+        def excluded(newest: DeletionHistory) -> dict[str, Decision]:
             kept_alive = records.read()
             return ruled_out | used | kept_by_journal(self.plan, newest, kept_alive, started_at, self.least_idle, file)
 

@@ -12,16 +12,16 @@ from datetime import datetime
 from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.judge.policy.notice import why_not_noticed
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
-from airflow_kafka_groups.ledger.notices import read_notices
+from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import parse_time
 
 
 def kept_unnoticed(
-    layout: Layout, plan: DeletionPlan, history: History, kept_alive: Mapping[str, KeptAlive], now: datetime
+    layout: Layout, plan: DeletionPlan, history: DeletionHistory, kept_alive: Mapping[str, KeptAlive], now: datetime
 ) -> dict[str, Decision]:
     """Return the groups of a plan whose owners have not been notified for long enough, with the reason to keep them.
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from airflow_kafka_groups.change.backup.file import BackupEntry, find_backup, open_backup
 from airflow_kafka_groups.change.backup.make_backup import BackupDraft, entry_of, require_backup_of
 from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds
-from airflow_kafka_groups.change.prune_topics.recheck import offsets_of_topic
+from airflow_kafka_groups.change.prune_topics.topic_recheck import offsets_of_topic
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets

@@ -15,14 +15,14 @@ from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReading, read_groups
 from airflow_kafka_groups.change.deletion.recheck import (
     Expected,
-    Reading,
+    GroupReading,
     by_backup,
     committed_offsets,
     described_group,
     keep,
 )
 from airflow_kafka_groups.change.deletion.verify import Verification
-from airflow_kafka_groups.change.prune_topics.judging import CONSUMER_PROTOCOL
+from airflow_kafka_groups.change.prune_topics.abandoned_topics import CONSUMER_PROTOCOL
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, PartitionsFailedError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
@@ -53,7 +53,7 @@ def offsets_of_topic(offsets: GroupOffsets, topic: str) -> GroupOffsets:
 
 
 def decide_topic(
-    planned: PlannedTopic, reading: Reading, backup: BackupEntry | None, *, needs_backup: bool
+    planned: PlannedTopic, reading: GroupReading, backup: BackupEntry | None, *, needs_backup: bool
 ) -> Decision:
     """Decide about one topic of a group; the order is that in which a person would want to hear the reasons.
 
@@ -94,7 +94,7 @@ def _by_subscription(planned: PlannedTopic, group: GroupDescription) -> Decision
     return None
 
 
-def _by_offsets(planned: PlannedTopic, reading: Reading) -> Decision | None:
+def _by_offsets(planned: PlannedTopic, reading: GroupReading) -> Decision | None:
     value = committed_offsets(planned.group_id, reading)
     if isinstance(value, Decision):
         return value
@@ -133,7 +133,7 @@ class TopicWork(ChunkWork):
     def _part_of(self, name: str, offsets: GroupOffsets) -> GroupOffsets:
         return offsets_of_topic(offsets, self._topics[name].topic)
 
-    def _decide(self, expected: Expected, reading: Reading) -> Decision:
+    def _decide(self, expected: Expected, reading: GroupReading) -> Decision:
         name = expected.group_id
         return decide_topic(self._topics[name], reading, self._entries.get(name), needs_backup=expected.needs_backup)
 

@@ -30,7 +30,7 @@ from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, load_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.observe.protocols import BackupAdmin
@@ -108,7 +108,7 @@ class DeletionRun(SealedRun):
         in_use = in_use_since(layout, plan, self._snapshots) if plan is not None and self.judged else {}
         ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
 
-        def excluded(newest: History) -> dict[str, Decision]:
+        def excluded(newest: DeletionHistory) -> dict[str, Decision]:
             kept_alive = records.read() if self.judged else {}
             on_record = kept_by_records(
                 layout,

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
 from airflow_kafka_groups.change.restore.current_logs import Unread, why_kept
 from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.checks import check_integer, check_number
@@ -30,8 +30,8 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.cluster_admin.client import OFFSETS_RETENTION, OffsetsRetention
 from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
-from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, ChangeResult, commits_in
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT, last_kept
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.protocols import committed_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
