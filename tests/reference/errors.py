@@ -1,4 +1,4 @@
-"""The reference of the exceptions: the tree that their module draws, those of other modules, and a link to the cure."""
+"""The reference of the exceptions: the tree that their module draws, those of other modules."""
 
 from __future__ import annotations
 
@@ -31,22 +31,14 @@ def errors_page() -> str:
     tree = re.search(r"::\n\n(.*?)\n\n\S", inspect.cleandoc(exceptions.__doc__ or ""), re.DOTALL)
     if tree is None:
         raise ValueError("airflow_kafka_groups.exceptions draws no tree")
-    rows = []
-    for error in public_errors():
-        name = error.__name__
-        bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
-        rows.append((_link(name), bases, summary(error)))
+    rows = [(f"`{error.__name__}`", summary(error)) for error in public_errors()]
     return page(
         "Exceptions",
         "The exceptions of tasks, the command line and the Python core, importable from "
         "`airflow_kafka_groups.exceptions`, and below those of Spark's jobs and of single modules. "
-        "[Troubleshooting](../help/troubleshooting.md) has cause and remedy of each.",
+        "[Troubleshooting](../help/troubleshooting.md) has what their messages do not say.",
         f"```text\n{inspect.cleandoc(tree[1])}\n```",
-        table(("exception", "bases", "meaning"), rows),
+        table(("exception", "meaning"), rows),
         "## Of Spark's jobs, and of single modules",
-        table(("exception", "importable from"), ((_link(name), f"`{module}`") for name, module in other_errors())),
+        table(("exception", "importable from"), ((f"`{name}`", f"`{module}`") for name, module in other_errors())),
     )
-
-
-def _link(name: str) -> str:
-    return f"[`{name}`](../help/troubleshooting.md#{name.lower()})"
