@@ -25,7 +25,7 @@ def tables(scenarios: Sequence[Mapping[str, Any]], flat: Mapping[str, Number]) -
         chosen = [scenario for scenario in scenarios if scenario["operation"] == operation]
         if chosen:
             parts.append(f"### {title}\n\n{_times(chosen)}")
-    for title, table in (("Memory and processor", _memory(scenarios)), ("Requests and bytes", _traffic(scenarios))):
+    for title, table in (("Memory and processor", _memory(scenarios)), ("Requests", _traffic(scenarios))):
         if table:
             parts.append(f"### {title}\n\n{table}")
     left_out = _left_out(scenarios)
@@ -83,6 +83,7 @@ def _where(scenario: Mapping[str, Any]) -> str:
 
 
 def _time(scenario: Mapping[str, Any], peer: str) -> str:
+    """Write the seconds of a kept client, and in brackets those of the first call of a new one."""
     result = scenario["peers"].get(peer)
     if result is None or result["status"] == "skipped":
         reason = "" if result is None else str(result["reason"])
@@ -91,13 +92,10 @@ def _time(scenario: Mapping[str, Any], peer: str) -> str:
         return "failed"
     if "warm" not in result:
         return "no time"
-    warm = result["warm"]
-    said = f"{seconds(warm['median'])} ({_digits(warm['min'])}-{_digits(warm['max'])})"
+    said = _digits(result["warm"]["median"])
     if "cold" in result:
-        said += f", cold {_digits(result['cold']['median'])}"
-    ratios = scenario["ratios"]
-    compared = f"{_digits(ratios.get(f'{peer}_warm'))}, cold {_digits(ratios.get(peer))}"
-    return f"**{said}**" if peer == OURS else f"{said}; {compared}"
+        said += f" ({_digits(result['cold']['median'])})"
+    return f"**{said}**" if peer == OURS else said
 
 
 def seconds(value: float) -> str:
@@ -111,10 +109,15 @@ def _digits(value: float | None) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
-def _memory(scenarios: Iterable[Mapping[str, Any]]) -> str:
+def _memory(scenarios: Sequence[Mapping[str, Any]]) -> str:
+    """Write a row for the most groups of each operation and kind of broker."""
+    largest = {(scenario["operation"], scenario["broker"]): scenario["groups"] for scenario in scenarios}
+    for scenario in scenarios:
+        where = scenario["operation"], scenario["broker"]
+        largest[where] = max(largest[where], scenario["groups"])
     rows = []
     for scenario in scenarios:
-        if scenario["groups"] < 10_000:
+        if scenario["groups"] < max(10_000, largest[scenario["operation"], scenario["broker"]]):
             continue
         cells = []
         for peer in PEERS:
@@ -127,27 +130,23 @@ def _memory(scenarios: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _traffic(scenarios: Iterable[Mapping[str, Any]]) -> str:
+    """Write the requests of a kept client, and in brackets those of the first call of a new one."""
     rows = []
     for scenario in scenarios:
-        for peer in PEERS:
-            traffic = scenario["peers"].get(peer, {}).get("traffic", {})
-            if "cold" not in traffic or "warm" not in traffic:
-                continue
-            cold, warm = traffic["cold"], traffic["warm"]
-            by_api = ", ".join(f"{name} {number:,}" for name, number in cold["by_api"].items())
-            size = f"{_kilobytes(warm['bytes_sent'])} / {_kilobytes(warm['bytes_received'])}"
-            where = f"{OPERATIONS[scenario['operation']]}, {_where(scenario)}, {scenario['groups']:,} groups"
-            rows.append([where, TITLES[peer], f"{cold['requests']:,} ({by_api})", f"{warm['requests']:,}", size])
-    header = ["", "client", "requests of a first call", "of a later call", "kB sent / received (later call)"]
-    return markdown_table(header, rows) if rows else ""
-
-
-def _kilobytes(size: int) -> str:
-    return f"{size / 1000:,.0f}"
+        counted = {peer: scenario["peers"].get(peer, {}).get("traffic", {}) for peer in PEERS}
+        cells = [
+            f"{traffic['warm']['requests']:,} ({traffic['cold']['requests']:,})" if "warm" in traffic else ""
+            for traffic in counted.values()
+        ]
+        if any(cells):
+            where = f"{OPERATIONS[scenario['operation']]}, {_where(scenario)}"
+            rows.append([where, f"{scenario['groups']:,}", *cells])
+    return markdown_table(["", "groups", *(TITLES[peer] for peer in PEERS)], rows) if rows else ""
 
 
 def _left_out(scenarios: Iterable[Mapping[str, Any]]) -> str:
-    reasons: dict[tuple[str, str], list[str]] = {}
+    """Write a line for each reason, but for those of calls that a client does not have."""
+    reasons: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for scenario in scenarios:
         for peer, result in scenario["peers"].items():
             said = [str(note) for note in result.get("notes", [])]
@@ -156,10 +155,12 @@ def _left_out(scenarios: Iterable[Mapping[str, Any]]) -> str:
                 if (peer, scenario["scenario"]) in KNOWN_FAILURES:
                     said[-1] += f" ({KNOWN_FAILURES[peer, scenario['scenario']]})"
             for one in said:
-                reasons.setdefault((peer, one), []).append(str(scenario["scenario"]))
+                if not one.startswith("n/a"):
+                    peers, names = reasons.setdefault(one, ({}, {}))
+                    peers[TITLES[peer]] = names[f"`{scenario['scenario']}`"] = None
     return "\n".join(
-        f"- {TITLES[peer]}, {', '.join(f'`{name}`' for name in names)}: {said}."
-        for (peer, said), names in reasons.items()
+        f"- {', '.join(peers)}, {', '.join(names)}: {said.removeprefix('skipped: ')}."
+        for said, (peers, names) in reasons.items()
     )
 
 

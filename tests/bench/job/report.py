@@ -107,7 +107,7 @@ def _cell(flat: Mapping[str, Any], groups: int, step: str) -> str:
     if taken is None:
         return "not measured"
     cpu = flat.get(f"job.{groups}.{step}_cpu_seconds")
-    used = "" if cpu is None else f" (processor {seconds(cpu)})"
+    used = "" if cpu is None else f" ({seconds(cpu)})"
     return f"{seconds(taken)}{used}, {flat[f'job.{groups}.{step}_peak_mb']} MB"
 
 

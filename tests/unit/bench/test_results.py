@@ -115,9 +115,9 @@ def test_tables_show_ours_theirs_and_who_was_left_out() -> None:
     scenarios = [measured()]
     text = tables(scenarios, flatten(scenarios))
     assert "Measured on 2025-01-31: 2 processors, 8 GiB, Linux x86_64, Python 3.12.1." in text
-    assert "**0.50 s (0.40-0.60), cold 0.80**" in text
-    assert "1.00 s (0.90-1.10), cold 1.60; 0.50" in text
-    assert "- confluent-kafka, `list_offsets.4x.10000`: skipped: too slow." in text
+    assert "| 4.1.0 | 10,000 | **0.50 (0.80)** | 1.00 (1.60) | 2.00 (4.00) | failed | left out |" in text
+    assert "| List offsets, 4.1.0 | 10,000 | 51 (56) |  |  |  |  |" in text
+    assert "- confluent-kafka, `list_offsets.4x.10000`: too slow." in text
     assert "- kafka-python, `list_offsets.4x.10000`: failed: 3 errors." in text
 
 
