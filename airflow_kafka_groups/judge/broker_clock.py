@@ -1,7 +1,7 @@
 """When brokers forget the offsets of a group without members, and what puts that off. Pure.
 
 Brokers remove offsets ``offsets.retention.minutes`` after a time that depends on the kind of the group (measured,
-docs/concepts/keep-alive.md): for a classic group that had members it is the time at which it became Empty, which only a
+docs/howto/keep-alive.md): for a classic group that had members it is the time at which it became Empty, which only a
 membership changes; for all others it is the time of each commit. No request tells either time. A keep-alive run changes
 both, so its own record proves a time before which nothing is forgotten.
 """

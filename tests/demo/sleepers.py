@@ -1,7 +1,7 @@
 """Two groups that sleep for longer than their broker remembers them: one is kept alive, the other one is forgotten.
 
 The broker has the shortest retention that Kafka allows, ``offsets.retention.minutes=1``. Both groups had a real member,
-which committed and left, so a commit alone would not keep them: the hardest case of docs/concepts/keep-alive.md.
+which committed and left, so a commit alone would not keep them: the hardest case of docs/howto/keep-alive.md.
 
 They fall asleep before the demo begins: ``python -m tests.demo.sleepers`` leaves their broker's data in ``ASLEEP``,
 and each demo starts a broker with a copy. It looks for what has expired only when it is started again, after one of the

@@ -1,7 +1,7 @@
 """What makes brokers forget the offsets of a group without members, and that keep-alive puts it off: on real brokers.
 
 The brokers of all versions run side by side with a retention of one minute, so the waits are shared.
-docs/concepts/keep-alive.md has the table.
+docs/howto/keep-alive.md has the table.
 """
 
 from __future__ import annotations
