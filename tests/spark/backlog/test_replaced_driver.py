@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.observe.offset_values import Range
+from airflow_kafka_groups.observe.offset_values import Commit, Partition, Range
 from airflow_kafka_groups.spark.backlog.output import BacklogOutput
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
+from airflow_kafka_groups.spark.kafka import admin as client
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
+from airflow_kafka_groups.spark.unread import commit
 from airflow_kafka_groups.spark.unread.attempt import Attempt
+from airflow_kafka_groups.spark.unread.commit import GroupStatus, NotCommittedError, NotVerifiedError, commit_ends
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from airflow_kafka_groups.spark.unread.record import COMMITTED, PROCESSED, Record, TakenOverError
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import Submit, committed, fill
-from tests.unit.spark.unread.scene import BACKLOG, Scene
+from tests.unit.spark.unread.scene import A0, A1, BACKLOG, Scene
+from tests.unit.spark.unread.test_commit import ENDS, OBSERVED
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 
@@ -132,3 +139,44 @@ def test_the_result_is_that_of_its_successor(
         submit(*arguments)
     assert [json.loads(result.read_text())] == others
     assert (others[0]["outcome"], committed(kafka, topic, (topic, 0))) == ("committed", [3])
+
+
+class StandsStill(KafkaAdmin):
+    """The real commit, of a process that is stopped after it has read the group: others move it on meanwhile."""
+
+    def __init__(self, clock: list[float], seconds: float) -> None:
+        self.clock, self.seconds = clock, seconds
+        self.commits = {A0: Commit(4), A1: Commit(9)}
+        self._kafka, self._admin, self._properties = MagicMock(), MagicMock(), KafkaProperties({})
+
+    def state(self, group_id: str) -> GroupStatus:
+        return GroupStatus("EMPTY", 0)
+
+    def known(self, group_id: str) -> set[Partition]:
+        return set(self.commits)
+
+    def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
+        return {where: self.commits[where] for where in partitions if where in self.commits}
+
+    def _named(self, where: Partition) -> Any:
+        self.clock[0] += self.seconds
+        self.commits[where] = Commit(20)
+        return where
+
+
+@pytest.mark.parametrize("seconds", [14.0, 3600.0])
+def test_a_process_that_stood_still_after_it_read_the_group_commits_nothing(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    clock = [100.0]
+    for module in (commit, client):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]), raising=False)
+    group = StandsStill(clock, seconds)
+    late = seconds > 15
+    said = "nothing was committed: .* too long after the group was read" if late else "somebody else commits"
+    with pytest.raises(NotCommittedError if late else NotVerifiedError, match=said):
+        commit_ends(group, OBSERVED, ENDS)
+    sent = group._admin.alterConsumerGroupOffsets
+    options = group._kafka.clients.admin.AlterConsumerGroupOffsetsOptions.return_value
+    assert sent.called is not late
+    assert [call.args for call in options.timeoutMs.call_args_list] == ([] if late else [(1000,)])

@@ -19,7 +19,7 @@ from airflow_kafka_groups.observe.offset_values import Partition
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
-from airflow_kafka_groups.spark.owners import owners_of, parse_owners
+from airflow_kafka_groups.spark.owners import OwnerRule, owners_of, parse_owners
 from tests.histories.lake import write_snapshot
 from tests.histories.shorthand import START, hour, looked_up, rows_of, seen
 from tests.lab.cluster import KafkaCluster
@@ -27,6 +27,8 @@ from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.kafka import fresh_topics, write_properties
+from tests.unit.judge.test_report import GROUPS
+from tests.unit.judge.test_report import OWNERS as OWNED
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -254,3 +256,22 @@ def test_a_snapshot_that_was_changed_is_not_said_to_be_judged(spark: SparkSessio
     (tmp_path / "c" / "data" / name / "part-00000.parquet").unlink()
     with pytest.raises(SnapshotError, match=r"missing: part-00000.parquet\. No job uses it\. Restore its files"):
         run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "c"]))
+
+
+RULES = [OwnerRule("team", prefix="a."), OwnerRule("ops", regex="mon-[0-9]+"), OwnerRule("rest", prefix="a")]
+PREFIXES = [rule for rule in RULES if rule.prefix is not None]
+
+
+def test_owners_are_those_of_the_first_rule_by_prefix_or_javas_regex(spark: SparkSession) -> None:
+    unowned = dict.fromkeys(GROUPS, "unowned")
+    assert owners_of(lambda: spark, RULES, GROUPS) == unowned | OWNED
+    assert owners_of(lambda: spark, PREFIXES, GROUPS) == unowned | OWNED | {"mon-1": "unowned"}
+    assert owners_of(lambda: spark, PREFIXES[::-1], ["a.1"]) == {"a.1": "rest"}
+    assert owners_of(lambda: spark, (), GROUPS) == unowned
+    assert owners_of(lambda: spark, RULES, ()) == {}
+
+
+def test_there_may_be_thousands_of_rules(spark: SparkSession) -> None:
+    rules = [OwnerRule("ops", regex="mon-[0-9]+"), *(OwnerRule(f"o{n}", prefix=f"p{n}.") for n in range(2_000))]
+    found = {"p0.a": "o0", "p1999.a": "o1999", "mon-1": "ops", "p.": "unowned"}
+    assert owners_of(lambda: spark, rules, found) == found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -10,19 +10,26 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.exceptions import JobError, SnapshotError
+from airflow_kafka_groups.judge.staleness import judging
 from airflow_kafka_groups.judge.staleness.judging import judged_history
 from airflow_kafka_groups.judge.staleness.observations import Reduction
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.history.snapshots import find_history
+from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.catalogue import CatalogueTable, add_observations
-from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, OBSERVATION_SCHEMA
 from airflow_kafka_groups.storage import job_files as local_disk
 from airflow_kafka_groups.storage.job_files import LocalStorage, Storage, Workers
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
 from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS
-from tests.histories.judged import judge, verdicts, write_hour
-from tests.histories.lake import CLUSTER, write_snapshot
-from tests.histories.shorthand import HOUR, snapshot_id
+from tests.histories.commits import describe_commits
+from tests.histories.judged import judge, verdict_folder, verdict_summary, verdicts, write_hour
+from tests.histories.lake import CLUSTER, flip_a_bit, write_snapshot
+from tests.histories.shorthand import HOUR, hour, seen, snapshot_id
 from tests.unit.judge.staleness.test_observation_store import HOURS, manifest_of
 
 pytestmark = pytest.mark.spark
@@ -133,3 +140,103 @@ def test_what_a_job_of_another_version_left_is_counted_by_no_reader_of_the_table
     judge(tmp_path)
     assert list(folder.glob("part-*.parquet")) == [file]
     assert spark.read.parquet(str(table)).count() == 2
+
+
+def write_commits(spark: SparkSession, folder: Path, hours: Sequence[float]) -> Path:
+    """Write the output of ``commit_history``, and return its file."""
+    names = COMMIT_GROUP_SCHEMA.names
+    known = [{"group_id": "again", "partitions": 1, "last_commit_at": hour(each)} for each in hours]
+    rows = [tuple(each.get(name) for name in names) for each in known]
+    spark.createDataFrame(rows, COMMIT_GROUP_SCHEMA).coalesce(1).write.parquet(f"{folder}/groups/run_id=r")
+    describe_commits(folder, read_until=hour(4).isoformat())
+    (file,) = (folder / "groups" / "run_id=r").glob("part-*.parquet")
+    return file
+
+
+def write_hours(base: Path) -> None:
+    for number in range(4):
+        write_snapshot(base, number, seen(number, group="again"))
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("hours", [(1, 3), (3, 1)])
+def test_of_two_last_commits_of_a_group_the_later_one_counts(
+    spark: SparkSession, tmp_path: Path, hours: Sequence[float]
+) -> None:
+    write_hours(tmp_path)
+    write_commits(spark, tmp_path / "history", hours)
+    judge(tmp_path, "--min-idle-seconds", str(2 * HOUR), "--commit-history", str(tmp_path / "history"), spark=spark)
+    assert [row["verdict"] for row in verdicts(tmp_path, 3)] == ["moving"]
+
+
+@pytest.mark.safety
+def test_what_is_wrong_with_them_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    write_hours(tmp_path)
+    file = write_commits(spark, tmp_path / "history", [1, 2])
+    file.with_name(f".{file.name}.crc").unlink()
+    flip_a_bit(file, "last_commit_at")
+    with pytest.raises(SPARK_ERRORS) as failed:
+        judge(tmp_path, "--commit-history", str(tmp_path / "history"), spark=spark)
+    assert file.name in first_line(failed.value)
+    assert not (tmp_path / CLUSTER / "summaries" / "verdicts").exists()
+
+
+IDLE = ("--min-idle-seconds", str(2 * HOUR))
+
+
+@pytest.fixture
+def strict(spark: SparkSession, tmp_path: Path) -> Callable[[], dict[str, Any]]:
+    """Return a judgement that knows of a commit which no snapshot shows; the group is stale all the same."""
+    for number in range(4):
+        write_snapshot(tmp_path, number, seen(number, group="again"))
+    known = {"group_id": "again", "partitions": 1, "last_commit_at": hour(1)}
+    row = tuple(known.get(name) for name in COMMIT_GROUP_SCHEMA.names)
+    history = tmp_path / "history"
+    spark.createDataFrame([row], COMMIT_GROUP_SCHEMA).write.parquet(f"{history}/groups/run_id=r")
+    describe_commits(history, read_until=hour(4).isoformat())
+    return lambda: judge(tmp_path, *IDLE, "--commit-history", str(history), spark=spark)
+
+
+@pytest.mark.safety
+def test_a_job_that_judges_between_the_verdicts_and_the_summary_of_another_is_noticed(
+    tmp_path: Path, strict: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its verdicts are as many, and know of no commit: the group looks idle for 3 hours, with evidence for 2."""
+    judged, layout = snapshot_id(3), Layout(tmp_path, CLUSTER)
+    strict()
+    assert [each.idle_seconds for each in load_verdicts(layout, judged)] == [2 * HOUR]
+    write = judging.write_verdicts
+
+    def judge_meanwhile(*arguments: Any) -> Any:
+        found = write(*arguments)
+        monkeypatch.setattr(judging, "write_verdicts", write)
+        judge(tmp_path, *IDLE)
+        return found
+
+    monkeypatch.setattr(judging, "write_verdicts", judge_meanwhile)
+    strict()
+    with pytest.raises(SnapshotError, match=r"two jobs judged at once\. Run one again"):
+        load_verdicts(layout, judged)
+    strict()
+    assert [each.idle_seconds for each in load_verdicts(layout, judged)] == [2 * HOUR]
+
+
+@pytest.mark.safety
+def test_a_job_does_not_take_the_files_of_another_for_its_own(
+    tmp_path: Path, strict: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where two write at once, each deletes what the other one wrote before."""
+    list_files = Storage.files
+
+    def judged_meanwhile(storage: Storage, folder: str) -> list[str]:
+        if folder.endswith(f"verdicts/{verdict_folder(tmp_path, 3).name}"):
+            monkeypatch.setattr(Storage, "files", list_files)
+            judge(tmp_path, *IDLE)
+            verdict_summary(tmp_path, 3).unlink()  # it was killed before that
+        return list_files(storage, folder)
+
+    monkeypatch.setattr(Storage, "files", judged_meanwhile)
+    with pytest.raises(JobError, match=r"of another job, which judged at the same time\. Run it again"):
+        strict()
+    assert not verdict_summary(tmp_path, 3).exists()
+    assert strict()["files"] == [path.name for path in verdict_folder(tmp_path, 3).glob("part-*.parquet")]

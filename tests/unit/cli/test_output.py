@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli.output import FORMATS, Output, Table
+from airflow_kafka_groups.cli.output import FORMATS, Output, Table, say
+from airflow_kafka_groups.exceptions import BrokerError
 
 ROWS = Table("groups", ("group_id", "lag", "ok", "why"), [("a", 5, True, None), ("b,c", None, False, ["x", "y"])])
 
@@ -136,3 +137,13 @@ def test_one_long_id_does_not_make_every_line_of_a_table_as_long() -> None:
     Output("table", stream).write(Table("groups", ("group_id", "state"), rows))
     assert len(stream.getvalue()) < 2 * 32_767 + 20 * 1_000
     assert {line for line in stream.getvalue().splitlines() if line.startswith("g99")} >= {"g999      Empty"}
+
+
+@pytest.mark.safety
+def test_a_brokers_message_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    error = BrokerError(41, "NOT_CONTROLLER", "no\x1b]0;owned\x07\x1b[2J\x9b1m", api="Metadata")
+    say(f"error: {error}\nanother line, as policies' errors have")
+    assert capsys.readouterr().err == (
+        "error: Metadata: NOT_CONTROLLER (41): no\\x1b]0;owned\\x07\\x1b[2J\\x9b1m\n"
+        "another line, as policies' errors have\n"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.triggers import poll
+from airflow_kafka_groups.triggers import clients, poll
 from airflow_kafka_groups.triggers.clients import CONDITIONS, condition_from_json, condition_to_json, shared_client
 from airflow_kafka_groups.triggers.conditions import (
     CoordinatorsAvailable,
@@ -357,3 +358,34 @@ async def test_no_deadline_is_so_near_that_airflow_loses_the_task(
             patch.setattr(asyncio, "sleep", sleep)
             assert (await fire(one))["status"] == "timeout"
     assert [min(seconds, FIRST_POLL_AFTER) for seconds in slept] == [FIRST_POLL_AFTER] * 2
+
+
+CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
+
+
+@pytest.mark.usefixtures("_hurried")
+@pytest.mark.parametrize(
+    ("edited", "said"),
+    [
+        (None, "there is no such connection. Create it"),
+        ('{"conn_type": "kafka_groups", "extra": {"reed_only": 1}}', "reed_only"),
+    ],
+)
+async def test_a_retry_may_help_where_a_connection_was_there_when_the_wait_began(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, edited: str | None, said: str
+) -> None:
+    """Airflow's command line edits one by deleting it and adding it again: sensors failed, and none was retried."""
+    monkeypatch.setattr(clients, "READ_AGAIN_SECONDS", 0.0)
+    before = os.environ[CONNECTION]
+    admin.groups = {"a": FakeGroup()}
+    gone = GroupsGone(group_ids=("a",))
+    waiting = [asyncio.create_task(fire(trigger(gone))) for _ in range(2)]
+    await until(lambda: len(admin.calls) > 8)
+    monkeypatch.delenv(CONNECTION) if edited is None else monkeypatch.setenv(CONNECTION, edited)
+    for task in waiting:
+        event = await asyncio.wait_for(task, 10)
+        assert (event["status"], event["final"], said in event["message"]) == ("failed", False, True)
+    assert (await fire(trigger(gone)))["final"] is True, "it was not there when this wait began"
+    monkeypatch.setenv(CONNECTION, before)
+    admin.groups = {}
+    assert (await fire(trigger(gone)))["status"] == "reached"

@@ -1,14 +1,25 @@
-"""``explain`` says what ``apply`` does: each guard that would keep a planned group is named."""
+"""``explain`` says what ``apply`` does: whatever would keep a planned group is named, once."""
 
 from __future__ import annotations
 
+import json
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.storage.layout import Layout, utc_now
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.cli.commands.conftest import Cli
+from tests.unit.cli.commands.look.test_explain import of
 from tests.unit.operators import scene
 
 
@@ -78,3 +89,157 @@ def test_explain_looks_at_the_newest_plan_of_a_clean_up(
     would = {item["group_id"]: item["outcome"] for item in done["outcomes"]}
     assert would["a"] == "would_delete"
     assert (found["plan_id"], found["would_be_deleted"]) == (backed_up["plan_id"], True)
+
+
+def ask(storage: Path, plan_id: str, *, answer: bool | None, excluded: list[str] | None = None) -> None:
+    layout = Layout(storage, scene.CLUSTER)
+    plan, task, at = load_plan(layout, plan_id), {"task": "approve"}, utc_now()
+    seal_question(layout, plan, task, at)
+    if answer is not None:
+        seal_answer(
+            layout,
+            plan,
+            asked_by=task,
+            approved=answer,
+            person={"id": "ada", "name": "ada"},
+            responded_at=at.isoformat(),
+            confirmed=len(plan.groups),
+            excluded=excluded,
+        )
+
+
+def kept(stored: Cli, made: dict[str, Any], group_id: str = "a") -> list[str]:
+    """Return what ``explain`` says keeps a group, of which ``apply`` then deletes nothing."""
+    _, found, said = stored("explain", group_id, "--plan-id", made["plan_id"])
+    assert found is not None, said
+    _, done, _ = stored("apply", made["plan_id"], "--digest", made["digest"], "--yes")
+    outcomes = {} if done is None else {item["group_id"]: item["outcome"] for item in done["outcomes"]}
+    assert outcomes.get(group_id) != "deleted"
+    names: list[str] = found["kept_by"]
+    return names
+
+
+def test_a_group_that_the_approver_kept(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    ask(tmp_path, backed_up["plan_id"], answer=True, excluded=["a"])
+    assert stored("explain", "b", "--plan-id", backed_up["plan_id"])[1]["would_be_deleted"]
+    assert kept(stored, backed_up) == ["approval"]
+
+
+@pytest.mark.parametrize("answer", [None, False], ids=["not answered", "rejected"])
+def test_a_plan_that_nobody_approved(
+    answer: bool | None, admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    ask(tmp_path, backed_up["plan_id"], answer=answer)
+    assert kept(stored, backed_up) == ["approval"]
+
+
+@pytest.mark.parametrize(
+    ("floor", "value", "check"),
+    [("APPROVE_ABOVE", "1", "approval"), ("MIN_IDLE_SECONDS", "90d", "site"), ("MAX_GROUPS", "1", "site")],
+)
+def test_a_plan_that_the_site_does_not_allow_any_more(
+    floor: str,
+    value: str,
+    check: str,
+    admin: FakeAdmin,
+    backed_up: dict[str, Any],
+    stored: Cli,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(f"AIRFLOW__KAFKA_GROUPS__{floor}", value)
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
+    assert kept(stored, backed_up) == [check]
+
+
+def test_a_policy_that_is_not_for_this_cluster_any_more(
+    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    text = "version: 1\nlimits: {max_share: 1}\nrules: [{name: rest, action: delete, idle: 1d}]\n"
+    policy.write_text(text)
+    made = stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]
+    assert stored("backup", "--plan-id", made["plan_id"], "--digest", made["digest"])[0] == 0
+    policy.write_text(text + "clusters: {other: {connection: other}}\n")
+    assert kept(stored, made) == ["policy"]
+
+
+def test_an_edited_idle_time_that_what_is_on_record_does_not_reach(
+    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    at, journal, policy = utc_now() - timedelta(days=2), Journal(tmp_path, CLUSTER_ID), tmp_path / "policy.yaml"
+    run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
+    run.intend({"a": "its fingerprint"}, at)
+    run.end([GroupOutcome(group_id="a", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
+    text = "version: 1\nlimits: {max_share: 1}\nrules: [{name: rest, action: delete, idle: 1d}]\n"
+    policy.write_text(text)
+    made = stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]
+    assert stored("backup", "--plan-id", made["plan_id"], "--digest", made["digest"])[0] == 0
+    assert stored("explain", "a", "--plan-id", made["plan_id"])[1]["would_be_deleted"]
+    policy.write_text(text.replace("1d", "3d"))
+    assert kept(stored, made) == ["journal"]
+
+
+def test_a_user_who_does_not_see_all_topics(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    admin.sees_topics = False
+    assert kept(stored, backed_up) == ["plan"]
+
+
+def test_a_clone_with_the_same_id(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    admin.hosts = {8: "b8", 9: "b9"}
+    assert kept(stored, backed_up) == ["plan"]
+
+
+def test_a_clock_that_is_behind_the_plan(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, found, _ = stored("explain", "a", "--plan-id", backed_up["plan_id"])
+    assert found["would_be_deleted"]
+    earlier = utc_now() - timedelta(hours=1)
+    monkeypatch.setattr("airflow_kafka_groups.storage.layout.utc_now", lambda: earlier)
+    _, found, _ = stored("explain", "a", "--plan-id", backed_up["plan_id"])
+    assert found["kept_by"] == ["plan"]
+
+
+@pytest.mark.parametrize("value", ["incident", "maybe", "true"])
+def test_the_variable_that_stops_deletions(
+    value: str, admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", value)
+    assert kept(stored, backed_up) == ["stop"]
+    _, found, _ = stored("explain", "a")
+    assert "kafka_groups_stop" in of(found, "stop")[0]["evidence"]
+
+
+def test_a_variable_that_stops_nothing(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "no")
+    assert stored("explain", "a")[1]["would_be_deleted"]
+
+
+def test_a_plan_with_another_group_that_the_connection_protects_by_now(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is refused as it stands: none of its groups is deleted."""
+    connection = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"protected_groups": ["b"]}}'
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", connection)
+    assert kept(stored, backed_up, "a") == ["connection"]
+    _, found, _ = stored("explain", "a")
+    assert "'b'" in of(found, "connection")[-1]["evidence"]
+    assert stored("explain", "b")[1]["kept_by"] == ["connection"], "once"
+
+
+def test_a_plan_of_groups_that_were_named(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    done = scene.delete(tmp_path, group_ids=["b"], dry_run=False)
+    assert kept(stored, {"plan_id": done["plan_id"], "digest": done["plan_digest"]}, "b")[0] == "plan"
+
+
+def test_a_backup_of_another_plan(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path) -> None:
+    manifest = tmp_path / scene.CLUSTER / "backups" / f"{backed_up['plan_id']}.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "plan_digest": "0" * 64}))
+    assert kept(stored, backed_up) == ["recheck"]

@@ -1,4 +1,4 @@
-"""Whether groups are gone; doubt never says so."""
+"""Whether groups are gone and have a coordinator; doubt never says so, nor that waiting is over."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import (
+    AirflowUnavailableError,
+    AuthenticationFailedError,
     ConfigurationError,
+    DeadlineExceededError,
+    NoBrokerAvailableError,
     RequestTimeoutError,
 )
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
-from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor, FindCoordinatorsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators.scene import apply
@@ -62,3 +66,34 @@ def test_the_record_of_another_cluster_s_deletion_proves_nothing_here(
     admin.cluster = "another-cluster"
     with pytest.raises(ConfigurationError, match="another-cluster"):
         sensor.poke({})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NoBrokerAvailableError("b1:9092", "refused"),
+        RequestTimeoutError("no answer"),
+        DeadlineExceededError("out of time"),
+        AirflowUnavailableError("the connection cannot be looked up"),
+    ],
+)
+def test_a_cluster_that_cannot_be_asked_just_now_is_not_yet(admin: FakeAdmin, error: Any) -> None:
+    admin.fails_with = error
+    assert not gone(["a"])
+
+
+def test_a_wrong_password_fails_the_task_at_once(admin: FakeAdmin) -> None:
+    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
+    with pytest.raises(AuthenticationFailedError):
+        gone(["a"])
+
+
+def find(group_ids: Any) -> bool:
+    return FindCoordinatorsSensor(task_id="t", group_ids=group_ids).poke({})
+
+
+def test_every_group_needs_a_coordinator(admin: FakeAdmin) -> None:
+    assert find(["a", "b"])
+    assert find('["a", "a"]')
+    admin.errors["b"] = broker_error("COORDINATOR_NOT_AVAILABLE")
+    assert not find(["a", "b"])

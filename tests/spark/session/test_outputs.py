@@ -1,0 +1,201 @@
+"""What a job may replace: its own summary and rows, and what no other run writes at the same time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
+from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
+from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
+from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
+from airflow_kafka_groups.spark.jobs import commit_history, lag_report, process_group_backlog
+from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
+from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
+from airflow_kafka_groups.spark.unread.ranges import BacklogContext
+from airflow_kafka_groups.storage.job_outputs import require_replaceable
+from tests.histories.judged import judge, verdict_folder, verdict_summary, write_hour
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen
+from tests.spark.kafka import write_properties
+
+pytestmark = [pytest.mark.spark, pytest.mark.safety]
+
+REFUSED_FILE = r"/mine\.json is there, which this job did not write and would delete"
+
+
+def lag(base: Path, *arguments: str, spark: SparkSession) -> dict[str, Any]:
+    return lag_report.run(spark, lag_report.parse_arguments(["--base", str(base), "--cluster", CLUSTER, *arguments]))
+
+
+@pytest.mark.parametrize("text", ['{"format": 3, "plan_id": "p"}', '{\n "job": "judge_staleness_of_others"\n}', "[]"])
+def test_a_file_that_a_report_s_output_would_cost_is_named(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    """Such as the manifest of a backup, by ``--output backups/ID``."""
+    write_snapshot(tmp_path, 1, seen(1))
+    mine = tmp_path / "mine.json"
+    mine.write_text(text)
+    before = sorted(tmp_path.rglob("*"))
+    for job in (lag, judge):
+        with pytest.raises(ArgumentError, match=rf"--output \(got '.*/mine'\): .*{REFUSED_FILE}"):
+            job(tmp_path, "--output", str(tmp_path / "mine"), spark=spark)
+    with pytest.raises(ArgumentError, match=rf"--summary \(got '.*/mine\.json'\): .*{REFUSED_FILE}"):
+        judge(tmp_path, "--summary", str(mine))
+    assert mine.read_text() == text
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_file_that_a_history_s_summary_would_cost_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (mine := tmp_path / "mine.json").write_text("{}")
+    properties = write_properties(tmp_path, "localhost:1")
+    arguments = ["--kafka-properties", str(properties), "--output", str(tmp_path / "out"), "--summary", str(mine)]
+    with pytest.raises(ArgumentError, match=rf"--summary \(got '.*/mine\.json'\): .*{REFUSED_FILE}"):
+        commit_history.run(spark, commit_history.parse_arguments(arguments))
+    assert mine.read_text() == "{}"
+
+
+def test_a_file_that_a_backlog_s_result_would_cost_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (mine := tmp_path / "mine.json").write_text("{}")
+    arguments = ["--kafka-properties", str(write_properties(tmp_path, "localhost:1")), "--group", "g"]
+    arguments += ["--transform", "mine:same", "--result", str(mine)]
+    with pytest.raises(ArgumentError, match=rf"--result \(got '.*/mine\.json'\): .*{REFUSED_FILE}"):
+        process_group_backlog.run(spark, process_group_backlog.parse_arguments(arguments))
+    assert mine.read_text() == "{}"
+
+
+def test_an_earlier_summary_and_what_a_killed_job_left_of_one_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    write_hour(tmp_path, 1)
+    for job in (lag, judge):
+        output = tmp_path / job.__name__
+        for left in (None, 10_000, 30, 8, 0):
+            summary = output.with_suffix(".json")
+            if left is not None:
+                summary.write_text(summary.read_text()[:left])
+            job(tmp_path, "--output", str(output), spark=spark)
+            assert summary.read_text().endswith("}\n")
+
+
+def context_of(run_id: str, number: int = 1, attempt: int = 1) -> BacklogContext:
+    of_run = {"run_id": run_id, "group_id": "g", "kafka_cluster_id": "k", "ranges": (), "repeats": False}
+    return BacklogContext(**of_run, slice=number, slices=2, attempt=attempt)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", OUTPUT_MODES)
+def test_a_slice_that_another_run_deleted_while_its_tasks_wrote_it_is_not_whole(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    """The rows of the tasks before that are lost, those of later ones are committed, and Spark says nothing."""
+    out = str(tmp_path / "out")
+    other = BacklogOutput(spark, out, "parquet", "overwrite")
+    asked, done = tmp_path / "asked", tmp_path / "done"
+
+    def wait_for_the_other(batches: Iterator[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        if context is not None and context.partitionId() == 2:
+            asked.touch()
+            while not done.exists():
+                time.sleep(0.02)
+        yield from batches
+
+    def replace() -> None:
+        while not asked.exists():
+            time.sleep(0.02)
+        other._make_room(context_of("20260101T000000Z-00000002"))
+        done.touch()
+
+    rows = spark.range(0, 9, 1, 3)
+    slow = rows.mapInArrow(wait_for_the_other, rows.schema)
+    thread = threading.Thread(target=replace)
+    thread.start()
+    mine = BacklogOutput(spark, out, "parquet", mode)
+    try:
+        with pytest.raises(JobError, match=r"is written by another run, too"):
+            mine.write(slow, context_of("20260101T000000Z-00000001"))
+    finally:
+        done.touch()
+        asked.touch()
+        thread.join()
+
+
+def test_a_run_that_is_alone_leaves_nothing_but_its_slices(spark: SparkSession, tmp_path: Path) -> None:
+    run_id, rows = "20260101T000000Z-00000001", spark.range(3)
+    mine = BacklogOutput(spark, str(tmp_path), "parquet", "errorifexists")
+    (tmp_path / f"_writes-{run_id}-1").touch()  # of an attempt that was killed
+    for number in (1, 2):
+        mine.write(rows, context_of(run_id, number, attempt=2))
+    assert {path.name for path in tmp_path.iterdir()} == {f"backlog_slice={run_id}-00000{n}-2" for n in (1, 2)}
+    assert spark.read.parquet(str(tmp_path)).count() == 6
+
+
+REFUSED = "which this job did not write and would delete"
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "json"])
+def test_a_table_of_somebody_else_is_not_replaced(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
+    write_hour(tmp_path, 0)
+    place = tmp_path / "orders"
+    spark.range(3).selectExpr("id", "'mine' AS verdict").write.format(file_format).save(str(place))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ArgumentError, match=f"--output .* has part-00000-.*, {REFUSED}"):
+        judge(tmp_path, "--output", str(place))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """Tables of other programs have a column run_id, too; the job's own has nothing beside its folders."""
+    names = COMMIT_GROUP_SCHEMA.names
+    mine, other = str(tmp_path / "mine"), str(tmp_path / "other")
+    spark.createDataFrame([], COMMIT_GROUP_SCHEMA).write.parquet(f"{mine}/run_id=r")
+    require_replaceable(storage_of(spark, mine), mine, names, "run_id")
+    rows = spark.range(3).selectExpr("id", "'r' AS run_id", "1 AS day")
+    for by, first in ((["run_id"], "part-.*"), (["run_id", "day"], "day=1")):
+        rows.write.mode("overwrite").partitionBy(*by).parquet(other)
+        with pytest.raises(ArgumentError, match=f"has run_id=r/{first}, {REFUSED}"):
+            require_replaceable(storage_of(spark, other), other, names, "run_id")
+
+
+@pytest.mark.parametrize("what", ["summary", "verdicts"])
+def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A folder of another user: of some storages, Hadoop answers that nothing was deleted, and raises nothing."""
+    write_hour(tmp_path, 0)
+    judge(tmp_path)
+    kept = verdict_summary(tmp_path, 0) if what == "summary" else verdict_folder(tmp_path, 0)
+    before = sorted(verdict_folder(tmp_path, 0).iterdir())
+
+    class Keeping:
+        def __init__(self, fs: Any) -> None:
+            self.fs = fs
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.fs, name)
+
+        def delete(self, path: Any, recursive: bool) -> bool:
+            return not str(path.toString()).endswith(kept.name) and bool(self.fs.delete(path, recursive))
+
+    def of_another_user(_: SessionOnDemand, path: str) -> HadoopStorage:
+        storage = HadoopStorage(spark, path)
+        storage._fs = Keeping(storage._fs)
+        return storage
+
+    monkeypatch.setattr(NoSession, "storage", of_another_user)
+    with pytest.raises(StorageError, match=f"{kept.name} cannot be deleted: the storage keeps it"):
+        judge(tmp_path)
+    assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before
+
+
+def test_a_lag_report_replaces_its_own_tables_only(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    given = ["--base", str(tmp_path), "--cluster", CLUSTER, "--output", str(tmp_path / "out")]
+    for _ in range(2):
+        run(spark, parse_arguments(given))
+    spark.range(3).write.mode("overwrite").parquet(str(tmp_path / "out" / "topics"))
+    with pytest.raises(ArgumentError, match=REFUSED):
+        run(spark, parse_arguments(given))

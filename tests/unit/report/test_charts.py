@@ -1,0 +1,212 @@
+"""Charts and the trend: each number is exact in its table, and what is nowhere is not drawn."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND
+from airflow_kafka_groups.report import charts as figures
+from airflow_kafka_groups.report import trend_points as points
+from airflow_kafka_groups.report.svg import Series, bars, columns
+from airflow_kafka_groups.report.trend import trend_page
+from airflow_kafka_groups.report.trend_points import TrendPoint, point_of, update_trend
+from airflow_kafka_groups.storage.paths import new_id
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW as PLANNED_AT
+from tests.fakes.groups import FakeGroup
+from tests.unit.change.scene import layout_in, planned
+
+EVIL = '<b onclick="x">'
+
+
+def heights(svg: str, kind: str) -> list[float]:
+    return [float(value) for value in re.findall(rf'<rect class="{kind}"[^>]* height="([\d.]+)"><title>', svg)]
+
+
+def test_columns_are_as_high_as_their_share_and_stand_on_one_another() -> None:
+    svg = columns("Groups", ["a", "b"], [Series("x", "c-x", [1, 4]), Series("y", "c-y", [1, 0])])
+    assert heights(svg, "c-x") == [37.0, 148.0]
+    assert heights(svg, "c-y") == [37.0]
+    assert re.findall(r'class="value"[^>]*>([^<]*)<', svg) == ["2", "4"]
+    assert 'aria-label="Groups: 6 groups, most in b: 4"' in svg
+
+
+def test_of_many_columns_some_are_labelled_and_the_highest_has_its_value() -> None:
+    svg = columns("Groups", [f"l{n}" for n in range(30)], [Series("x", "c-x", [*range(1, 30), 12_345])])
+    drawn = svg.partition("<details>")[0]
+    assert re.findall(r">(l\d+)<", re.sub(r"<title>.*?</title>", "", drawn)) == ["l0", "l5", "l10", "l15", "l20", "l25"]
+    assert re.findall(r'class="value"[^>]*>([^<]*)<', drawn) == ["12.3k"]
+
+
+def test_every_number_is_in_the_table() -> None:
+    svg = columns("Groups", ["a"], [Series("x", "c-x", [1_234_567]), Series("none", "c-y", [0])])
+    table = svg.partition("<details>")[2]
+    assert re.findall(r'<td class="num">([^<]*)<', table) == ["1,234,567", "0"]
+    assert "none" not in svg.partition("<details>")[0], "what is nowhere needs no legend"
+
+
+def test_bars_are_as_long_as_their_share_and_negative_parts_are_not_drawn() -> None:
+    svg = bars(
+        "Lag", ["a", "b"], [Series("now", "c-x", [30.0, 10.0]), Series("more", "c-y", [10.0, -5.0])], what="records"
+    )
+    assert re.findall(r'<rect class="(c-\w)" x="([\d.]+)%" width="([\d.]+)%"', svg.partition("<details>")[0]) == [
+        ("c-x", "0.00", "75.00"),
+        ("c-y", "75.00", "25.00"),
+        ("c-x", "0.00", "25.00"),
+    ]
+
+
+def test_nothing_is_a_sentence() -> None:
+    for svg in (columns("Groups", [], []), bars("Lag", ["a"], [Series("x", "c-x", [0])], what="records")):
+        assert "Nothing to show." in svg
+        assert "<svg" not in svg
+
+
+def test_names_are_escaped_and_cut() -> None:
+    label = EVIL + "x" * 5_000
+    for svg in (
+        columns("T", [label], [Series("x", "c-x", [1])]),
+        bars("T", [label], [Series("x", "c-x", [1])], what="w"),
+    ):
+        assert "<b " not in svg
+        assert len(svg) < 3_000
+
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def numbers(figure: str) -> dict[str, list[str]]:
+    """Return the rows of the figure's table."""
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", figure)]
+    return {row[0]: row[1:] for row in cells if row}
+
+
+def point(days: float, **counts: int) -> TrendPoint:
+    at = NOW - days * DAY
+    return TrendPoint(plan_id=f"{at:%Y%m%dT%H%M%SZ}-00000000", created_at=at, counts=counts)
+
+
+def test_idle_times_are_counted_by_age() -> None:
+    idle = [(None, False), (0.0, False), (3_599.0, True), (86_400.0, False), (90 * 86_400.0, True), (1e12, True)]
+    found = numbers(figures.idle_ages(idle))
+    assert {label: values for label, values in found.items() if values != ["0", "0"]} == {
+        "&lt;1 h": ["1", "1"],
+        "&lt;3 d": ["1", "0"],
+        "≥90 d": ["0", "2"],
+    }
+
+
+def test_expiries_are_counted_by_the_time_that_is_left() -> None:
+    found = numbers(figures.expiry_ahead([None, *((NOW + DAY * days).timestamp() for days in (-1, 0.5, 2, 400))], NOW))
+    assert {label: values for label, values in found.items() if values != ["0"]} == {
+        "past": ["1"],
+        "1 d": ["1"],
+        "3 d": ["1"],
+        "later": ["1"],
+    }
+
+
+def test_the_largest_lag_in_a_week_comes_first_and_does_not_fall_below_none() -> None:
+    groups = [("", 5, None), ("falls", 100, -50.0), ("grows", 10, 2.0), ("unknown", None, 9.0), ("none", 0, 0.0)]
+    assert numbers(figures.lag_ahead(groups)) == {"grows": ["10", "14"], "(empty id)": ["5", "0"]}
+    assert len(numbers(figures.lag_ahead([(f"g{n}", n, 0.0) for n in range(100)]))) == 8
+
+
+def test_families_that_grow_are_shown_by_their_growth() -> None:
+    families = [{"name": name, "growth_per_day": growth} for name, growth in (("a", 1.5), ("b", None), ("c", 9.0))]
+    assert list(numbers(figures.family_growth(families))) == ["c", "a"]
+
+
+def test_runs_are_shown_by_verdict_and_only_the_newest() -> None:
+    found = numbers(figures.verdicts_over_time([point(3, live=1), point(2, live=2), point(1, stale=4, odd=7)], most=2))
+    assert {label: values[:4] for label, values in found.items()} == {
+        "Nov 19": ["2", "0", "0", "0"],
+        "Nov 20": ["0", "0", "0", "4"],
+    }
+
+
+def test_further_runs_of_a_day_are_labelled_by_their_time() -> None:
+    assert figures.run_labels([point(1), point(0.5), point(0.25), point(0)]) == ["Nov 20", "Nov 21", "06:00", "12:00"]
+    assert figures.run_labels([]) == []
+
+
+def test_the_runs_of_more_than_a_year_are_labelled_with_their_year() -> None:
+    """Weekly ones are there for 21 months: two had the same day, and one of a year later looked like one of it."""
+    assert figures.run_labels([point(365), point(364), point(0)]) == ["Nov 21 2025", "Nov 22 2025", "Nov 21 2026"]
+    assert figures.run_labels([point(365), point(0)]) == ["Nov 21 2025", "Nov 21 2026"]
+    assert figures.run_labels([point(364), point(0)]) == ["Nov 22", "Nov 21"]
+
+
+def test_a_group_that_each_run_shows_is_read_out_as_one() -> None:
+    """Whoever cannot see the charts heard of 20 groups, and of 6 that dry runs deleted: the sums over the runs."""
+    runs = [
+        replace(point(days, live=7, stale=3), outcomes={"would_delete": 3}, dry_run=True, families={"f-<uuid>": 4})
+        for days in (2, 1)
+    ]
+    assert re.findall('aria-label="([^"]*most in[^"]*)"', trend_page("prod", runs, NOW + timedelta(hours=1))) == [
+        "Groups over time, by verdict: most in Nov 19: 10",
+        "Groups deleted: most in Nov 19: 3",
+        "Groups of the largest families: most in Nov 19: 4",
+    ]
+
+
+def test_a_family_that_a_run_did_not_record_is_not_said_to_have_had_no_group() -> None:
+    """An entry has the 20 largest families only: one that grew into them seemed to have come from nothing."""
+    few = {f"f{number}-<uuid>": 50 for number in range(19)}
+    before = replace(point(2), families={**few, "old-<uuid>": 50})
+    alone = replace(point(1.5), families={"old-<uuid>": 7})
+    now = replace(point(1), families={**few, "grown-<uuid>": 90})
+    page = trend_page("prod", [before, alone, now], NOW)
+    figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
+    of_grown = [row[0] for row in numbers(figure).values()]
+    assert of_grown == ["-", "0", "90"]
+
+
+def test_the_plan_of_an_earlier_version_is_not_said_to_have_had_no_family() -> None:
+    """It names none, also where the trend is made again from it: each family seemed to begin with the new version."""
+    page = trend_page("prod", [replace(point(2), families={}), replace(point(1), families={"f-<uuid>": 90})], NOW)
+    figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
+    assert [row[0] for row in numbers(figure).values()] == ["-", "90"]
+
+
+def test_a_run_without_any_family_is_said_to_have_had_none() -> None:
+    """A family that was new seemed to have been there before, not recorded."""
+    plan = replace(point(2), counts={"found": 3, "by_rule": 0}, families={})
+    page = trend_page("prod", [plan, replace(point(1), families={"f-<uuid>": 90})], NOW)
+    figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
+    assert [row[0] for row in numbers(figure).values()] == ["0", "90"]
+
+
+def test_families_of_one_shown_name_are_counted_together() -> None:
+    """The smallest took the place of the others: a family of 9,000 groups was shown with 2."""
+    families = [
+        {"name": f"{'x' * 100}{letter}-<uuid>", "groups": groups} for letter, groups in (("a", 9_000), ("b", 2))
+    ]
+    plan: Any = SimpleNamespace(plan_id="p", created_at=PLANNED_AT, counts={}, families=families)
+    (groups,) = point_of(plan, {}).families.values()
+    assert groups == 9_002
+
+
+async def test_many_deletions_by_name_do_not_hide_the_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mapped task makes a plan for each of its chunks: after 30 of these, the trend began with nothing."""
+    layout = layout_in(tmp_path)
+    plan = await planned(FakeAdmin({"a": FakeGroup()}), layout)
+    header = json.loads(Path(str(layout.plan(plan.plan_id))).read_text())  # noqa: ASYNC240  # it is fast
+    for minute in range(40):
+        plan_id = new_id(PLANNED_AT + timedelta(days=1, minutes=minute))
+        content = {**header, "plan_id": plan_id, "snapshot_id": NAMED_BY_HAND}
+        Path(str(layout.plan(plan_id))).write_text(json.dumps(content))  # noqa: ASYNC240
+    newest = point_of(await planned(FakeAdmin({"a": FakeGroup()}), layout, now=PLANNED_AT + timedelta(hours=2)), {})
+    assert [each.plan_id for each in update_trend(layout, newest)] == [plan.plan_id, newest.plan_id]
+    monkeypatch.setattr(points, "_MOST_READ", 10)
+    (layout.root / "reports" / "trend.json").unlink()
+    assert [each.plan_id for each in update_trend(layout, newest)] == [newest.plan_id], "they are read to an end"
