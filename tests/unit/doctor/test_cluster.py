@@ -152,3 +152,13 @@ async def test_brokers_that_do_not_tell_the_time_of_records_are_not_asked(
     admin.api_versions = {1: NEW, 2: OLD}
     assert (await found(admin))["clock"].status is Status.UNKNOWN
     assert "list_offsets" not in admin.call_names
+
+
+def test_only_the_named_errors_are_findings() -> None:
+    report = Report()
+    with report.checking("files", "try again", OSError):
+        raise FileNotFoundError("gone")
+    (finding,) = report.findings
+    assert (finding.status, finding.text, finding.remedy) == (Status.FAILED, "FileNotFoundError: gone", "try again")
+    with pytest.raises(KeyError), report.checking("files", "try again", OSError):
+        raise KeyError("a bug is no finding")
