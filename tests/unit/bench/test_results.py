@@ -12,7 +12,7 @@ from tests.bench.results import PeerResult, ratios
 from tests.bench.runner import check
 from tests.bench.scenarios import Scenario
 
-RIGHT = {"groups": 10_000, "offsets": 200_000, "checksum": 10_000 * CHECKSUM_OF_GROUP, "errors": 0}
+RIGHT: dict[str, Any] = {"groups": 10_000, "offsets": 200_000, "checksum": 10_000 * CHECKSUM_OF_GROUP, "errors": 0}
 
 
 @pytest.mark.parametrize(
