@@ -48,6 +48,11 @@ class PlannedGroup:
     family: str | None = None
 
     @property
+    def committed(self) -> CommittedGroup:
+        """What it has to look like still."""
+        return CommittedGroup(*(getattr(self, name) for name in CommittedGroup._fields))
+
+    @property
     def decided(self) -> Decided:
         """What rules are asked about it by."""
         return Decided(self.group_id, self.group_type, self.owner, self.rule)
@@ -72,14 +77,19 @@ class KeptGroup:
     family: str | None = None
 
 
-class PlannedFacts(NamedTuple):
-    """What a planned group has to look like still."""
+class CommittedGroup(NamedTuple):
+    """A group by its committed offsets: as it was judged, as it is backed up, and as it must be when it is deleted.
+
+    :param group_type: its type; ``unknown`` if the broker did not say.
+    :param fingerprint: of its committed offsets.
+    :param partitions: the number of these; 0 where missing ones are not told from changed ones.
+    """
 
     group_id: str
     group_type: str
     protocol_type: str
     fingerprint: str
-    partitions: int
+    partitions: int = 0
 
 
 class PlanRows(Sequence[_Group]):
@@ -161,13 +171,13 @@ class PlannedGroups(PlanRows[PlannedGroup]):
 
         return int(pc.sum(self.table[name]).as_py() or 0)
 
-    def facts(self) -> Iterator[PlannedFacts]:
-        """Yield what each group has to look like still, without making an object of all that is known of it."""
+    def committed(self) -> Iterator[CommittedGroup]:
+        """Yield what each group has to look like still."""
         for start in range(0, len(self), _AT_ONCE):
             rows = self.table.slice(start, _AT_ONCE)
-            columns = {name: rows[name].to_pylist() for name in PlannedFacts._fields}
+            columns = {name: rows[name].to_pylist() for name in CommittedGroup._fields}
             few = {name: map(sys.intern, columns[name]) for name in ("group_type", "protocol_type")}
-            yield from map(PlannedFacts, *(columns | few).values())  # one string for all groups
+            yield from map(CommittedGroup, *(columns | few).values())  # one string for all groups
 
     def _objects(self, rows: Any) -> Iterator[PlannedGroup]:
         columns = {name: _values(rows, name) for name in PlannedGroup.__slots__ if name != "forecast"}

@@ -13,28 +13,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.admin.arrow import as_array, packed_rows
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
 from airflow_kafka_groups.kafka.models.offsets import PACKED_ROW_SIZE
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, literal, release_unused, repeat
 from airflow_kafka_groups.storage.durable_files import elsewhere, read_file, unless_damaged
 from airflow_kafka_groups.storage.formats import FORMAT
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, parse_json
 from airflow_kafka_groups.storage.paths import BACKUPS, parse_time
-
-
-class BackupEntry(NamedTuple):
-    """A group in a backup."""
-
-    group_id: str
-    group_type: str
-    protocol_type: str
-    partitions: int
-    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +35,12 @@ class BackedUpGroup:
     :param bounds: (log start, log end) of each partition of ``offsets``, in their order; -1 for one that is not known.
     """
 
-    entry: BackupEntry
+    entry: CommittedGroup
     offsets: GroupOffsets
     bounds: tuple[Sequence[int], ...]
 
 
-def groups_of(block: GroupBlock, entries: Sequence[BackupEntry]) -> Iterator[BackedUpGroup]:
+def groups_of(block: GroupBlock, entries: Sequence[CommittedGroup]) -> Iterator[BackedUpGroup]:
     """Yield the groups of a verified block with their offsets."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -86,7 +77,7 @@ _NUMBERS = {"partition": "i", "committed_offset": "q", "leader_epoch": "i", "log
 """The columns of numbers, and how wide they are. A number that is not known becomes -1."""
 
 
-Entries = Mapping[str, BackupEntry]
+Entries = Mapping[str, CommittedGroup]
 _NO_ENTRIES: Entries = MappingProxyType({})
 _IDS = ("plan_id", "cluster", "kafka_cluster_id")
 """What every row says, too."""
@@ -212,12 +203,14 @@ def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUp
     return backup, (group for block in blocks for group in groups_of(block, [known[id_] for id_ in block.group_ids]))
 
 
-def entries_of(path: StoragePath, data: bytes, backup: Backup, known: Entries = _NO_ENTRIES) -> dict[str, BackupEntry]:
+def entries_of(
+    path: StoragePath, data: bytes, backup: Backup, known: Entries = _NO_ENTRIES
+) -> dict[str, CommittedGroup]:
     """Return the groups in the file's bytes, each verified by its own rows.
 
     :param known: entries to use for equal ones that are read, which saves their memory. Default: none.
     """
-    entries: dict[str, BackupEntry] = {}
+    entries: dict[str, CommittedGroup] = {}
     rows = 0
     for block, of_block in _verified_blocks(path, data, backup):
         for entry in of_block:
@@ -274,7 +267,9 @@ def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
     return data
 
 
-def _verified_blocks(path: StoragePath, data: bytes, backup: Backup) -> Iterator[tuple[GroupBlock, list[BackupEntry]]]:
+def _verified_blocks(
+    path: StoragePath, data: bytes, backup: Backup
+) -> Iterator[tuple[GroupBlock, list[CommittedGroup]]]:
     import pyarrow as pa
 
     try:
@@ -295,7 +290,7 @@ def _blocks(path: StoragePath, data: bytes) -> Iterator[GroupBlock]:
         raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
 
 
-def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> list[BackupEntry]:
+def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> list[CommittedGroup]:
     """Return the groups of a block, whose rows were all compared with the manifest and with their fingerprint."""
     import pyarrow.compute as pc
 
@@ -315,8 +310,8 @@ def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> l
     group_types, protocol_types = (
         [known[number] for number in kind.indices.to_pylist()] for kind, known in zip(kinds, names, strict=True)
     )
-    columns = (block.group_ids, group_types, protocol_types, partitions, computed)
-    return [BackupEntry(*each) for each in zip(*columns, strict=True)]
+    columns = (block.group_ids, group_types, protocol_types, computed, partitions)
+    return [CommittedGroup(*each) for each in zip(*columns, strict=True)]
 
 
 def _first_false(matches: Any) -> int | None:

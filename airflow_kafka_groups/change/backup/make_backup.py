@@ -24,7 +24,6 @@ from datetime import datetime
 from airflow_kafka_groups.change.backup.file import (
     OUT_OF_REACH,
     Backup,
-    BackupEntry,
     entries_of,
     find_backup,
     load_backup,
@@ -36,7 +35,7 @@ from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets
 from airflow_kafka_groups.kafka.models.groups import keeps_progress_elsewhere
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.plan_rows import PlannedFacts
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_here
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
@@ -77,11 +76,11 @@ async def backup_groups(
     if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
         return require_backup_of(existing, plan)
     with collection_paused():  # what is read is kept to the end, and has no cycles
-        planned = {group.group_id: group for group in plan.planned.facts()}
+        planned = {group.group_id: group for group in plan.planned.committed()}
         topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
         ids = await TopicIds.of(admin, topics, None if plan.view is None else plan.view.topic_ids)
         draft = BackupDraft(now(), ids)
-        waiting: list[tuple[BackupEntry, datetime, GroupOffsets]] = []
+        waiting: list[tuple[CommittedGroup, datetime, GroupOffsets]] = []
         done = 0
         async for result in read_offsets(admin, list(planned), require_stable=True):
             group = planned[result.group_id]
@@ -112,7 +111,7 @@ async def _add_without_ids(
     admin: BackupAdmin,
     draft: BackupDraft,
     ids: TopicIds,
-    groups: list[tuple[BackupEntry, datetime, GroupOffsets]],
+    groups: list[tuple[CommittedGroup, datetime, GroupOffsets]],
 ) -> Set[str]:
     """Add groups with offsets of topics that had no id, except where such a topic has one, or may. Return these topics.
 
@@ -139,12 +138,12 @@ class BackupDraft:
 
     def __init__(self, started_at: datetime, topic_ids: TopicIds) -> None:
         self.left_out: dict[str, str] = {}
-        self.entries: dict[str, BackupEntry] = {}
+        self.entries: dict[str, CommittedGroup] = {}
         self.started_at = started_at
         self._topic_ids = topic_ids
         self._table = GroupTable()
 
-    def add(self, entry: BackupEntry, read_at: datetime, offsets: GroupOffsets) -> None:
+    def add(self, entry: CommittedGroup, read_at: datetime, offsets: GroupOffsets) -> None:
         """Add a group as it was read."""
         self._table.add(GroupFacts(entry.group_id, entry.group_type, entry.protocol_type), read_at, offsets)
         self.entries[entry.group_id] = entry
@@ -198,7 +197,7 @@ def require_backup_of(backup: Backup, plan: SealedPlan) -> Backup:
     return backup
 
 
-def _why_not(group: PlannedFacts, read: BackupEntry) -> str | None:
+def _why_not(group: CommittedGroup, read: CommittedGroup) -> str | None:
     if not read.partitions:
         return "no committed offset is visible any more"
     if read.fingerprint != group.fingerprint:
@@ -206,9 +205,9 @@ def _why_not(group: PlannedFacts, read: BackupEntry) -> str | None:
     return None
 
 
-def entry_of(group_id: str, group_type: str, protocol_type: str, offsets: GroupOffsets) -> BackupEntry:
+def entry_of(group_id: str, group_type: str, protocol_type: str, offsets: GroupOffsets) -> CommittedGroup:
     """Build the backup entry of a group with these offsets."""
-    return BackupEntry(
+    return CommittedGroup(
         group_id=group_id,
         group_type=group_type,
         protocol_type=protocol_type,
@@ -240,7 +239,7 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     return read_back
 
 
-def _require_same(wanted: Mapping[str, BackupEntry], found: Mapping[str, BackupEntry], path: str) -> None:
+def _require_same(wanted: Mapping[str, CommittedGroup], found: Mapping[str, CommittedGroup], path: str) -> None:
     if wanted != found:
         differ = [group_id for group_id in {**wanted, **found} if wanted.get(group_id) != found.get(group_id)]
         raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.delete_by_plan import DeletionRun
-from airflow_kafka_groups.change.deletion.recheck import Expected, GroupReading, decide
+from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.checks import check_seconds
@@ -33,7 +32,7 @@ from airflow_kafka_groups.ledger.journal.history import shows_life
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.ledger.outcomes import Action, DeletionReport, GroupOutcome, Reason, kept, of_decision
-from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup, PlannedGroup
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, read_view
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import (
@@ -189,32 +188,31 @@ async def _observe(
     chunk_size: int,
     outcomes: dict[str, GroupOutcome],
     look: FirstLook,
-) -> list[tuple[Expected, GroupOffsets]]:
+) -> list[tuple[CommittedGroup, GroupOffsets]]:
     """Read each group once: return what the safe ones have to look like still, and their offsets.
 
     The outcomes of the others are noted.
 
     Who is in use is in the journal when this returns, whatever becomes of the process then.
     """
-    observed: list[tuple[Expected, GroupOffsets]] = []
+    observed: list[tuple[CommittedGroup, GroupOffsets]] = []
     for start in range(0, len(group_ids), chunk_size):
         chunk = group_ids[start : start + chunk_size]
         described, offsets = await read_groups(admin, chunk)
         for group_id in chunk:
             listing, of_group = listings.get(group_id), offsets.get(group_id)
             read = of_group.value if of_group else None
-            group = Expected(
+            group = CommittedGroup(
                 group_id=group_id,
                 group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
                 protocol_type=listing.protocol_type if listing else "",
                 fingerprint="" if read is None else fingerprint(read),
                 partitions=0 if read is None else committed_partitions(read),
-                needs_backup=False,
             )
             reading = GroupReading(listing=listing, description=described.get(group_id), offsets=of_group)
-            decision = decide(group, reading, None)
+            decision = decide(group, reading, None, needs_backup=False)
             if decision.action is Action.DELETE and read is not None:
-                observed.append((replace(group, needs_backup=True), read))
+                observed.append((group, read))
             else:
                 outcomes[group_id] = of_decision(group_id, decision)
         await asyncio.to_thread(look.note, [outcomes[group_id] for group_id in chunk if group_id in outcomes])
@@ -225,7 +223,7 @@ async def _observe(
 async def _back_up(
     admin: BackupAdmin,
     layout: Layout,
-    observed: Sequence[tuple[Expected, GroupOffsets]],
+    observed: Sequence[tuple[CommittedGroup, GroupOffsets]],
     listings: GroupListings,
     request: DeletionRequest,
     allow_hidden_topics: bool,
@@ -245,7 +243,7 @@ async def _back_up(
 def _plan(
     cluster: str,
     kafka_cluster_id: str,
-    observed: Sequence[Expected],
+    observed: Sequence[CommittedGroup],
     listings: GroupListings,
     now: datetime,
     allow_hidden_topics: bool,

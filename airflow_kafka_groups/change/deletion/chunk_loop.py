@@ -28,10 +28,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import ClassVar
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
 from airflow_kafka_groups.change.deletion.pace import Chunks, Pace
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.exceptions import (
@@ -44,6 +42,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from airflow_kafka_groups.ledger.outcomes import SAFE, Decision, GroupOutcome, Reason, kept, of_deletion, would_delete
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 
 
 class ChunkWork(ChunkReader):
@@ -87,7 +86,7 @@ class ChunkedDeletion:
         self,
         work: ChunkWork,
         request: DeletionRequest,
-        entries: Mapping[str, BackupEntry],
+        entries: Mapping[str, CommittedGroup],
         journal: RunJournal,
         *,
         lease: LeaseGuard | None,
@@ -106,7 +105,7 @@ class ChunkedDeletion:
         self._writing = asyncio.Lock()  # the journal is for one thread at a time
         self.warnings: list[str] = []
 
-    async def run(self, expected: Sequence[Expected]) -> list[GroupOutcome]:
+    async def run(self, expected: Sequence[CommittedGroup]) -> list[GroupOutcome]:
         """Return one outcome for each group, in the order given. Never raises for a group or a failed request."""
         outcomes: list[GroupOutcome] = []
         limits = self._limits
@@ -133,7 +132,7 @@ class ChunkedDeletion:
         return outcomes
 
     def _read_ahead(
-        self, chunk: Sequence[Expected], chunks: Chunks
+        self, chunk: Sequence[CommittedGroup], chunks: Chunks
     ) -> asyncio.Task[ChunkReading | KafkaGroupsError | None]:
         """Begin to read a chunk, as soon as the pace allows it: the task returns nothing if the run has to end."""
 
@@ -149,7 +148,7 @@ class ChunkedDeletion:
 
         return asyncio.create_task(read())
 
-    async def _read(self, chunk: Sequence[Expected]) -> ChunkReading | KafkaGroupsError:
+    async def _read(self, chunk: Sequence[CommittedGroup]) -> ChunkReading | KafkaGroupsError:
         """Read a chunk, and record what that keeps before anything else happens: a process that dies remembers it."""
         try:
             reading = await self._work.read(chunk)
@@ -171,7 +170,7 @@ class ChunkedDeletion:
             return Reason.STOPPED, f"the run was asked to stop: {asked}"
         return None
 
-    async def _held_back(self, chunk: Sequence[Expected]) -> list[GroupOutcome]:
+    async def _held_back(self, chunk: Sequence[CommittedGroup]) -> list[GroupOutcome]:
         """Keep the groups without a request, if the run has to end here."""
         if (why := await self._why_held_back()) is None:
             if self._request.dry_run or (switched := await asyncio.to_thread(self._why_stopped)) is None:
@@ -183,7 +182,7 @@ class ChunkedDeletion:
         return [kept(group.group_id, *why) for group in chunk]
 
     async def _delete_chunk(
-        self, chunk: Sequence[Expected], reading: ChunkReading | KafkaGroupsError | None
+        self, chunk: Sequence[CommittedGroup], reading: ChunkReading | KafkaGroupsError | None
     ) -> list[GroupOutcome]:
         """Return the outcome of each group of a chunk.
 

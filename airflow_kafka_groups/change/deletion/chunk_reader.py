@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
-from airflow_kafka_groups.change.deletion.recheck import Expected, GroupReading, decide
+from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
 from airflow_kafka_groups.change.deletion.unseen import Judged, by_unseen_offsets
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupOffsets
 from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.ledger.outcomes import Action, Decision, GroupOutcome, Reason, of_decision
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
 
 _DELETE, _GONE = Action.DELETE, Action.GONE
@@ -39,7 +39,7 @@ class ChunkReading:
     read_at: float
     safe: Mapping[str, GroupOffsets]
     coordinators: Mapping[str, BrokerId]
-    expected: Sequence[Expected]
+    expected: Sequence[CommittedGroup]
     held: Sequence[GroupOutcome]
 
 
@@ -47,7 +47,7 @@ class ChunkReader:
     """Reads chunks. As it is, the names of the journal are those of groups.
 
     :param listings: a complete listing of all groups, made at the start of this run.
-    :param entries: what is backed up, by name.
+    :param entries: what is backed up, by name; ``None`` for a dry run without a backup.
     :param excluded: names that are kept whatever is found, with the reason; others may be added to it.
     :param max_age: the seconds for which a reading may be deleted by.
     :param monotonic: returns seconds that only grow.
@@ -59,7 +59,7 @@ class ChunkReader:
         self,
         admin: GroupAdmin,
         listings: GroupListings,
-        entries: Mapping[str, BackupEntry],
+        entries: Mapping[str, CommittedGroup] | None,
         excluded: Mapping[str, Decision],
         max_age: float,
         monotonic: Callable[[], float],
@@ -75,7 +75,7 @@ class ChunkReader:
         self._may_be_hidden = may_be_hidden
         self._judged = judged
 
-    async def read(self, chunk: Sequence[Expected]) -> ChunkReading:
+    async def read(self, chunk: Sequence[CommittedGroup]) -> ChunkReading:
         """Read the groups of a chunk and decide about each of its names. Raises ``KafkaGroupsError``."""
         send_by = self._monotonic() + self._max_age
         group_ids = list(dict.fromkeys(self._group_of(item.group_id) for item in chunk))
@@ -85,7 +85,7 @@ class ChunkReader:
             raise MaintenanceError(_HIDDEN_SINCE)
         safe: dict[str, GroupOffsets] = {}
         coordinators: dict[str, BrokerId] = {}
-        expected, held = list[Expected](), list[GroupOutcome]()
+        expected, held = list[CommittedGroup](), list[GroupOutcome]()
         decisions: dict[str, Decision] = {}
         for item in chunk:
             group_id = self._group_of(item.group_id)
@@ -134,8 +134,12 @@ class ChunkReader:
         """Return what of a group's offsets is deleted under this name."""
         return offsets
 
-    def _decide(self, expected: Expected, reading: GroupReading) -> Decision:
-        return decide(expected, reading, self._entries.get(expected.group_id))
+    def _decide(self, expected: CommittedGroup, reading: GroupReading) -> Decision:
+        backup = self._backup(expected.group_id)
+        return decide(expected, reading, backup, needs_backup=self._entries is not None)
+
+    def _backup(self, name: str) -> CommittedGroup | None:
+        return None if self._entries is None else self._entries.get(name)
 
 
 async def read_groups(

@@ -12,13 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from airflow_kafka_groups.change.backup.file import Backup, BackupEntry, find_backup
+from airflow_kafka_groups.change.backup.file import Backup, find_backup
 from airflow_kafka_groups.change.backup.make_backup import require_backup_of
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
 from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records, spare_new
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
 from airflow_kafka_groups.change.deletion.unseen import offsets_in_snapshot
@@ -33,6 +32,7 @@ from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.ledger.outcomes import Decision
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.storage.layout import Layout
@@ -73,7 +73,7 @@ async def delete_by_plan(
         layout=layout,
         request=request,
         request_id=plan_id,
-        expected=[Expected.of_plan(group) for group in plan.planned.facts()],
+        expected=list(plan.planned.committed()),
         plan=plan,
         judged=True,
         approval=floors.approval(approval, plan),
@@ -143,7 +143,7 @@ class DeletionRun(SealedRun):
         return require_backup_of(backup, self.plan)
 
     def work(
-        self, listings: GroupListings, entries: Mapping[str, BackupEntry], excluded: Mapping[str, Decision]
+        self, listings: GroupListings, entries: Mapping[str, CommittedGroup] | None, excluded: Mapping[str, Decision]
     ) -> ChunkWork:
         """Return how groups are read and deleted."""
         age = self.request.limits.max_read_age_seconds

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 
 OFFSETS_AT_ONCE = 20_000
 """Committed offsets of one chunk: about two megabytes of tombstones, spread over the brokers."""
@@ -35,7 +34,9 @@ class Chunks:
     :param limits: the most groups of a chunk, the age that its reading may have, and the pace.
     """
 
-    def __init__(self, groups: Sequence[Expected], entries: Mapping[str, BackupEntry], limits: DeletionLimits) -> None:
+    def __init__(
+        self, groups: Sequence[CommittedGroup], entries: Mapping[str, CommittedGroup], limits: DeletionLimits
+    ) -> None:
         self._groups = groups
         self._entries = entries
         self._most, self._offsets = float(limits.chunk_size), float(OFFSETS_AT_ONCE)
@@ -47,7 +48,7 @@ class Chunks:
         self._share = 1.0
         self._done = 0
 
-    def take(self) -> Sequence[Expected]:
+    def take(self) -> Sequence[CommittedGroup]:
         """Return the next chunk, empty when there are no more groups."""
         most, offsets = max(int(self._most * self._share), 1), self._offsets * self._share
         start = end = self._done
@@ -59,11 +60,11 @@ class Chunks:
         self._done = end
         return self._groups[start:end]
 
-    def offsets(self, chunk: Sequence[Expected]) -> int:
+    def offsets(self, chunk: Sequence[CommittedGroup]) -> int:
         """Return how many committed offsets these groups have, as far as the backup says."""
         return sum(map(self._offsets_of, chunk))
 
-    def _offsets_of(self, group: Expected) -> int:
+    def _offsets_of(self, group: CommittedGroup) -> int:
         entry = self._entries.get(group.group_id)
         return 1 if entry is None else entry.partitions
 

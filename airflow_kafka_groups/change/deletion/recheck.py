@@ -9,45 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.kafka.admin.results import GroupResult, is_not_found
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupListing, GroupOffsets, GroupState, GroupType
 from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_PROTOCOL_TYPES, ELIGIBLE_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.ledger.outcomes import SAFE, Action, Decision, Reason
-from airflow_kafka_groups.ledger.plan_rows import PlannedFacts, PlannedGroup
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 
 _EMPTY, _DEAD, _UNKNOWN = GroupState.EMPTY, GroupState.DEAD, GroupType.UNKNOWN  # looking up a member takes a while
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """The state that a group must still have.
-
-    :param group_type: its type when it was judged; ``unknown`` if the broker did not say.
-    :param protocol_type: its protocol type then.
-    :param fingerprint: of its committed offsets then.
-    :param partitions: the number of its committed offsets then; 0 where what is missing is not told from what moved.
-    :param needs_backup: whether it has to be in a backup.
-    """
-
-    group_id: str
-    group_type: str
-    protocol_type: str
-    fingerprint: str
-    partitions: int = 0
-    needs_backup: bool = True
-
-    @classmethod
-    def of_plan(cls, group: PlannedGroup | PlannedFacts) -> Expected:
-        """Return what a planned group has to look like still."""
-        return cls(
-            group_id=group.group_id,
-            group_type=group.group_type,
-            protocol_type=group.protocol_type,
-            fingerprint=group.fingerprint,
-            partitions=group.partitions,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +31,15 @@ class GroupReading:
     offsets: GroupResult[GroupOffsets] | None
 
 
-def decide(expected: Expected, reading: GroupReading, backup: BackupEntry | None) -> Decision:
-    """Decide about one group; the order is that in which a person would want to hear the reasons."""
+def decide(
+    expected: CommittedGroup, reading: GroupReading, backup: CommittedGroup | None, *, needs_backup: bool = True
+) -> Decision:
+    """Decide about one group; the order is that in which a person would want to hear the reasons.
+
+    :param expected: what it has to look like still.
+    :param backup: what is backed up of it.
+    :param needs_backup: whether it has to be in a backup. Default true.
+    """
     group = described_group(expected.group_id, reading, "it")
     if isinstance(group, Decision):
         return group
@@ -73,11 +49,7 @@ def decide(expected: Expected, reading: GroupReading, backup: BackupEntry | None
         _by_kind(expected, reading.listing, group)
         or _by_life(group)
         or _by_offsets(expected, reading)
-        or (
-            by_backup(expected.group_id, expected.fingerprint, backup)
-            if expected.needs_backup or backup is not None
-            else None
-        )
+        or (by_backup(expected.group_id, expected.fingerprint, backup) if needs_backup or backup is not None else None)
         or SAFE
     )
 
@@ -116,7 +88,7 @@ def committed_offsets(group_id: str, reading: GroupReading) -> GroupOffsets | De
     return value
 
 
-def by_backup(name: str, expected: str, backup: BackupEntry | None) -> Decision | None:
+def by_backup(name: str, expected: str, backup: CommittedGroup | None) -> Decision | None:
     """Keep what is not backed up as it is.
 
     :param name: its name in the backup.
@@ -130,7 +102,7 @@ def by_backup(name: str, expected: str, backup: BackupEntry | None) -> Decision 
     return None
 
 
-def _by_kind(expected: Expected, listing: GroupListing, group: GroupDescription) -> Decision | None:
+def _by_kind(expected: CommittedGroup, listing: GroupListing, group: GroupDescription) -> Decision | None:
     """Keep what is not ours to delete, or is no longer the kind of group that was judged."""
     if group.type not in ELIGIBLE_TYPES:
         return keep(Reason.WRONG_TYPE, f"its type is {group.type.value}: only classic and consumer groups are deleted")
@@ -157,7 +129,7 @@ def _by_life(group: GroupDescription) -> Decision | None:
     return None
 
 
-def _by_offsets(expected: Expected, reading: GroupReading) -> Decision | None:
+def _by_offsets(expected: CommittedGroup, reading: GroupReading) -> Decision | None:
     value = committed_offsets(expected.group_id, reading)
     if isinstance(value, Decision):
         return value

@@ -17,16 +17,14 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkedDeletion, ChunkWork
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclude
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.verify import Verification, settle
 from airflow_kafka_groups.change.lease import RECENT, LeaseGuard, lease_record, other_leases
@@ -40,6 +38,7 @@ from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.outcomes import Decision, DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_all_seen, require_here
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
@@ -57,7 +56,7 @@ class Saved(Protocol):
         """Its file."""
 
     @property
-    def entries(self) -> Mapping[str, BackupEntry]:
+    def entries(self) -> Mapping[str, CommittedGroup]:
         """What it has, by the names of the journal."""
 
 
@@ -89,7 +88,7 @@ class SealedRun(ABC):
     layout: Layout
     request: DeletionRequest
     request_id: str
-    expected: Sequence[Expected]
+    expected: Sequence[CommittedGroup]
     plan: SealedPlan | None
     approval: ApprovalTerms = field(default_factory=ApprovalTerms)
     policy: Callable[[], PolicyFile | None] = lambda: None
@@ -112,7 +111,7 @@ class SealedRun(ABC):
 
     @abstractmethod
     def work(
-        self, listings: GroupListings, entries: Mapping[str, BackupEntry], excluded: Mapping[str, Decision]
+        self, listings: GroupListings, entries: Mapping[str, CommittedGroup] | None, excluded: Mapping[str, Decision]
     ) -> ChunkWork:
         """Return how chunks are read and deleted."""
 
@@ -138,20 +137,18 @@ class SealedRun(ABC):
             lease.require_cluster(cluster_id)
         listings = (await self.admin.list_groups()).require_complete()
         self._ready = ready = await asyncio.to_thread(self._prepare, cluster_id, started_at, lease)
-        entries = ready.backup.entries if ready.backup is not None else {}
+        entries = None if ready.backup is None else ready.backup.entries
         chunks = ChunkedDeletion(
             self.work(listings, entries, ready.excluded),
             self.request,
-            entries,
+            entries or {},
             ready.journal,
             lease=lease,
             expired=self._expired,
             why_stopped=partial(self._why_stopped, ready),
         )
         warnings += other_leases([*listings, *ready.leases], self.request.lease_group_id)
-        backed_up = ready.backup is not None
-        expected = self.expected if backed_up else [replace(group, needs_backup=False) for group in self.expected]
-        outcomes = await chunks.run(expected)
+        outcomes = await chunks.run(self.expected)
         by_id = {**self.decided, **{outcome.group_id: outcome for outcome in outcomes}}
         self._report = DeletionReport(
             plan_id=self.plan.plan_id if self.plan else None,

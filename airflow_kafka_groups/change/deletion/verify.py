@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, is_not_found
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupState
 from airflow_kafka_groups.ledger.outcomes import CONFIRMED, PARTLY_DELETED, DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
@@ -72,7 +72,7 @@ async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verific
     return Verification(gone=tuple(gone), present=present, unclear=unclear, errors=tuple(errors))
 
 
-async def compare_present(admin: GroupAdmin, found: Verification, expected: Iterable[Expected]) -> Verification:
+async def compare_present(admin: GroupAdmin, found: Verification, expected: Iterable[CommittedGroup]) -> Verification:
     """Return what was found, with the groups that are there and changed: their team may have recreated them."""
     then = {group.group_id: group.fingerprint for group in expected if group.group_id in found.present}
     read = await committed_of(admin, list(then)) if then else {}

@@ -12,9 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.guards.exclusions import spare_new
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
 from airflow_kafka_groups.change.deletion.verify import Verification
@@ -30,6 +28,7 @@ from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.ledger.outcomes import Decision
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.prune_plan import KIND, PlannedTopic, PrunePlan, load_prune_plan
 from airflow_kafka_groups.ledger.sealed_plan import require_here
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
@@ -70,13 +69,7 @@ async def prune_by_plan(
         request=request,
         request_id=plan_id,
         expected=[
-            Expected(
-                group_id=item.name,
-                group_type=item.group_type,
-                protocol_type=item.protocol_type,
-                fingerprint=item.fingerprint,
-            )
-            for item in plan.groups
+            CommittedGroup(item.name, item.group_type, item.protocol_type, item.fingerprint) for item in plan.groups
         ],
         plan=plan,
         approval=floors.approval(approval, plan),
@@ -149,7 +142,7 @@ class PruneRun(SealedRun):
         return saved
 
     def work(
-        self, listings: GroupListings, entries: Mapping[str, BackupEntry], excluded: Mapping[str, Decision]
+        self, listings: GroupListings, entries: Mapping[str, CommittedGroup] | None, excluded: Mapping[str, Decision]
     ) -> TopicWork:
         """Return how topics are read and deleted."""
         age = self.request.limits.max_read_age_seconds

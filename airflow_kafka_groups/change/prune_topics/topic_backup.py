@@ -11,13 +11,14 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_kafka_groups.change.backup.file import BackupEntry, find_backup, open_backup
+from airflow_kafka_groups.change.backup.file import find_backup, open_backup
 from airflow_kafka_groups.change.backup.make_backup import BackupDraft, entry_of, require_backup_of
 from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds
 from airflow_kafka_groups.change.prune_topics.topic_recheck import offsets_of_topic
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.prune_plan import PlannedTopic, PrunePlan, name_of
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from airflow_kafka_groups.observe.protocols import BackupAdmin, read_offsets
@@ -32,7 +33,7 @@ class SavedTopics:
     """
 
     path: str
-    entries: Mapping[str, BackupEntry]
+    entries: Mapping[str, CommittedGroup]
 
 
 async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, now: Clock) -> None:

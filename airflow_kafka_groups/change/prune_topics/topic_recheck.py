@@ -10,11 +10,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReading, read_groups
 from airflow_kafka_groups.change.deletion.recheck import (
-    Expected,
     GroupReading,
     by_backup,
     committed_offsets,
@@ -38,6 +36,7 @@ from airflow_kafka_groups.ledger.outcomes import (
     kept,
     of_deletion,
 )
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.prune_plan import PlannedTopic
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin, OffsetDeletionAdmin
@@ -53,7 +52,7 @@ def offsets_of_topic(offsets: GroupOffsets, topic: str) -> GroupOffsets:
 
 
 def decide_topic(
-    planned: PlannedTopic, reading: GroupReading, backup: BackupEntry | None, *, needs_backup: bool
+    planned: PlannedTopic, reading: GroupReading, backup: CommittedGroup | None, *, needs_backup: bool
 ) -> Decision:
     """Decide about one topic of a group; the order is that in which a person would want to hear the reasons.
 
@@ -133,9 +132,9 @@ class TopicWork(ChunkWork):
     def _part_of(self, name: str, offsets: GroupOffsets) -> GroupOffsets:
         return offsets_of_topic(offsets, self._topics[name].topic)
 
-    def _decide(self, expected: Expected, reading: GroupReading) -> Decision:
+    def _decide(self, expected: CommittedGroup, reading: GroupReading) -> Decision:
         name = expected.group_id
-        return decide_topic(self._topics[name], reading, self._entries.get(name), needs_backup=expected.needs_backup)
+        return decide_topic(self._topics[name], reading, self._backup(name), needs_backup=self._entries is not None)
 
     async def delete(self, reading: ChunkReading, send_within: float) -> GroupResults[None]:
         """Delete the offsets of each topic, with a request for each, by the broker that described its group.

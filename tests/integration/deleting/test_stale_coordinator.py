@@ -17,9 +17,7 @@ from typing import cast
 
 import pytest
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
 from airflow_kafka_groups.exceptions import BrokerError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
@@ -32,6 +30,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.integration.conftest import config_of
@@ -94,8 +93,8 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
         assert {result.outcome for result in changed} <= {ChangeOutcome.KEPT, ChangeOutcome.FAILED}
 
 
-def expected(groups: list[str]) -> list[Expected]:
-    return [Expected(group_id=group, group_type="classic", protocol_type="", fingerprint=PRINT) for group in groups]
+def expected(groups: list[str]) -> list[CommittedGroup]:
+    return [CommittedGroup(group, "classic", "", PRINT) for group in groups]
 
 
 def work_on(admin: AdminClient, groups: list[str]) -> ChunkWork:
@@ -110,7 +109,7 @@ def work_on(admin: AdminClient, groups: list[str]) -> ChunkWork:
         {},
     )
     entries = {
-        group: BackupEntry(group_id=group, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
+        group: CommittedGroup(group_id=group, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
         for group in groups
     }
     return ChunkWork(admin, listings, entries, {}, 60, time.monotonic)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from airflow_kafka_groups.change.deletion.recheck import Expected, keep
+from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.deletion.unseen import lost_topics, offsets_in, offsets_in_snapshot, sentence
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
-from airflow_kafka_groups.ledger.plan_rows import PlannedFacts
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots, may_see_less
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, looked_for
 from airflow_kafka_groups.storage.layout import Layout
@@ -34,14 +34,14 @@ def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | Non
 
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """
-    planned: dict[str, PlannedFacts] = {}
+    planned: dict[str, CommittedGroup] = {}
     found: dict[str, Decision] = {}
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
-        planned = planned or {group.group_id: group for group in plan.planned.facts()}
+        planned = planned or {group.group_id: group for group in plan.planned.committed()}
         newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
         asked, sees_less = _not_known(plan, planned, reader.manifest), may_see_less(reader, layout, plan.view)
         hides_offsets = sees_less and not reader.manifest.sees_all_topics
-        lacking, fewer = set(asked), list[Expected]()
+        lacking, fewer = set(asked), list[CommittedGroup]()
         for group in reader.summaries():
             lacking.discard(group.group_id)
             facts = asked.get(group.group_id)
@@ -49,7 +49,7 @@ def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | Non
                 reason = f"{newer} shows it in use: {why}"
                 in_use = found.get(group.group_id, _UNSEEN).code is not Reason.OFFSETS_UNSEEN
                 if why is _MOVED and group.partitions < facts.partitions and not in_use:
-                    fewer.append(Expected.of_plan(facts))
+                    fewer.append(facts)
                 found[group.group_id] = keep(Reason.ALIVE_BEFORE, reason)
         now = offsets_in(reader, [group.group_id for group in fewer]) if fewer else {}
         changed = [(group, now[group.group_id]) for group in fewer if group.group_id in now]
@@ -63,8 +63,8 @@ def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | Non
 
 
 def _not_known(
-    plan: DeletionPlan, planned: dict[str, PlannedFacts], manifest: SnapshotManifest
-) -> dict[str, PlannedFacts]:
+    plan: DeletionPlan, planned: dict[str, CommittedGroup], manifest: SnapshotManifest
+) -> dict[str, CommittedGroup]:
     """Return the groups of which a snapshot may show what was not known when they were judged."""
     if is_news(manifest, plan.snapshot_id, manifest.observed_at):  # as nearly always: whatever it shows
         return planned
@@ -76,7 +76,7 @@ def _not_known(
     }
 
 
-def _why_in_use(group: GroupSummary, planned: PlannedFacts, hides_offsets: bool) -> str | None:
+def _why_in_use(group: GroupSummary, planned: CommittedGroup, hides_offsets: bool) -> str | None:
     if group.members:
         return f"it had {group.members} member(s)"
     if group.state not in (GroupState.EMPTY.value, GroupState.UNKNOWN.value):

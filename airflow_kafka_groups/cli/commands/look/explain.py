@@ -302,7 +302,7 @@ async def _read(
 ) -> tuple[str | None, GroupReading, str | None, Decision | None]:
     """Return the cluster's id, the group, why the plan cannot be applied here and now, and what the group lacks."""
     from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
-    from airflow_kafka_groups.change.deletion.recheck import Expected, GroupReading
+    from airflow_kafka_groups.change.deletion.recheck import GroupReading
     from airflow_kafka_groups.change.deletion.unseen import by_unseen_offsets, offsets_in_snapshot
     from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
 
@@ -316,7 +316,7 @@ async def _read(
     value = None if reading.offsets is None else reading.offsets.value
     if plan is not None and isinstance(found, PlannedGroup) and value is not None:
         judged = partial(offsets_in_snapshot, layout, plan.snapshot_id)
-        unseen = await by_unseen_offsets(admin, judged, [(Expected.of_plan(found), value)])
+        unseen = await by_unseen_offsets(admin, judged, [(found.committed, value)])
     return await admin.cluster_id(), reading, not_here, unseen.get(group_id)
 
 
@@ -388,7 +388,7 @@ def _row_of_recheck(
 ) -> Row:
     from airflow_kafka_groups.change.backup.file import find_backup
     from airflow_kafka_groups.change.backup.make_backup import require_backup_of
-    from airflow_kafka_groups.change.deletion.recheck import Expected, decide
+    from airflow_kafka_groups.change.deletion.recheck import decide
     from airflow_kafka_groups.ledger.outcomes import Action, Reason
 
     try:
@@ -396,7 +396,7 @@ def _row_of_recheck(
             require_backup_of(backup, plan)
     except BackupError as error:
         return Row("recheck", "keeps", str(error), "the backup as it was written, or a new plan")
-    decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(found.group_id))
+    decision = decide(found.committed, reading, None if backup is None else backup.entries.get(found.group_id))
     decision = unseen if unseen is not None and decision.code is Reason.MOVED else decision
     finding = "deletes" if decision.action is Action.DELETE else "keeps"
     return Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))

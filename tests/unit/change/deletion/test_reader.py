@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.ledger.outcomes import Action, Decision, Reason
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, offsets_of, timeout
 
 PRINT = fingerprint(offsets_of("a", ("t", 0, 1)))
 CHUNK = [
-    Expected(group_id=name, group_type="classic", protocol_type=FakeGroup().protocol_type, fingerprint=PRINT)
+    CommittedGroup(group_id=name, group_type="classic", protocol_type=FakeGroup().protocol_type, fingerprint=PRINT)
     for name in ("a", "b")
 ]
 ENTRIES = {
-    name: BackupEntry(group_id=name, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
+    name: CommittedGroup(group_id=name, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
     for name in ("a", "b")
 }
 

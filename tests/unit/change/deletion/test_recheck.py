@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
-from airflow_kafka_groups.change.deletion.recheck import Expected, GroupReading, decide
+from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import (
@@ -21,13 +20,14 @@ from airflow_kafka_groups.kafka.models import (
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.ledger.outcomes import Action, Reason
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.groups import FakeGroup, broker_error, describe, offsets_of, timeout
 
 OFFSETS = offsets_of("g", ("t", 0, 5), ("t", 1, 6))
 PRINT = fingerprint(OFFSETS)
-EXPECTED = Expected(group_id="g", group_type="classic", protocol_type="consumer", fingerprint=PRINT)
-BACKUP = BackupEntry(group_id="g", group_type="classic", protocol_type="consumer", partitions=2, fingerprint=PRINT)
+EXPECTED = CommittedGroup(group_id="g", group_type="classic", protocol_type="consumer", fingerprint=PRINT)
+BACKUP = CommittedGroup(group_id="g", group_type="classic", protocol_type="consumer", partitions=2, fingerprint=PRINT)
 LISTING = GroupListing(
     group_id="g", protocol_type="consumer", state=GroupState.EMPTY, type=GroupType.CLASSIC, coordinator=1
 )
@@ -63,7 +63,7 @@ def test_a_group_that_is_what_it_was_may_go() -> None:
 @pytest.mark.parametrize("protocol", ["consumer", "", "connect", "share", "streams", "sr"])
 @pytest.mark.parametrize("members", [0, 1])
 def test_only_an_empty_consumer_group_may_go(state: GroupState, kind: GroupType, protocol: str, members: int) -> None:
-    expected = replace(EXPECTED, group_type=kind.value, protocol_type=protocol)
+    expected = EXPECTED._replace(group_type=kind.value, protocol_type=protocol)
     listing = LISTING._replace(state=state, type=kind, protocol_type=protocol)
     found = described(state=state, type=kind, protocol_type=protocol, members=members)
     decision = decide(expected, replace(SAFE, listing=listing, description=found), BACKUP)
@@ -89,14 +89,15 @@ def test_no_error_of_the_description_lets_a_listed_group_go(problem: KafkaGroups
 
 @pytest.mark.parametrize("problem", ALL_ERRORS, ids=error_name)
 @pytest.mark.parametrize("backup", [BACKUP, None])
-def test_no_error_of_the_offsets_reads_as_no_offsets(problem: KafkaGroupsError, backup: BackupEntry | None) -> None:
-    lenient = replace(EXPECTED, fingerprint=fingerprint(GroupOffsets("g")), needs_backup=False)
-    for expected in (EXPECTED, lenient):
-        decision = decide(expected, replace(SAFE, offsets=GroupResult("g", error=problem)), backup)
+def test_no_error_of_the_offsets_reads_as_no_offsets(problem: KafkaGroupsError, backup: CommittedGroup | None) -> None:
+    nothing = EXPECTED._replace(fingerprint=fingerprint(GroupOffsets("g")))
+    for expected, needs_backup in ((EXPECTED, True), (nothing, False)):
+        reading = replace(SAFE, offsets=GroupResult("g", error=problem))
+        decision = decide(expected, reading, backup, needs_backup=needs_backup)
         assert (decision.action, decision.code) == (Action.KEEP, Reason.UNREADABLE)
 
 
-CHANGES: list[tuple[str, dict[str, Any], BackupEntry | None, Reason]] = [
+CHANGES: list[tuple[str, dict[str, Any], CommittedGroup | None, Reason]] = [
     ("nobody lists it", {"listing": None}, BACKUP, Reason.NOT_LISTED),
     ("no description", {"description": None}, BACKUP, Reason.NOT_DESCRIBED),
     ("a description without a value", {"description": GroupResult("g")}, BACKUP, Reason.NOT_DESCRIBED),
@@ -158,7 +159,7 @@ CHANGES: list[tuple[str, dict[str, Any], BackupEntry | None, Reason]] = [
     ("change", "backup", "code"), [item[1:] for item in CHANGES], ids=[item[0] for item in CHANGES]
 )
 @pytest.mark.promise(1)
-def test_whatever_differs_keeps_the_group(change: dict[str, Any], backup: BackupEntry | None, code: Reason) -> None:
+def test_whatever_differs_keeps_the_group(change: dict[str, Any], backup: CommittedGroup | None, code: Reason) -> None:
     decision = decide(EXPECTED, replace(SAFE, **change), backup)
     assert (decision.action, decision.code) == (Action.KEEP, code)
     assert decision.reason
@@ -172,26 +173,26 @@ def test_a_dead_share_group_is_kept_since_its_listing_says_what_it_is() -> None:
 
 def test_a_broker_too_old_to_list_types_does_not_stop_it() -> None:
     listing = LISTING._replace(type=GroupType.UNKNOWN, state=GroupState.UNKNOWN)
-    expected = replace(EXPECTED, group_type="unknown")
+    expected = EXPECTED._replace(group_type="unknown")
     assert decide(expected, replace(SAFE, listing=listing), BACKUP).action is Action.DELETE
 
 
 def test_a_group_without_offsets_is_kept() -> None:
     nothing = replace(SAFE, offsets=GroupResult("g", GroupOffsets("g")))
-    expected = replace(EXPECTED, fingerprint=fingerprint(GroupOffsets("g")), needs_backup=False)
-    assert decide(expected, nothing, None).code is Reason.NO_OFFSETS
+    expected = EXPECTED._replace(fingerprint=fingerprint(GroupOffsets("g")))
+    assert decide(expected, nothing, None, needs_backup=False).code is Reason.NO_OFFSETS
 
 
 def test_a_partition_without_a_commit_is_not_an_offset() -> None:
     value = GroupOffsets.from_mapping("g", {TopicPartition("t", 0): None})
-    expected = replace(EXPECTED, fingerprint=fingerprint(value))
+    expected = EXPECTED._replace(fingerprint=fingerprint(value))
     assert decide(expected, replace(SAFE, offsets=GroupResult("g", value)), BACKUP).code is Reason.NO_OFFSETS
 
 
 def test_a_backup_that_is_not_needed_still_has_to_fit() -> None:
-    expected = replace(EXPECTED, needs_backup=False)
-    assert decide(expected, SAFE, None).action is Action.DELETE
-    assert decide(expected, SAFE, BACKUP._replace(fingerprint="0" * 64)).action is Action.KEEP
+    assert decide(EXPECTED, SAFE, None, needs_backup=False).action is Action.DELETE
+    other = BACKUP._replace(fingerprint="0" * 64)
+    assert decide(EXPECTED, SAFE, other, needs_backup=False).action is Action.KEEP
 
 
 def test_the_leader_epoch_counts() -> None:

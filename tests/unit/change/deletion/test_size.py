@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.pace import OFFSETS_AT_ONCE, Chunks
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 
 
 def chunks(partitions: Sequence[int], *, most: int = 1_000, **limits: float) -> Chunks:
     names = [f"g{number}" for number in range(len(partitions))]
-    groups = [Expected(group_id=name, group_type="classic", protocol_type="", fingerprint="f") for name in names]
+    groups = [CommittedGroup(group_id=name, group_type="classic", protocol_type="", fingerprint="f") for name in names]
     entries = {
-        name: BackupEntry(group_id=name, group_type="classic", protocol_type="", partitions=count, fingerprint="f")
+        name: CommittedGroup(group_id=name, group_type="classic", protocol_type="", partitions=count, fingerprint="f")
         for name, count in zip(names, partitions, strict=True)
     }
     return Chunks(groups, entries, DeletionLimits(chunk_size=most, max_read_age_seconds=16.0, **limits))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
-from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.exceptions import BrokerError
 from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, offsets_of
@@ -20,11 +19,9 @@ async def test_a_group_that_moves_to_another_broker_after_its_reading_is_not_del
     for name in ("a", "b"):
         admin.add(name, ("t", 0, 1))
     kind = FakeGroup().protocol_type
-    expected = [
-        Expected(group_id=name, group_type="classic", protocol_type=kind, fingerprint=PRINT) for name in admin.groups
-    ]
+    expected = [CommittedGroup(name, "classic", kind, PRINT) for name in admin.groups]
     entries = {
-        name: BackupEntry(group_id=name, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
+        name: CommittedGroup(group_id=name, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
         for name in admin.groups
     }
     work = ChunkWork(admin, await admin.list_groups(), entries, {}, 15.0, lambda: 0.0)
