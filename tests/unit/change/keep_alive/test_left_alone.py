@@ -63,5 +63,5 @@ async def test_a_run_that_finds_a_group_in_use_makes_it_due_no_earlier(tmp_path:
     admin.groups["a"] = simple()
     later = await run(admin, tmp_path, "a", now=at(began + RETENTION * 0.5))
     assert [outcomes(each)["a"] for each in (at_once, in_use, later)] == ["kept_alive", "left_alone", "not_due"]
-    page = " ".join((DOCS / "concepts" / "keep-alive.md").read_text().split())
+    page = " ".join((DOCS / "howto" / "keep-alive.md").read_text().split())
     assert "found the group in use changes nothing of that" in page
