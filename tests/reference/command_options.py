@@ -7,27 +7,36 @@ import argparse
 from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.options import add_output_argument
 from airflow_kafka_groups.cli.registry import COMMANDS
-from tests.reference.markdown import page, table
+from tests.reference.markdown import Row, page, shared_by, table, without
+
+_HEADER = ("argument", "meaning")
+_SHARED = 3
+"""An argument of so many commands is in one table for all of them."""
 
 
 def command_line_page() -> str:
     """Return the page."""
+    rows_of = {name: _rows(name) for name in COMMANDS}
+    shared = shared_by(rows_of, _SHARED)
     return page(
         "Command-line options",
         "Every command with its arguments. [The command line](../howto/command-line.md) shows how to use them, and "
         "lists the exit codes. `python -m airflow_kafka_groups` and `airflow kafka-groups` are the same as "
         f"`{PROGRAM}`.",
-        *(_section(name) for name in COMMANDS),
+        "## Shared arguments",
+        table(_HEADER, shared),
+        *(
+            f"## `{name}`\n\n{COMMANDS[name].help}.\n\n{without(rows, shared, _HEADER)}"
+            for name, rows in rows_of.items()
+        ),
     )
 
 
-def _section(name: str) -> str:
-    command = COMMANDS[name]
+def _rows(name: str) -> list[Row]:
     parser = argparse.ArgumentParser(prog=f"{PROGRAM} {name}")
-    command.load().add_arguments(parser)
+    COMMANDS[name].load().add_arguments(parser)
     add_output_argument(parser)
-    rows = [_row(action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
-    return "\n\n".join([f"## `{name}`", f"{command.help}.", table(("argument", "meaning"), rows)])
+    return [_row(action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
 
 
 def _row(action: argparse.Action) -> tuple[str, str]:

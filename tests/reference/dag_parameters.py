@@ -6,9 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.reference.markdown import code, page, table
+from tests.reference.markdown import Row, code, page, shared_by, table, without
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
+_HEADER = ("parameter", "in the form", "default", "meaning")
+_SHARED = 2
+"""A parameter of so many DAGs is in one table for all of them."""
 _LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
 
 
@@ -29,26 +32,24 @@ def parsed() -> dict[str, Any]:
 
 def dags_page() -> str:
     """Return the page."""
+    dags = parsed()
+    rows_of = {name: [_row(param, dag.params.get_param(param)) for param in dag.params] for name, dag in dags.items()}
+    shared = shared_by(rows_of, _SHARED)
     return page(
         "DAGs and their parameters",
         "The DAGs that the package contains, and the parameters of each: fields of the form under *Trigger*, keys of a "
         "run's configuration, and names in `KAFKA_GROUPS_DEFAULTS`, which sets them for scheduled runs. An unknown "
         "name is an error. `airflow-kafka-groups copy-dags` copies the files; `from airflow_kafka_groups.example_dags "
         "import …` imports one.",
-        *(_section(name, dag) for name, dag in parsed().items()),
+        "## Shared parameters",
+        table(_HEADER, shared),
+        *(_section(name, dag, without(rows_of[name], shared, _HEADER)) for name, dag in dags.items()),
     )
 
 
-def _section(name: str, dag: Any) -> str:
+def _section(name: str, dag: Any, shown: str) -> str:
     tasks = ", ".join(f"`{task.task_id}`" for task in dag.topological_sort())
-    rows = [_row(param, dag.params.get_param(param)) for param in dag.params]
-    return "\n\n".join(
-        [
-            f"## `{name}`",
-            f"{dag.description} Schedule: {_schedule(dag)}. Tasks: {tasks}.",
-            table(("parameter", "in the form", "default", "meaning"), rows),
-        ]
-    )
+    return f"## `{name}`\n\n{dag.description} Schedule: {_schedule(dag)}. Tasks: {tasks}.\n\n{shown}"
 
 
 def _schedule(dag: Any) -> str:
@@ -57,7 +58,7 @@ def _schedule(dag: Any) -> str:
     return f"`{getattr(dag.timetable, 'expression', dag.schedule)}`"
 
 
-def _row(name: str, param: Any) -> tuple[str, ...]:
+def _row(name: str, param: Any) -> Row:
     schema = param.schema
     limits = [f"{words} {schema[key]:,}" for key, words in _LIMITS.items() if key in schema]
     allowed = [f"one of {', '.join(map(str, schema['enum']))}"] if "enum" in schema else []

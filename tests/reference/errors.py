@@ -1,14 +1,13 @@
-"""The reference of the exceptions: the tree that their module draws, those of other modules."""
+"""The reference of the exceptions: those of their module, and those of other modules."""
 
 from __future__ import annotations
 
-import inspect
 import re
 
 from airflow_kafka_groups import exceptions
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from tests.pages import ROOT
-from tests.reference.markdown import page, summary, table
+from tests.reference.markdown import first_sentence, page, summary, table
 
 
 def public_errors() -> list[type[KafkaGroupsError]]:
@@ -28,17 +27,16 @@ def other_errors() -> list[tuple[str, str]]:
 
 def errors_page() -> str:
     """Return the page."""
-    tree = re.search(r"::\n\n(.*?)\n\n\S", inspect.cleandoc(exceptions.__doc__ or ""), re.DOTALL)
-    if tree is None:
-        raise ValueError("airflow_kafka_groups.exceptions draws no tree")
-    rows = [(f"`{error.__name__}`", summary(error)) for error in public_errors()]
+    rows = []
+    for error in public_errors():
+        bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
+        rows.append((f"`{error.__name__}`", bases, first_sentence(summary(error))))
     return page(
         "Exceptions",
         "The exceptions of tasks, the command line and the Python core, importable from "
         "`airflow_kafka_groups.exceptions`, and below those of Spark's jobs and of single modules. "
         "[Troubleshooting](../help/troubleshooting.md) has what their messages do not say.",
-        f"```text\n{inspect.cleandoc(tree[1])}\n```",
-        table(("exception", "meaning"), rows),
+        table(("exception", "bases", "meaning"), rows),
         "## Of Spark's jobs, and of single modules",
         table(("exception", "importable from"), ((f"`{name}`", f"`{module}`") for name, module in other_errors())),
     )

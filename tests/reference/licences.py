@@ -43,17 +43,17 @@ def licences_page() -> str:
     """Return the page."""
     base = installed(PACKAGE)
     everything = installed(PACKAGE, EXTRA)
-    rows = [
-        (f"`{name}`", found.version, licence_of(found), "" if name in base else f"with `[{EXTRA}]`")
-        for name, found in sorted(everything.items())
-    ]
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, found in sorted(everything.items()):
+        names.setdefault(("" if name in base else f"with `[{EXTRA}]`", licence_of(found)), []).append(f"`{name}`")
+    rows = [(licence, extra, ", ".join(found)) for (extra, licence), found in sorted(names.items())]
     return page(
         "Licences",
         f'What `pip install "{PACKAGE}[{EXTRA}]"` installs on Linux with Python 3.11, in the tested versions '
-        "(`constraints.txt` in the repository), with the licence that each package declares. This package itself is "
+        "(`constraints.txt` in the repository), by the licence that each package declares. This package itself is "
         "under the Apache License 2.0. Beside these, Spark needs Java, and jobs that read Kafka need the jars of "
         "Spark's Kafka connector (Apache License 2.0).",
-        table(("package", "version", "licence", ""), rows),
+        table(("licence", "", "packages"), rows),
     )
 
 

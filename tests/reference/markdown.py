@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
+Row = tuple[str, ...]
 NOTE = "<!-- Generated from the code by `make reference`; a test compares. -->"
 
 
@@ -43,6 +45,26 @@ def summary(thing: object) -> str:
     """Return what a docstring says before its parameters."""
     text = inspect.cleandoc(thing.__doc__ or "")
     return from_docstring(re.split(r"^:param ", text, maxsplit=1, flags=re.MULTILINE)[0].strip())
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text: a reference says what each part is, and other pages how to use it."""
+    return re.split(r"(?<!e\.g\.)(?<=[.!?])\s+(?=[A-Z`])", " ".join(text.split()), maxsplit=1)[0]
+
+
+def shared_by(sections: Mapping[str, Sequence[Row]], least: int) -> list[Row]:
+    """Return the rows that at least so many sections have in the same words, the most frequent one of each name."""
+    counted = Counter(row for rows in sections.values() for row in dict.fromkeys(rows))
+    by_name = {row[0]: row for row, count in reversed(counted.most_common()) if count >= least}
+    return [row for row in counted if by_name.get(row[0]) == row]
+
+
+def without(rows: Sequence[Row], shared: Sequence[Row], header: Sequence[str]) -> str:
+    """Return the table of a section's own rows, and the names of those that it shares with others."""
+    own = [row for row in rows if row not in shared]
+    names = ", ".join(row[0] for row in rows if row in shared)
+    parts = [table(header, own)] if own else []
+    return "\n\n".join([*parts, *([f"Shared: {names}."] if names else [])])
 
 
 def parameters(thing: object) -> dict[str, str]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from typing import Any
 
 from airflow_kafka_groups.provider_info import get_provider_info
-from tests.reference.markdown import page, parameters, summary, table
+from tests.reference.markdown import Row, first_sentence, page, parameters, shared_by, summary, table, without
 
 _ENDINGS = {"operators": "Operator", "sensors": "Sensor", "triggers": "Trigger"}
 _INNER = {"ConditionTrigger"}
 """What sensors defer to by themselves."""
+_HEADER = ("argument", "default", "meaning")
+_SHARED = 3
+"""An argument of so many classes is in one table for all of them."""
 
 
 def classes(kind: str) -> list[type[Any]]:
@@ -33,28 +37,47 @@ def classes(kind: str) -> list[type[Any]]:
 def tasks_page(kind: str) -> str:
     """Return the page of ``operators``, or of ``sensors`` and triggers."""
     if kind == "operators":
-        return page(
+        return _page(
             "Operators",
-            "Every operator with its import path and arguments. [How to use them](../howto/operators.md) has examples. "
-            "Arguments are keyword-only; *(templated)* ones are rendered by Airflow. Airflow's own arguments "
-            "(`task_id`, `retries`, `outlets` …) come in addition.",
-            *(_section(each) for each in classes("operators")),
+            "Every operator with its import path and arguments, which are keyword-only. *(templated)* ones are "
+            "rendered by Airflow. [How to use them](../howto/operators.md) has examples. Airflow's own "
+            "arguments (`task_id`, `retries`, `outlets` …) come in addition.",
+            classes("operators"),
         )
-    return page(
+    return _page(
         "Sensors and triggers",
         "Every sensor and trigger with its import path and arguments. [How to use them](../howto/sensors.md) has "
         "examples. Airflow's own arguments (`task_id`, `poke_interval`, `timeout`, `soft_fail` …) come in addition.",
-        *(_section(each) for each in (*classes("sensors"), *classes("triggers"))),
+        [*classes("sensors"), *classes("triggers")],
     )
 
 
-def _section(each: type[Any]) -> str:
+def _page(title: str, introduction: str, all_classes: list[type[Any]]) -> str:
+    rows_of = {each.__name__: _rows(each) for each in all_classes}
+    shared = shared_by(rows_of, _SHARED)
+    return page(
+        title,
+        introduction,
+        "## Shared arguments",
+        table(_HEADER, shared),
+        *(_section(each, without(rows_of[each.__name__], shared, _HEADER)) for each in all_classes),
+    )
+
+
+def _rows(each: type[Any]) -> list[Row]:
     defaults = _defaults(each)
-    rows = [(f"`{name}`", defaults.get(name, ""), said) for name, said in arguments(each).items()]
+    return [(f"`{name}`", defaults.get(name, ""), _meaning(said)) for name, said in arguments(each).items()]
+
+
+def _meaning(said: str) -> str:
+    """Return the first sentence, without the default, which has its own column, but with whether it is a template."""
+    first = re.sub(r"[;,]? default:? [^,;.()]*$", "", first_sentence(said).replace(" (templated)", "").rstrip("."))
+    return f"{first} (templated)" if "(templated" in said and "templated" not in first else first
+
+
+def _section(each: type[Any], shown: str) -> str:
     import_line = f"```python\nfrom {each.__module__} import {each.__name__}\n```"
-    return "\n\n".join(
-        [f"## `{each.__name__}`", import_line, summary(each), table(("argument", "default", "meaning"), rows)]
-    )
+    return "\n\n".join([f"## `{each.__name__}`", import_line, summary(each).split("\n\n")[0], shown])
 
 
 def arguments(each: type[Any]) -> dict[str, str]:
