@@ -8,10 +8,9 @@ about a checkpoint is in doubt, all entries are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.journal.blocks import Blocks, write_blocks
@@ -25,7 +24,7 @@ from airflow_kafka_groups.ledger.journal.files import (
     read_entry,
     require_begun,
 )
-from airflow_kafka_groups.ledger.journal.history import Deletion, ProofOfLife, RunRecord, leases_of
+from airflow_kafka_groups.ledger.journal.history import RecordedOutcome, RunRecord, keep_latest, leases_of
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.storage.durable_files import read_all
 from airflow_kafka_groups.storage.layout import StoragePath
@@ -34,7 +33,7 @@ from airflow_kafka_groups.storage.paths import new_id, parse_time
 CHECKPOINT_RUNS = 50
 """Runs after which a checkpoint is made."""
 
-_FIELDS = ["group", "runs", "deletion", "life", "gone"]
+_FIELDS = ["group", "runs", "deleted", "alive", "gone"]
 """The fields of a line's rows. A checkpoint with others is of another version, and is not believed."""
 
 
@@ -42,38 +41,35 @@ _DOUBTS = (JournalError, AttributeError, KeyError, TypeError, ValueError)
 """Errors of a checkpoint that is damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What the ended runs say of one group."""
+class _Row(NamedTuple):
+    """What the ended runs say of one group: its latest deletion, proof of life, and look that found it gone."""
 
     group_id: str
     runs: tuple[int, ...]
-    deletion: Deletion | None
-    life: ProofOfLife | None
-    gone: ProofOfLife | None
+    deletion: RecordedOutcome | None
+    life: RecordedOutcome | None
+    gone: RecordedOutcome | None
 
     def to_json(self) -> list[Any]:
-        deleted, lives = self.deletion, (self.life, self.gone)
+        found = (self.deletion, self.life, self.gone)
         return [
-            self.group_id,
-            self.runs,
-            None if deleted is None else [deleted.at.isoformat(), deleted.run_id, deleted.outcome.value],
-            *(None if life is None else [life.at.isoformat(), life.run_id, life.code, life.reason] for life in lives),
+            *(self.group_id, self.runs),
+            *(
+                each and [each.at.isoformat(), each.run_id, each.outcome.value, each.code, each.reason]
+                for each in found
+            ),
         ]
 
     @classmethod
     def from_json(cls, row: Sequence[Any]) -> _Row:
-        group_id, runs, deleted, *lives = row
-        life, gone = (
-            None if found is None else ProofOfLife(group_id, parse_time(found[0]), *found[1:]) for found in lives
-        )
-        return cls(
-            group_id,
-            tuple(runs),
-            None if deleted is None else Deletion(group_id, parse_time(deleted[0]), deleted[1], Outcome(deleted[2])),
-            life,
-            gone,
-        )
+        group_id, runs, *found = row
+        return cls(group_id, tuple(runs), *(each and _recorded(group_id, *each) for each in found))
+
+
+def _recorded(group_id: str, at: str, run_id: str, outcome: str, code: str, reason: str) -> RecordedOutcome:
+    return RecordedOutcome(
+        group_id=group_id, outcome=Outcome(outcome), code=code, reason=reason, at=parse_time(at), run_id=run_id
+    )
 
 
 def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry) -> dict[str, Any]:
@@ -84,7 +80,7 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
 
     Raises ``StorageError``, ``FileExistsAlreadyError`` and what ``runs`` raises.
     """
-    deletions, lives, gone = dict[str, Deletion](), dict[str, ProofOfLife](), dict[str, ProofOfLife]()
+    deletions, lives, gone = (dict[str, RecordedOutcome]() for _ in range(3))
     of_group: dict[str, list[int]] = {}
     requests: dict[str, list[int]] = {}
     leases, count, unfinished = dict[str, datetime](), 0, list[int]()
@@ -94,9 +90,9 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
         if run.ended is None:
             unfinished.append(run.number)
             continue
-        run.add_deletions(deletions)
-        run.add_lives(lives)
-        run.add_lives(gone, gone=True)
+        keep_latest(deletions, run.deletions())
+        keep_latest(lives, run.lives())
+        keep_latest(gone, run.lives(gone=True))
         requests.setdefault(run.request_id, []).append(run.number)
         for group_id in run.outcomes:
             of_group.setdefault(group_id, []).append(run.number)
@@ -151,11 +147,11 @@ class Checkpoint:
                 if request_id is None or tries.issuperset(row.runs):
                     yield row
 
-    def deletions(self, request_id: str | None = None) -> Iterator[Deletion]:
+    def deletions(self, request_id: str | None = None) -> Iterator[RecordedOutcome]:
         """Yield the latest deletion of each group that has one."""
         return (row.deletion for row in self.rows(request_id) if row.deletion is not None)
 
-    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterator[ProofOfLife]:
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterator[RecordedOutcome]:
         """Yield the latest proof of life of each group that has one, or the latest that found it gone."""
         rows = self.rows(request_id)
         return (life for row in rows if (life := row.gone if gone else row.life) is not None)

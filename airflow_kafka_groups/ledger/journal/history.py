@@ -7,7 +7,7 @@ alive counts as alive from that moment on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -32,6 +32,24 @@ PROOF_OF_LIFE = frozenset(
 
 _NOT_SENT = frozenset({Reason.LEASE_LOST, Reason.TOO_SLOW, Reason.STOPPED, Reason.EXCLUDED, Reason.ALIVE_BEFORE})
 """Reasons of groups with an intent whose request certainly never left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedOutcome(GroupOutcome):
+    """An outcome that is on record: a deletion that happened or may have happened, or proof that a group was in use.
+
+    :param at: when it was recorded, or by when the group was deleted.
+    """
+
+    at: datetime
+    run_id: str
+
+
+def keep_latest(found: dict[str, RecordedOutcome], more: Iterable[RecordedOutcome]) -> None:
+    """Add outcomes to those of earlier runs, of which the latest one of each group counts."""
+    for item in more:
+        if item.group_id not in found or found[item.group_id].at <= item.at:
+            found[item.group_id] = item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,31 +91,25 @@ class RunRecord:
             if _may_be_deleted(self.outcomes[group_id])
         }
 
-    def alive(self) -> dict[str, GroupOutcome]:
-        """Return the groups that this run found in use, or gone: what exists later somebody has made since."""
-        return {
-            group_id: outcome
-            for group_id, outcome in self.outcomes.items()
-            if shows_life(outcome) and not (outcome.outcome is Outcome.GONE and group_id in self.intents)
-        }
+    def deletions(self) -> Iterator[RecordedOutcome]:
+        """Yield the outcomes of the groups that this run deleted or may have deleted."""
+        return (self._recorded(group_id, at) for group_id, at in self.possibly_deleted().items())
 
-    def add_deletions(self, found: dict[str, Deletion]) -> None:
-        """Add this run's deletions to those of earlier runs, of which the latest one of each group counts."""
-        for group_id, at in self.possibly_deleted().items():
-            if group_id not in found or found[group_id].at <= at:
-                found[group_id] = Deletion(group_id, at, self.run_id, self.outcomes[group_id].outcome)
+    def lives(self, *, gone: bool = False) -> Iterator[RecordedOutcome]:
+        """Yield the groups that this run found in use, or gone: what exists later somebody has made since.
 
-    def add_lives(self, found: dict[str, ProofOfLife], *, gone: bool = False) -> None:
-        """Add the proofs of life of this run to those of earlier runs, of which the latest one of each group counts.
-
-        :param gone: only of groups that it found gone. Default false.
+        :param gone: only those that it found gone. Default false.
         """
-        for group_id, outcome in self.alive().items():
-            at = self.decided_at[group_id]
-            if gone and outcome.outcome is not Outcome.GONE:
-                continue
-            if group_id not in found or found[group_id].at <= at:
-                found[group_id] = ProofOfLife(group_id, at, self.run_id, outcome.code, outcome.reason)
+        for group_id, item in self.outcomes.items():
+            is_gone = item.outcome is Outcome.GONE
+            if shows_life(item) and (is_gone or not gone) and not (is_gone and group_id in self.intents):
+                yield self._recorded(group_id, self.decided_at[group_id])
+
+    def _recorded(self, group_id: str, at: datetime) -> RecordedOutcome:
+        found = self.outcomes[group_id]
+        return RecordedOutcome(
+            group_id=group_id, outcome=found.outcome, code=found.code, reason=found.reason, at=at, run_id=self.run_id
+        )
 
 
 def shows_life(outcome: GroupOutcome) -> bool:
@@ -111,27 +123,6 @@ def _may_be_deleted(outcome: GroupOutcome) -> bool:
         return outcome.code not in PROOF_OF_LIFE | _NOT_SENT
     # "failed" is a clear refusal of the broker; what was unknown and found there again may have come back since.
     return outcome.outcome is not Outcome.FAILED or outcome.code == "still_there"
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """A deletion that happened or may have happened."""
-
-    group_id: str
-    at: datetime
-    run_id: str
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class ProofOfLife:
-    """Proof that a group was in use."""
-
-    group_id: str
-    at: datetime
-    run_id: str
-    code: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +149,10 @@ class Settled(Protocol):
     def leases(self) -> Mapping[str, datetime]:
         """The lease groups of all these runs, and when the latest run with each of them began."""
 
-    def deletions(self, request_id: str | None = None) -> Iterable[Deletion]:
+    def deletions(self, request_id: str | None = None) -> Iterable[RecordedOutcome]:
         """Return the latest deletion of each group, or of each that no other request dealt with."""
 
-    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterable[ProofOfLife]:
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterable[RecordedOutcome]:
         """Return the latest proof of life of the same groups, or the latest that found it gone."""
 
     def of_request(self, request_id: str) -> list[RunRecord]:
@@ -182,29 +173,29 @@ class DeletionHistory:
     runs: Sequence[RunRecord] = field(default=())
     settled: Settled | None = None
 
-    def deletions(self, request_id: str | None = None) -> dict[str, Deletion]:
+    def deletions(self, request_id: str | None = None) -> dict[str, RecordedOutcome]:
         """Return the latest deletion, certain or possible, of each group.
 
         :param request_id: only those by the tries of this request. Default: all.
         """
-        found: dict[str, Deletion] = {}
+        found: dict[str, RecordedOutcome] = {}
         if self.settled is not None:
-            found = {item.group_id: item for item in self.settled.deletions(request_id)}
+            keep_latest(found, self.settled.deletions(request_id))
         for run in self._of(request_id):
-            run.add_deletions(found)
+            keep_latest(found, run.deletions())
         return found
 
-    def lives(self, request_id: str | None = None, *, gone: bool = False) -> dict[str, ProofOfLife]:
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> dict[str, RecordedOutcome]:
         """Return the latest proof of life of each group that has one.
 
         :param request_id: only those found by the tries of this request. Default: all.
         :param gone: only those that found the group gone. Default false.
         """
-        found: dict[str, ProofOfLife] = {}
+        found: dict[str, RecordedOutcome] = {}
         if self.settled is not None:
-            found = {item.group_id: item for item in self.settled.lives(request_id, gone=gone)}
+            keep_latest(found, self.settled.lives(request_id, gone=gone))
         for run in self._of(request_id):
-            run.add_lives(found, gone=gone)
+            keep_latest(found, run.lives(gone=gone))
         return found
 
     def idle_resets(self, request_id: str | None = None) -> dict[str, IdleReset]:
