@@ -17,6 +17,9 @@ OPERATIONS = {
     "delete": "Delete",
 }
 
+_FEWEST = 1_000
+"""Groups from which a scenario has a row: the files have those of fewer."""
+
 
 def tables(scenarios: Sequence[Mapping[str, Any]], flat: Mapping[str, Number]) -> str:
     """Write everything: what has to be reached, the times, memory, requests and bytes, and who was left out."""
@@ -73,7 +76,8 @@ def _times(scenarios: Iterable[Mapping[str, Any]]) -> str:
     header = ["Kafka", "groups", *(TITLES[peer] for peer in PEERS)]
     rows = []
     for scenario in scenarios:
-        rows.append([_where(scenario), f"{scenario['groups']:,}", *(_time(scenario, peer) for peer in PEERS)])
+        if scenario["groups"] >= _FEWEST:
+            rows.append([_where(scenario), f"{scenario['groups']:,}", *(_time(scenario, peer) for peer in PEERS)])
     return markdown_table(header, rows)
 
 
