@@ -79,7 +79,7 @@ __all__ = [
     "TopicPartition",
     "to_arrow",
 ]
-_MODULES = {
+_MODULES = {  # the others are in "models"
     "admin.arrow": ("to_arrow",),
     "admin.client.admin_client": ("AdminClient",),
     "admin.client.listing": ("ClusterDescription",),
@@ -97,23 +97,6 @@ _MODULES = {
         "MemberSession",
         "Phase",
     ),
-    "models": (
-        "Broker",
-        "BrokerId",
-        "CoordinatorType",
-        "GroupDescription",
-        "GroupId",
-        "GroupListing",
-        "GroupOffsets",
-        "GroupState",
-        "GroupType",
-        "ListConsumerGroupOffsetsSpec",
-        "ListedOffset",
-        "MemberDescription",
-        "OffsetAndMetadata",
-        "OffsetSpec",
-        "TopicPartition",
-    ),
 }
 
 
@@ -123,5 +106,5 @@ def __getattr__(name: str) -> Any:
 
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = next(module for module, names in _MODULES.items() if name in names)
+    module = next((module for module, names in _MODULES.items() if name in names), "models")
     return getattr(import_module(f"{__name__}.{module}"), name)

@@ -23,7 +23,7 @@ from airflow_kafka_groups.kafka.membership.coordinator import FATAL, Coordinator
 from airflow_kafka_groups.kafka.membership.member import GroupMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.state import Membership
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
-from airflow_kafka_groups.kafka.protocol.apis import heartbeat, join_group, leave_group, sync_group
+from airflow_kafka_groups.kafka.protocol.apis import membership
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.transport.base import Connector
 
@@ -250,7 +250,7 @@ class MemberSession:
         response = await self._link.send(
             connection,
             HEARTBEAT,
-            lambda version: heartbeat.build(
+            lambda version: membership.build_heartbeat(
                 self._options.group_id, sent.generation, sent.member_id, self._options.group_instance_id, version
             ),
             min(self._request_timeout, self._options.session_timeout / 3),
@@ -294,13 +294,13 @@ class MemberSession:
         if before != (self.membership.generation, self.membership.member_id):
             return  # removed from the group meanwhile: the metadata may describe a generation that is lost
         request = self.membership.join(protocols)
-        response = await self._ask(JOIN_GROUP, lambda version: join_group.build(request, version))
+        response = await self._ask(JOIN_GROUP, lambda version: membership.build_join(request, version))
         if response is not None:
             self.membership.on_joined(response, self._now())
 
     async def _sync(self) -> None:
         request, sent_at = self.membership.sync(), self._now()
-        response = await self._ask(SYNC_GROUP, lambda version: sync_group.build(request, version))
+        response = await self._ask(SYNC_GROUP, lambda version: membership.build_sync(request, version))
         if response is not None:
             self.membership.on_synced(response, sent_at, self._now())
 
@@ -338,7 +338,7 @@ class MemberSession:
                 response = await self._link.send(
                     await self._link.open(),
                     LEAVE_GROUP,
-                    lambda version: leave_group.build(self._options.group_id, member_id, None, version, "closing"),
+                    lambda version: membership.build_leave(self._options.group_id, member_id, None, version, "closing"),
                     _LEAVE_SECONDS,
                 )
             log.debug("group %s: left, %s", self._options.group_id, response.error.name)

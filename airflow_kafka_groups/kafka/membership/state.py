@@ -39,8 +39,7 @@ from airflow_kafka_groups.kafka.membership.member import (
 )
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Api
-from airflow_kafka_groups.kafka.protocol.apis.join_group import JoinRequest
-from airflow_kafka_groups.kafka.protocol.apis.sync_group import SyncRequest
+from airflow_kafka_groups.kafka.protocol.apis.membership import JoinRequest, SyncRequest
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 NO_GENERATION = -1

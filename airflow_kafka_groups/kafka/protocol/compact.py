@@ -42,11 +42,12 @@ class CompactReader:
     A frame that is malformed raises ``IndexError``, ``ValueError`` or kio's ``SerialError``.
     """
 
-    __slots__ = ("_tail", "data", "position")
+    __slots__ = ("_tail", "data", "position", "row")
 
     def __init__(self, frame: bytes) -> None:
         self.data = frame
         self.position = 4  # after the correlation id
+        self.row = 0  # where the row of ``named_rows`` begins that is read now
         self._tail: tuple[bytes, Any] = (b"", None)
         self.skip_tags()
 
@@ -89,7 +90,7 @@ class CompactReader:
             start = position + before
             size = data[start]
             if not 0 < size < 0x80 or not data.startswith(head, position):
-                self.position = position
+                self.position = self.row = position
                 name, value = read_row()
                 rows.append(([name], value))
                 position = self.position
@@ -110,7 +111,7 @@ class CompactReader:
                         run = _RUN if more else 0
                     break
             else:
-                self.position = end
+                self.position, self.row = end, position
                 rows.append(([name], read_tail()))
                 position = self.position
                 if position - end <= _LONGEST_TAIL:

@@ -1,4 +1,4 @@
-"""The decoders of every API: kio reads a response, or a hand-written codec its later versions (see ``hot_codecs``)."""
+"""The decoders of every API: kio reads a response, or a hand-written codec its later versions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,16 @@ from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
     describe_groups,
-    describe_modern_groups,
     fetch,
     find_coordinator,
-    heartbeat,
-    join_group,
-    leave_group,
     list_groups,
     list_offsets,
+    membership,
     metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
-    sync_group,
 )
-from airflow_kafka_groups.kafka.protocol.apis import offset_fetch as hot_offset_fetch
 from airflow_kafka_groups.kafka.protocol.codec import Message, decode_message
 
 _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
@@ -36,10 +31,10 @@ _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
     apis.OFFSET_COMMIT: offset_commit.from_kio,
     apis.OFFSET_FETCH: offset_fetch.from_kio,
     apis.FIND_COORDINATOR: find_coordinator.from_kio,
-    apis.JOIN_GROUP: join_group.from_kio,
-    apis.HEARTBEAT: heartbeat.from_kio,
-    apis.LEAVE_GROUP: leave_group.from_kio,
-    apis.SYNC_GROUP: sync_group.from_kio,
+    apis.JOIN_GROUP: membership.join_from_kio,
+    apis.HEARTBEAT: membership.heartbeat_from_kio,
+    apis.LEAVE_GROUP: membership.leave_from_kio,
+    apis.SYNC_GROUP: membership.sync_from_kio,
     apis.DESCRIBE_GROUPS: describe_groups.from_kio,
     apis.LIST_GROUPS: list_groups.from_kio,
     apis.DELETE_GROUPS: delete_groups.from_kio,
@@ -48,12 +43,12 @@ _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
 _BY_HAND: Mapping[Api, tuple[int, Callable[[bytes, int], Any]]] = {
     apis.METADATA: (9, metadata.decode),
     apis.OFFSET_COMMIT: (8, offset_commit.decode),
-    apis.OFFSET_FETCH: (6, hot_offset_fetch.decode),
+    apis.OFFSET_FETCH: (6, offset_fetch.decode),
     apis.FIND_COORDINATOR: (4, find_coordinator.decode),
-    apis.DESCRIBE_GROUPS: (5, describe_groups.decode),
+    apis.DESCRIBE_GROUPS: (5, partial(describe_groups.decode, apis.DESCRIBE_GROUPS)),
     apis.LIST_GROUPS: (3, list_groups.decode),
     apis.DELETE_GROUPS: (2, delete_groups.decode),
-    **{api: (0, partial(describe_modern_groups.decode, api)) for api in describe_modern_groups.GROUP_TYPES},
+    **{api: (0, partial(describe_groups.decode, api)) for api in describe_groups.GROUP_TYPES},
 }
 """The first version that a hand-written decoder reads, and the decoder."""
 

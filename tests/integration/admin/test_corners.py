@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import (
     UnexpectedGroupTypeError,
 )
 from airflow_kafka_groups.kafka import AdminClient, LagFlag, ListConsumerGroupOffsetsSpec
-from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeClassicGroupsHandler
+from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeGroupsHandler
 from airflow_kafka_groups.kafka.models import (
     CoordinatorType,
     GroupOffsets,
@@ -170,7 +170,7 @@ async def test_a_group_that_does_not_exist_has_no_offsets_and_no_error(any_kafka
         assert "corner-never-was" not in (await admin.list_groups()).require_complete()
         described = (await admin.describe_consumer_groups(["corner-never-was"]))["corner-never-was"].unwrap()
         gone = (await admin.delete_consumer_groups(["corner-never-was"])).failed["corner-never-was"]
-        asked_once = await admin._calls.ask_coordinators(["corner-never-was"], DescribeClassicGroupsHandler())
+        asked_once = await admin._calls.ask_coordinators(["corner-never-was"], DescribeGroupsHandler())
     assert (described.state, described.type) == (GroupState.DEAD, GroupType.UNKNOWN)
     # Kafka 4 says that there is none of any type, so that one request tells it.
     knows_types = any_kafka.version.startswith("4.")

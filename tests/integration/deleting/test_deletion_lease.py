@@ -21,7 +21,7 @@ from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.membership import ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
 from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP
-from airflow_kafka_groups.kafka.protocol.apis import leave_group
+from airflow_kafka_groups.kafka.protocol.apis import membership
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, each_of
@@ -43,7 +43,10 @@ async def remove_member(kafka: KafkaCluster, member_id: str) -> None:
         assert await link.find() is ErrorCode.none
         connection = await link.open()
         response = await link.send(
-            connection, LEAVE_GROUP, lambda version: leave_group.build(LEASE, member_id, None, version, "by hand"), 20
+            connection,
+            LEAVE_GROUP,
+            lambda version: membership.build_leave(LEASE, member_id, None, version, "by hand"),
+            20,
         )
         assert response.error is ErrorCode.none
         await link.aclose()

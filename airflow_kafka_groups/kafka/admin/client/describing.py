@@ -7,15 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from airflow_kafka_groups.exceptions import SwitchedOffError, UnsupportedVersionError
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls
-from airflow_kafka_groups.kafka.admin.handlers.describe_groups import (
-    DescribeClassicGroupsHandler,
-    DescribeModernGroupsHandler,
-)
+from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupState, GroupType
 from airflow_kafka_groups.kafka.protocol.api_versions import CONSUMER_GROUP_DESCRIBE
-from airflow_kafka_groups.kafka.protocol.apis.describe_modern_groups import GROUP_TYPES
+from airflow_kafka_groups.kafka.protocol.apis.describe_groups import GROUP_TYPES
 
 _BATCHES_IN_ONE = 4
 """Descriptions are short: larger requests cost less, and still overlap."""
@@ -30,14 +27,14 @@ async def describe_groups(
     """
     wanted = group_ids_of(group_ids)
     size = calls.batch_size
-    classic = DescribeClassicGroupsHandler(include_authorized_operations, _BATCHES_IN_ONE * size(len(wanted)))
+    classic = DescribeGroupsHandler(include_authorized_operations, _BATCHES_IN_ONE * size(len(wanted)))
     results = await calls.ask_coordinators(wanted, classic)
     switched_off = dict[str, GroupResult[GroupDescription]]()
     for api in GROUP_TYPES:
         not_found = _perhaps_of_another_type(results)
         if not not_found:
             return results
-        modern = DescribeModernGroupsHandler(api, include_authorized_operations, size(len(not_found)))
+        modern = DescribeGroupsHandler(include_authorized_operations, size(len(not_found)), api)
         answers = await calls.ask_coordinators(list(not_found), modern)
         # A broker that does not know the API has no such groups: the earlier answer stands.
         known = {new.group_id: new for new in answers.values() if not isinstance(new.error, UnsupportedVersionError)}

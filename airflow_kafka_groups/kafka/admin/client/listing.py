@@ -11,7 +11,7 @@ from functools import lru_cache
 from airflow_kafka_groups.exceptions import BrokerError, EmptyGroupsNotListedError, KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.client.arguments import members_of, pattern_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls
-from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeClassicGroupsHandler
+from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
@@ -126,7 +126,7 @@ def _places_as_kafka(calls: Calls) -> bool:
     return product is None or product.places_as_kafka
 
 
-class _ProbeHandler(DescribeClassicGroupsHandler):
+class _ProbeHandler(DescribeGroupsHandler):
     """DescribeGroups, which a coordinator answers for groups that do not exist, too."""
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:

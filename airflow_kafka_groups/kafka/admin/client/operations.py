@@ -59,7 +59,7 @@ async def group_operations(calls: Calls, group_id: str) -> frozenset[str] | None
         broker_id,
         await calls.cluster.connection(broker_id),
         DESCRIBE_GROUPS,
-        lambda version: describe_groups.build([group_id], True, version),
+        lambda version: describe_groups.build(DESCRIBE_GROUPS, [group_id], True, version),
         newest=describe_groups.LAST_VERSION_OF_ABSENT_GROUPS,  # later versions say nothing of a group that is not there
     )
     ((_, answer),) = response.groups

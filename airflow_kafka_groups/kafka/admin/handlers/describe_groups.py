@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_kafka_groups.exceptions import SwitchedOffError
 from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, coordinator_status
 from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupState, GroupType
 from airflow_kafka_groups.kafka.protocol.answers import DescribedGroup, DescribeGroupsAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS, Api
-from airflow_kafka_groups.kafka.protocol.apis import describe_groups, describe_modern_groups
+from airflow_kafka_groups.kafka.protocol.apis import describe_groups
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
 
@@ -25,50 +24,27 @@ _new = tuple.__new__  # what a named tuple's own constructor calls, at half the 
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeClassicGroupsHandler(AdminHandler[str, GroupDescription]):
-    """DescribeGroups, for classic groups.
+class DescribeGroupsHandler(AdminHandler[str, GroupDescription]):
+    """DescribeGroups, or the describe API of one of the newer group types.
 
     :param include_authorized_operations: also ask what this user may do with each group.
     :param batch_size: the most groups of one request.
+    :param api: which of them. Default: DescribeGroups, for classic groups.
     """
 
     include_authorized_operations: bool = False
     batch_size: int = 200
-    api: ClassVar[Api] = DESCRIBE_GROUPS
+    api: Api = DESCRIBE_GROUPS
 
     def build(self, keys: Sequence[str], version: int) -> Message:
         """Build one request for all the groups; every version takes many."""
-        return describe_groups.build(keys, self.include_authorized_operations, version)
+        return describe_groups.build(self.api, keys, self.include_authorized_operations, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: DescribeGroupsAnswer
     ) -> HandlerResult[str, GroupDescription]:
         """Sort the groups by status; one that is not there is completed, with the state ``DEAD``."""
-        return _sort(response, GroupType.CLASSIC, self.api, broker_id)
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeModernGroupsHandler(AdminHandler[str, GroupDescription]):
-    """The describe API of one of the newer group types.
-
-    :param api: ConsumerGroupDescribe, ShareGroupDescribe or StreamsGroupDescribe.
-    :param include_authorized_operations: also ask what this user may do with each group.
-    :param batch_size: the most groups of one request.
-    """
-
-    api: Api
-    include_authorized_operations: bool = False
-    batch_size: int = 200
-
-    def build(self, keys: Sequence[str], version: int) -> Message:
-        """Build one request for all the groups."""
-        return describe_modern_groups.build(self.api, keys, self.include_authorized_operations, version)
-
-    def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: DescribeGroupsAnswer
-    ) -> HandlerResult[str, GroupDescription]:
-        """Sort the groups by status; one that is not there is completed, with the state ``DEAD``."""
-        return _sort(response, describe_modern_groups.GROUP_TYPES[self.api], self.api, broker_id)
+        return _sort(response, describe_groups.GROUP_TYPES.get(self.api, GroupType.CLASSIC), self.api, broker_id)
 
 
 def _sort(

@@ -1,29 +1,41 @@
-"""DescribeGroups: state and members of classic groups.
+"""Describe groups: DescribeGroups for classic ones, and an API of its own with one request shape for each newer type.
 
-v0 many groups · v3 authorized operations · v4 group.instance.id · v5 flexible · v6 GROUP_ID_NOT_FOUND with a message
-instead of state Dead (KIP-1043)
+DescribeGroups: v0 many groups · v3 authorized operations · v4 group.instance.id · v5 flexible · v6 GROUP_ID_NOT_FOUND
+with a message instead of state Dead (KIP-1043)
+
+ConsumerGroupDescribe (KIP-848): v0 many groups · v1 member type. ShareGroupDescribe (KIP-932): v1. StreamsGroupDescribe
+(KIP-1071): v0. Each answers GROUP_ID_NOT_FOUND for groups of another type, as DescribeGroups does for all of these.
+
+kio reads a group only where what follows its id is not what followed one of the last ones: most groups have no members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kio.serial.readers import (
-    read_compact_string,
-    read_compact_string_as_bytes,
-    read_compact_string_nullable,
-    read_int32,
-    read_timedelta_i32,
-)
+from kio.serial import entity_reader
+from kio.serial.readers import read_compact_string, read_compact_string_nullable, read_timedelta_i32
 
-from airflow_kafka_groups.kafka.models import GroupState, MemberDescription
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, MemberDescription, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
-from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS
-from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
+from airflow_kafka_groups.kafka.protocol.api_versions import (
+    CONSUMER_GROUP_DESCRIBE,
+    SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
+    Api,
+)
+from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema, response_schema
 from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, boolean, read_error_code, strings
 from airflow_kafka_groups.kafka.protocol.consumer_protocol import read_assignment, subscribed_topics
 from airflow_kafka_groups.kafka.protocol.error_codes import UNKNOWN_OPERATIONS, ErrorCode, operations
+
+GROUP_TYPES: Mapping[Api, GroupType] = {
+    CONSUMER_GROUP_DESCRIBE: GroupType.CONSUMER,
+    SHARE_GROUP_DESCRIBE: GroupType.SHARE,
+    STREAMS_GROUP_DESCRIBE: GroupType.STREAMS,
+}
+"""The APIs of the newer types. ListGroups calls the protocol type by the name of the group type, and so does this."""
 
 LAST_VERSION_OF_ABSENT_GROUPS = 5
 """The last version that has the operations of a group that does not exist; brokers go on supporting it."""
@@ -31,6 +43,8 @@ LAST_VERSION_OF_ABSENT_GROUPS = 5
 _FIRST_MESSAGE_VERSION = 6
 _NO_ERROR = b"\x00\x00"
 _NO_MESSAGE = b"\x00"
+_MEMBER_TYPES: Mapping[int | None, bool] = {0: True, 1: False}
+"""ConsumerGroupDescribe v1: whether a member uses the classic protocol."""
 _new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
@@ -42,56 +56,33 @@ def is_of_no_type(group_id: str, message: str | None) -> bool:
     return message == f"Group {group_id} not found."
 
 
-def build(group_ids: Sequence[str], include_authorized_operations: bool, version: int) -> Message:
-    """Build a request."""
-    if DESCRIBE_GROUPS.is_flexible(version):
+def build(api: Api, group_ids: Sequence[str], include_authorized_operations: bool, version: int) -> Message:
+    """Build a request; every flexible version of every API has the same fields."""
+    if api.is_flexible(version):
         return strings(group_ids) + boolean(include_authorized_operations) + NO_TAGS
-    request = request_schema(DESCRIBE_GROUPS, version).DescribeGroupsRequest
+    request = request_schema(api, version).DescribeGroupsRequest
     return fitting(request, groups=tuple(group_ids), include_authorized_operations=include_authorized_operations)
 
 
 def from_kio(response: Message) -> DescribeGroupsAnswer:
-    """Convert a response that kio has read."""
+    """Convert a response of DescribeGroups that kio has read."""
     return DescribeGroupsAnswer(
         getattr(response, "throttle_time", NO_THROTTLE),
-        [([group.group_id], _group(group)) for group in response.groups],
+        [([group.group_id], _classic_group(group)) for group in response.groups],
     )
 
 
-def _group(group: Any) -> DescribedGroup:
-    is_consumer = group.protocol_type == "consumer"
-    return DescribedGroup(
-        ErrorCode(group.error_code),
-        getattr(group, "error_message", None),
-        GroupState.parse(group.group_state),
-        group.protocol_type,
-        group.protocol_data,
-        tuple([_member(member, is_consumer) for member in group.members]),
-        operations(getattr(group, "authorized_operations", UNKNOWN_OPERATIONS)),
-    )
-
-
-def _member(member: Any, is_consumer: bool) -> MemberDescription:
-    names = member.member_id, getattr(member, "group_instance_id", None), member.client_id, member.client_host
-    return _new_member(*names, member.member_metadata, member.member_assignment, is_consumer)
-
-
-def decode(frame: bytes, version: int) -> DescribeGroupsAnswer:
-    """Decode a response frame of v5 or v6. Groups without members, which most are, cost next to nothing."""
+def decode(api: Api, frame: bytes, version: int) -> DescribeGroupsAnswer:
+    """Decode a response frame: of DescribeGroups v5 or v6, or of an API of a newer type."""
     reader = CompactReader(frame)
-    read = reader.read
-    has_message = version >= _FIRST_MESSAGE_VERSION
-
-    no_error = ErrorCode.none
+    read, kind = reader.read, GROUP_TYPES.get(api)
+    read_group = entity_reader(response_schema(api, version).DescribedGroup)
+    has_message = kind is not None or version >= _FIRST_MESSAGE_VERSION
 
     def read_tail() -> DescribedGroup:
-        state, protocol_type = GroupState.parse(read(read_compact_string)), read(read_compact_string)
-        protocol = read(read_compact_string)
-        is_consumer = protocol_type == "consumer"
-        members = tuple([_read_member(reader, is_consumer) for _ in range(reader.array_length())])
-        allowed = operations(read(read_int32))
-        reader.skip_tags()
-        return DescribedGroup(no_error, None, state, protocol_type, protocol, members, allowed)
+        group, size = read_group(frame, reader.row)
+        reader.position = reader.row + size
+        return _classic_group(group) if kind is None else _modern_group(group, kind)
 
     def read_row() -> tuple[str, DescribedGroup]:
         error, message = read(read_error_code), read(read_compact_string_nullable) if has_message else None
@@ -105,33 +96,61 @@ def decode(frame: bytes, version: int) -> DescribeGroupsAnswer:
     return DescribeGroupsAnswer(throttle, rows)
 
 
-def _read_member(reader: CompactReader, is_consumer: bool) -> MemberDescription:
-    read = reader.read
-    member_id, instance_id = read(read_compact_string), read(read_compact_string_nullable)
-    client_id, host = read(read_compact_string), read(read_compact_string)
-    metadata, assignment = read(read_compact_string_as_bytes), read(read_compact_string_as_bytes)
-    reader.skip_tags()
-    return _new_member(member_id, instance_id, client_id, host, metadata, assignment, is_consumer)
+def _classic_group(group: Any) -> DescribedGroup:
+    is_consumer = group.protocol_type == "consumer"
+    return DescribedGroup(
+        ErrorCode(group.error_code),
+        getattr(group, "error_message", None),
+        GroupState.parse(group.group_state),
+        group.protocol_type,
+        group.protocol_data,
+        tuple([classic_member(member, is_consumer) for member in group.members]),
+        operations(getattr(group, "authorized_operations", UNKNOWN_OPERATIONS)),
+    )
 
 
-def _new_member(
-    member_id: str,
-    instance_id: str | None,
-    client_id: str,
-    host: str,
-    metadata: bytes,
-    assignment: bytes,
-    is_consumer: bool,
-) -> MemberDescription:
-    assigned = read_assignment(assignment) if is_consumer else None
+def classic_member(member: Any, is_consumer: bool) -> MemberDescription:
+    """Convert a member of a classic group; only what a consumer has sent can be read."""
+    assigned = read_assignment(member.member_assignment) if is_consumer else None
     return MemberDescription(
-        member_id=member_id,
-        client_id=client_id,
-        host=host,
-        group_instance_id=instance_id,
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        group_instance_id=getattr(member, "group_instance_id", None),
         assignment=assigned.partitions if assigned else (),
         assignment_known=assigned is not None,
         assigned_with_user_data=bool(assigned and assigned.user_data),
-        subscribed_topics=subscribed_topics(metadata) if is_consumer else None,
+        subscribed_topics=subscribed_topics(member.member_metadata) if is_consumer else None,
         uses_classic_protocol=True,
+    )
+
+
+def _modern_group(group: Any, kind: GroupType) -> DescribedGroup:
+    return DescribedGroup(
+        ErrorCode(group.error_code),
+        group.error_message,
+        GroupState.parse(group.group_state),
+        kind.value,
+        getattr(group, "assignor_name", ""),
+        tuple([_modern_member(member) for member in group.members]),
+        operations(group.authorized_operations),
+    )
+
+
+def _modern_member(member: Any) -> MemberDescription:
+    # A streams member is assigned tasks of subtopologies instead of partitions; those are not translated.
+    assigned = tuple(
+        TopicPartition(topic.topic_name, partition)
+        for topic in getattr(member.assignment, "topic_partitions", ())
+        for partition in topic.partitions
+    )
+    return MemberDescription(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        group_instance_id=getattr(member, "instance_id", None),
+        assignment=assigned,
+        subscribed_topics=getattr(member, "subscribed_topic_names", None),
+        subscribed_pattern=getattr(member, "subscribed_topic_regex", None) or None,
+        uses_classic_protocol=_MEMBER_TYPES.get(getattr(member, "member_type", None)),
     )

@@ -8,7 +8,9 @@ import pytest
 
 from airflow_kafka_groups.kafka.admin.readiness import SERVER_ASSIGNORS, MoveStatus, judge_readiness
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupState, GroupType, MemberDescription
-from airflow_kafka_groups.kafka.protocol.apis.describe_groups import _new_member
+from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS
+from airflow_kafka_groups.kafka.protocol.apis.describe_groups import classic_member
+from airflow_kafka_groups.kafka.protocol.codec import response_schema
 
 KAFKA_4 = (4, 1)
 _ORDERS = "00000000000100066f7264657273" + "00000001" + "00000000"
@@ -71,7 +73,9 @@ def test_what_blocks_a_group(what: GroupDescription, blockers: list[str]) -> Non
 def test_what_other_clients_write_is_judged_as_brokers_do(assignor: str, assignment: bytes, status: MoveStatus) -> None:
     """Recorded from Sarama 1.45 and kafkajs 2.2 on Kafka 4.4, which refused the first and took the second over."""
     subscription = bytes.fromhex("00000000000100066f726465727300000000")
-    told = _new_member("m", None, "c", "/h", subscription, assignment, True)
+    sent = {"member_metadata": subscription, "member_assignment": assignment}
+    schema = response_schema(DESCRIBE_GROUPS, 5)
+    told = classic_member(schema.DescribedGroupMember(member_id="m", client_id="c", client_host="/h", **sent), True)
     found = judge_readiness(group(told, protocol=assignor), KAFKA_4)
     assert found.status is status, found.blockers
 

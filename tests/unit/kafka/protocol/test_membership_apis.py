@@ -15,13 +15,13 @@ from airflow_kafka_groups.exceptions import RemoteProtocolError, UnsupportedVers
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol import consumer_protocol as cp
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
-from airflow_kafka_groups.kafka.protocol.apis import heartbeat, join_group, leave_group, sync_group
+from airflow_kafka_groups.kafka.protocol.apis import membership
 from airflow_kafka_groups.kafka.protocol.codec import encode_body, response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes.answers import decoded, fields_left_out
 from tests.unit.kafka.membership import replies
 
-JOIN = join_group.JoinRequest(
+JOIN = membership.JoinRequest(
     group_id="g",
     member_id="m",
     group_instance_id=None,
@@ -31,7 +31,7 @@ JOIN = join_group.JoinRequest(
     rebalance_timeout=20,
     reason="why",
 )
-SYNC = sync_group.SyncRequest(
+SYNC = membership.SyncRequest(
     group_id="g",
     generation=3,
     member_id="m",
@@ -47,10 +47,10 @@ def versions_of(api: Api) -> range:
 
 
 REQUESTS: list[tuple[Api, int, Any]] = [
-    *((JOIN_GROUP, v, lambda v: join_group.build(JOIN, v)) for v in versions_of(JOIN_GROUP)),
-    *((SYNC_GROUP, v, lambda v: sync_group.build(SYNC, v)) for v in versions_of(SYNC_GROUP)),
-    *((HEARTBEAT, v, lambda v: heartbeat.build("g", 3, "m", "i", v)) for v in versions_of(HEARTBEAT)),
-    *((LEAVE_GROUP, v, lambda v: leave_group.build("g", "m", None, v, "done")) for v in versions_of(LEAVE_GROUP)),
+    *((JOIN_GROUP, v, lambda v: membership.build_join(JOIN, v)) for v in versions_of(JOIN_GROUP)),
+    *((SYNC_GROUP, v, lambda v: membership.build_sync(SYNC, v)) for v in versions_of(SYNC_GROUP)),
+    *((HEARTBEAT, v, lambda v: membership.build_heartbeat("g", 3, "m", "i", v)) for v in versions_of(HEARTBEAT)),
+    *((LEAVE_GROUP, v, lambda v: membership.build_leave("g", "m", None, v, "done")) for v in versions_of(LEAVE_GROUP)),
 ]
 
 
@@ -64,12 +64,12 @@ def test_every_request_survives_the_wire(api: Api, version: int, build: Any) -> 
 
 FULL: list[tuple[Api, int, Any]] = [
     *(
-        (JOIN_GROUP, v, join_group.build(replace(JOIN, group_instance_id="i" if v >= 5 else None), v))
+        (JOIN_GROUP, v, membership.build_join(replace(JOIN, group_instance_id="i" if v >= 5 else None), v))
         for v in versions_of(JOIN_GROUP)
     ),
-    *((SYNC_GROUP, v, sync_group.build(replace(SYNC, group_instance_id="i"), v)) for v in versions_of(SYNC_GROUP)),
-    *((HEARTBEAT, v, heartbeat.build("g", 3, "m", "i", v)) for v in versions_of(HEARTBEAT)),
-    *((LEAVE_GROUP, v, leave_group.build("g", "m", "i", v, "done")) for v in versions_of(LEAVE_GROUP)),
+    *((SYNC_GROUP, v, membership.build_sync(replace(SYNC, group_instance_id="i"), v)) for v in versions_of(SYNC_GROUP)),
+    *((HEARTBEAT, v, membership.build_heartbeat("g", 3, "m", "i", v)) for v in versions_of(HEARTBEAT)),
+    *((LEAVE_GROUP, v, membership.build_leave("g", "m", "i", v, "done")) for v in versions_of(LEAVE_GROUP)),
 ]
 
 
@@ -80,13 +80,13 @@ def test_every_field_that_a_version_has_is_set(api: Api, version: int, request_:
 
 @pytest.mark.parametrize("version", versions_of(JOIN_GROUP))
 def test_protocols_keep_the_order_of_preference(version: int) -> None:
-    request = join_group.build(JOIN, version)
+    request = membership.build_join(JOIN, version)
     assert [item.name for item in request.protocols] == ["b", "a"]
     assert request.session_timeout.total_seconds() == 10
 
 
 def test_an_instance_id_is_refused_where_the_broker_would_ignore_it() -> None:
-    static = join_group.JoinRequest(
+    static = membership.JoinRequest(
         group_id="g",
         member_id="",
         group_instance_id="i",
@@ -96,8 +96,8 @@ def test_an_instance_id_is_refused_where_the_broker_would_ignore_it() -> None:
         rebalance_timeout=20,
     )
     with pytest.raises(UnsupportedVersionError, match="static membership takes v5"):
-        join_group.build(static, 4)
-    assert join_group.build(static, 5).group_instance_id == "i"
+        membership.build_join(static, 4)
+    assert membership.build_join(static, 5).group_instance_id == "i"
 
 
 @pytest.mark.parametrize("version", versions_of(JOIN_GROUP))
@@ -112,7 +112,7 @@ def test_the_answer_to_a_leader_has_the_members(version: int) -> None:
 def test_a_members_own_error_in_leave_group_is_seen(version: int) -> None:
     schema = response_schema(LEAVE_GROUP, version)
     code = ErrorCode.unknown_member_id
-    if version < leave_group.FIRST_BATCHED_VERSION:
+    if version < membership.FIRST_BATCHED_LEAVE_VERSION:
         response = replies.fitting(schema.LeaveGroupResponse, error_code=code)
     else:
         member = schema.MemberResponse(member_id="m", group_instance_id=None, error_code=code)

@@ -31,7 +31,6 @@ from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, O
 from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
     describe_groups,
-    describe_modern_groups,
     fetch,
     find_coordinator,
     list_groups,
@@ -74,12 +73,8 @@ REQUESTS: list[tuple[Api, int, Any]] = [
         for v in versions_of(apis.LIST_GROUPS)
     ),
     *(
-        (apis.DESCRIBE_GROUPS, v, lambda v: describe_groups.build(["g"], True, v))
-        for v in versions_of(apis.DESCRIBE_GROUPS)
-    ),
-    *(
-        (api, v, lambda v, api=api: describe_modern_groups.build(api, ["g"], True, v))
-        for api in describe_modern_groups.GROUP_TYPES
+        (api, v, lambda v, api=api: describe_groups.build(api, ["g"], True, v))
+        for api in (apis.DESCRIBE_GROUPS, *describe_groups.GROUP_TYPES)
         for v in versions_of(api)
     ),
     *(
@@ -112,7 +107,7 @@ def test_every_request_survives_the_wire(api: Api, version: int, build: Any) -> 
 FULL: list[tuple[Api, int, Any]] = [
     *((FIND_COORDINATOR, v, find_coordinator.build(["g"], CoordinatorType.TRANSACTION, v)) for v in range(1, 4)),
     *((OFFSET_FETCH, v, offset_fetch.build(["g"], {"g": SOME}, v >= 7, v)) for v in versions_of(OFFSET_FETCH)),
-    *((apis.DESCRIBE_GROUPS, v, describe_groups.build(["g"], True, v)) for v in range(5)),
+    *((apis.DESCRIBE_GROUPS, v, describe_groups.build(apis.DESCRIBE_GROUPS, ["g"], True, v)) for v in range(5)),
     *((apis.METADATA, v, metadata.build(["t"], v, include_authorized_operations=True)) for v in range(1, 9)),
 ]
 
@@ -178,7 +173,10 @@ def kio_reads(body: bytes, version: int = 8, api: Api = OFFSET_FETCH) -> Any:
     return entity_reader(load_request_schema(api.key, version))(body, 0)[0]
 
 
-MODERN = tuple(describe_modern_groups.GROUP_TYPES)
+DESCRIBING = [
+    *((apis.DESCRIBE_GROUPS, version) for version in (5, 6)),
+    *((api, version) for api in describe_groups.GROUP_TYPES for version in versions_of(api)),
+]
 NAMES = st.lists(st.text(max_size=200), unique=True, max_size=150)
 
 
@@ -218,25 +216,16 @@ def test_deletions_written_by_hand_are_what_kio_writes(group_ids: list[str]) -> 
     assert delete_groups.build(group_ids, 2) == encode_body(by_kio)
 
 
-@given(NAMES, st.booleans(), st.sampled_from([5, 6]))
+@given(NAMES, st.booleans(), st.sampled_from(DESCRIBING))
 def test_questions_about_groups_written_by_hand_are_what_kio_writes(
-    group_ids: list[str], with_operations: bool, version: int
-) -> None:
-    by_kio = request_schema(apis.DESCRIBE_GROUPS, version).DescribeGroupsRequest(
-        groups=tuple(group_ids), include_authorized_operations=with_operations
-    )
-    assert describe_groups.build(group_ids, with_operations, version) == encode_body(by_kio)
-
-
-@given(NAMES, st.booleans(), st.sampled_from([(api, v) for api in MODERN for v in versions_of(api)]))
-def test_questions_about_newer_groups_written_by_hand_are_what_kio_writes(
     group_ids: list[str], with_operations: bool, of: tuple[Api, int]
 ) -> None:
     api, version = of
+    field = "groups" if api is apis.DESCRIBE_GROUPS else "group_ids"
     by_kio = getattr(request_schema(api, version), f"{api.name}Request")(
-        group_ids=tuple(group_ids), include_authorized_operations=with_operations
+        **{field: tuple(group_ids)}, include_authorized_operations=with_operations
     )
-    assert describe_modern_groups.build(api, group_ids, with_operations, version) == encode_body(by_kio)
+    assert describe_groups.build(api, group_ids, with_operations, version) == encode_body(by_kio)
 
 
 class TestRefusals:

@@ -18,7 +18,7 @@ from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, 
 from airflow_kafka_groups.exceptions import ConnectionFailedError, RemoteProtocolError
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, ApiVersions
-from airflow_kafka_groups.kafka.protocol.apis import heartbeat
+from airflow_kafka_groups.kafka.protocol.apis import membership
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection
 from airflow_kafka_groups.kafka.transport.base import SentRequests
 from airflow_kafka_groups.kafka.transport.connection import PipelinedConnection, open_connection
@@ -32,7 +32,7 @@ async def test_an_answer_that_arrives_as_its_caller_is_cancelled_disturbs_no_oth
     """The cancelled caller has not run yet when the answers arrive, in one piece."""
     transport = Transport()
     connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
-    request = heartbeat.build("g", 1, "m", None, 0)
+    request = membership.build_heartbeat("g", 1, "m", None, 0)
     given_up, other = (asyncio.ensure_future(connection.send(HEARTBEAT, 0, request, 60)) for _ in range(2))
     await turns()
     given_up.cancel()
@@ -83,7 +83,9 @@ async def test_a_connection_takes_nothing_new_when_its_login_is_about_to_expire(
     soon = asyncio.get_running_loop().time() + 0.05
     connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092", soon)
     assert connection.usable
-    under_way = asyncio.ensure_future(connection.send(HEARTBEAT, 0, heartbeat.build("g", 1, "m", None, 0), 60))
+    under_way = asyncio.ensure_future(
+        connection.send(HEARTBEAT, 0, membership.build_heartbeat("g", 1, "m", None, 0), 60)
+    )
     await asyncio.sleep(0.06)
     assert not connection.usable
     drained = asyncio.ensure_future(connection.drain())
@@ -116,7 +118,7 @@ Came = list[tuple[list[Any], dict[int, Any]]]
 def submit(connection: PipelinedConnection, groups: str, version: int = 0) -> tuple[SentRequests, Came]:
     """Send a series; return it, and the list that gets what comes of it."""
     came: Came = []
-    requests = [heartbeat.build(group, 1, "m", None, version) for group in groups]
+    requests = [membership.build_heartbeat(group, 1, "m", None, version) for group in groups]
     return connection.submit(HEARTBEAT, version, requests, 60, lambda *what: came.append(what)), came
 
 

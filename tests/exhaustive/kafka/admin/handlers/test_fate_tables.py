@@ -21,8 +21,7 @@ from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
 )
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import DeleteGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.describe_groups import (
-    DescribeClassicGroupsHandler,
-    DescribeModernGroupsHandler,
+    DescribeGroupsHandler,
 )
 from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
@@ -39,7 +38,7 @@ from airflow_kafka_groups.kafka.models import (
 )
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
-from airflow_kafka_groups.kafka.protocol.apis.describe_modern_groups import GROUP_TYPES
+from airflow_kafka_groups.kafka.protocol.apis.describe_groups import GROUP_TYPES
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.answers import ALL_CODES, NONE, decoded
@@ -142,7 +141,7 @@ def test_a_group_that_is_described_twice_has_failed_however_it_is_described_last
     states = ((GroupState.STABLE, (member,)), (GroupState.EMPTY, ()))
     stable, empty = (DescribedGroup(NONE, None, state, "consumer", "", members, None) for state, members in states)
     answer = DescribeGroupsAnswer(NO_THROTTLE, [(["g"], stable), (["h", "g"], empty)])
-    for handler in (DescribeClassicGroupsHandler(), *(DescribeModernGroupsHandler(api) for api in GROUP_TYPES)):
+    for handler in (DescribeGroupsHandler(), *(DescribeGroupsHandler(api=api) for api in GROUP_TYPES)):
         result = handler.parse(3, ["g", "h"], 5, answer)
         assert isinstance(result.failed["g"], RemoteProtocolError)
         assert (set(result.failed), result.completed["h"].state) == ({"g"}, GroupState.EMPTY)
@@ -165,7 +164,7 @@ def test_delete_groups(code: ErrorCode, version: int) -> None:
 @rows("code", ALL_CODES)
 def test_describe_groups(code: ErrorCode, version: int) -> None:
     response = decoded(answers.describe_groups(version, {"g": code}, state="Empty"))
-    result = DescribeClassicGroupsHandler().parse(3, ["g"], version, response)
+    result = DescribeGroupsHandler().parse(3, ["g"], version, response)
     if code is ErrorCode.unsupported_version:
         assert isinstance(result.failed["g"], UnsupportedVersionError)
         return
@@ -179,7 +178,7 @@ def test_describe_groups(code: ErrorCode, version: int) -> None:
 def test_newer_describes(code: ErrorCode, api: Api) -> None:
     for version in range(api.min_version, api.max_version + 1):
         response = decoded(answers.modern_group_describe(api, version, {"g": code}))
-        result = DescribeModernGroupsHandler(api).parse(3, ["g"], version, response)
+        result = DescribeGroupsHandler(api=api).parse(3, ["g"], version, response)
         if code is ErrorCode.unsupported_version:
             assert isinstance(result.failed["g"], UnsupportedVersionError), "switched off: there are no such groups"
             continue

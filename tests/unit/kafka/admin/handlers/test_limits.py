@@ -18,8 +18,7 @@ from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHand
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 
 READS = {
-    "DescribeClassicGroupsHandler",
-    "DescribeModernGroupsHandler",
+    "DescribeGroupsHandler",
     "FetchTailsHandler",
     "FindCoordinatorHandler",
     "FindLeadersHandler",
