@@ -1,16 +1,23 @@
-"""Which bootstrap servers are connected to, and when, told by a connector that keeps a diary."""
+"""Bootstrap: the first server that answers, connections opened ahead, and eager event loops."""
 
 from __future__ import annotations
 
 import asyncio
+import types
+from collections.abc import Coroutine, Generator
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConnectionFailedError, NoBrokerAvailableError
 from airflow_kafka_groups.kafka.cluster.bootstrap import Bootstrap, ClusterMetadata
+from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection
+from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
+from tests.fakes.cluster import MODERN, FakeCluster
 
 SERVERS = ("a:1", "b:1", "c:1", "d:1")
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
@@ -113,3 +120,85 @@ async def test_each_server_is_asked_once_and_closed_when_none_answers(servers: t
     assert sorted(scene.diary) == ["ask a", "ask b", "close a", "close b", "connect a", "connect b"]
     assert str(failed.value).count("hung up") == 2
     assert "Check the bootstrap servers, and whether their listeners take the security protocol" in str(failed.value)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_client_that_is_closed_at_once_leaves_no_connection_open(fails: bool) -> None:
+    """The other broker is being connected to, and what waits for it has not begun when the client is closed."""
+    opened: list[BrokerConnection] = []
+    unheard: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context["message"]))
+    slow, first = asyncio.Event(), list[int]()
+    async with FakeCluster() as fake:
+
+        async def connect(host: str, port: int) -> BrokerConnection:
+            first.append(port)
+            if port != first[0]:
+                await slow.wait()
+                if fails:
+                    raise OSError
+            connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5.0)
+            opened.append(connection)
+            return cast("BrokerConnection", connection)
+
+        config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap})
+        async with ClusterClient(config, connect):
+            pass
+        slow.set()
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        left = [task for task in asyncio.all_tasks() if "bootstrap" in task.get_name()]
+        assert not left
+        assert [connection.usable for connection in opened] == [False]
+    assert unheard == []
+
+
+def eager(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **_: Any) -> asyncio.Future[Any]:
+    """Make a task; the first step of the client's own is done before anybody has the task, on any Python."""
+    if not getattr(coroutine, "__qualname__", "").startswith(ClusterClient.__name__):
+        return asyncio.Task(coroutine, loop=loop)
+    try:
+        awaited = coroutine.send(None)
+    except BaseException as ended:  # noqa: BLE001  # handed over
+        future = loop.create_future()
+        future.set_result(ended.value) if isinstance(ended, StopIteration) else future.set_exception(ended)
+        return future
+
+    @types.coroutine
+    def rest() -> Generator[Any, Any, Any]:
+        waits_for = awaited
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as error:  # noqa: BLE001  # as the task itself would throw it
+                step = partial(coroutine.throw, error)
+            else:
+                step = partial(coroutine.send, sent)
+            try:
+                waits_for = step()
+            except StopIteration as ended:
+                return ended.value
+
+    return asyncio.Task(rest(), loop=loop)
+
+
+async def test_a_broker_that_could_not_be_reached_has_no_connection_that_nobody_closes() -> None:
+    """The metadata that it is looked for in is asked of any broker, itself among them, before others know of it."""
+    opened: list[BrokerConnection] = []
+
+    async def connect(host: str, port: int) -> BrokerConnection:
+        connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5.0)
+        opened.append(cast("BrokerConnection", connection))
+        return opened[-1]
+
+    async with FakeCluster({1: MODERN}) as fake:
+        config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap})
+        async with ClusterClient(config, connect) as client:
+            (broker_id,) = client.metadata.brokers
+            await client.connection(broker_id)
+            await client._connections.pop((broker_id, 0)).aclose()
+            client._unreached.add(broker_id)
+            asyncio.get_running_loop().set_task_factory(cast("Any", eager))
+            await client.connection(broker_id)
+            asyncio.get_running_loop().set_task_factory(None)
+        assert not [connection for connection in opened if connection.usable], "all are closed with the client"

@@ -1,14 +1,30 @@
-"""librdkafka settings to ClientConfig: what is understood, what is refused, and what is never shown."""
+"""The configuration of a client, its fingerprint, and the tokens of a client's id and secret."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import json
+import ssl
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
+from airflow_kafka_groups.kafka.cluster.client_credentials import client_credentials
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.transport.security import SaslConfig
+from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint
+from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
+from airflow_kafka_groups.kafka.transport.pem import Pem
+from airflow_kafka_groups.kafka.transport.security import SaslConfig, TokenEndpoint
+from tests.lab.security.certificates import Authority, Pair
 
 SECRET = "s3cr3t-value"
 
@@ -215,3 +231,286 @@ def test_what_a_program_passes_is_checked_and_named(field: str, value: object) -
     fields: dict[str, Any] = {"bootstrap_servers": (("b1", 9092),), field: value}
     with pytest.raises(ConfigurationError, match=f"^{field}"):
         ClientConfig(**fields)
+
+
+SCRAM = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-256",
+    "sasl.username": "cleaner",
+    "sasl.password": "s3cret-pass",
+}
+TOKENS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+    "sasl.oauthbearer.client.id": "cleaner",
+    "sasl.oauthbearer.client.secret": "s3cret-pass",
+}
+
+
+def print_of(servers: str = "b1:9092,b2:9092", **given: Any) -> ConnectionPrint:
+    settings = {"bootstrap.servers": servers, **{name.replace("_", "."): value for name, value in given.items()}}
+    return ConnectionPrint.of(ClientConfig.parse(settings))
+
+
+@pytest.mark.parametrize("same", ["b2:9092,b1:9092", "B1:9092,b2.:9092", "b1,b2,b1:9092", "PLAINTEXT://b1:9092, b2"])
+def test_servers_written_otherwise_are_the_same(same: str) -> None:
+    assert print_of(same) == print_of()
+
+
+@pytest.mark.parametrize("other", ["b1:9092", "b1:9092,b2:9093", "b1:9092,b3:9092"])
+def test_other_servers_are_another_connection_of_the_same_user(other: str) -> None:
+    assert print_of(other).servers != print_of().servers
+    assert print_of(other).identity == print_of().identity
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "differs"),
+    [
+        pytest.param(SCRAM, {"sasl.username": "another"}, True, id="another user"),
+        pytest.param(SCRAM, {"sasl.password": "an0ther-pass"}, False, id="the password was changed"),
+        pytest.param(SCRAM, {"sasl.mechanism": "SCRAM-SHA-512"}, False, id="the same user by another mechanism"),
+        pytest.param(TOKENS, {"sasl.oauthbearer.client.id": "another"}, True, id="another client"),
+        pytest.param(TOKENS, {"sasl.oauthbearer.client.secret": "an0ther"}, False, id="the secret was changed"),
+        pytest.param(TOKENS, {"sasl.oauthbearer.extensions": "logicalCluster=lkc-2"}, True, id="another tenant"),
+    ],
+)
+def test_the_identity_is_who_logs_in_and_no_secret(
+    settings: dict[str, str], change: dict[str, str], differs: bool
+) -> None:
+    before, after = print_of(**settings), print_of(**{**settings, **change})
+    assert (before.identity != after.identity) is differs
+    assert before.servers == after.servers
+
+
+def test_a_renewed_certificate_of_the_same_subject_is_the_same_identity() -> None:
+    authority = Authority()
+    first, renewed, other = (authority.issue(name) for name in ("me", "me", "you"))
+
+    def identity(pair: Pair) -> str:
+        given = {"security.protocol": "SSL", "ssl.certificate.pem": pair.certificate, "ssl.key.pem": pair.key}
+        return print_of(**given).identity
+
+    assert first != renewed
+    assert identity(first) == identity(renewed) != identity(other)
+    assert identity(first) != hashlib.sha256(b"certificate:").hexdigest(), "the subject was read"
+
+
+AUTHORITY = Authority()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pair, folder = AUTHORITY.issue("login"), tmp_path_factory.mktemp("endpoint")
+    for name, text in (("certificate", pair.certificate), ("key", pair.key)):
+        (folder / name).write_text(text)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "certificate", folder / "key")
+
+    class Endpoint(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"access_token": "t1", "expires_in": 3600}).encode())
+
+        def log_message(self, *args: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_address[1]}/token"
+        server.shutdown()
+
+
+def endpoint(url: str, **authority: str) -> TokenEndpoint:
+    return TokenEndpoint(url=url, client_id="me", client_secret="s", ca=Pem(name="https.ca", **authority))
+
+
+@pytest.mark.parametrize("form", ["text", "location"])
+def test_an_authority_of_ones_own_is_trusted(url: str, tmp_path: Path, form: str) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text(AUTHORITY.certificate)
+    authority = {form: AUTHORITY.certificate if form == "text" else str(file)}
+    token, _ = client_credentials(endpoint(url, **authority))("")
+    assert token == "t1"
+
+
+def test_any_other_authority_is_not(url: str) -> None:
+    for authority in ({}, {"text": Authority().certificate}):
+        with pytest.raises(ConnectionFailedError, match="gave no token"):
+            client_credentials(endpoint(url, **authority))("")
+
+
+@pytest.mark.safety
+def test_a_key_in_the_address_of_the_endpoint_is_shown_nowhere() -> None:
+    """Some gateways take one in the query; what requests the token shows the address without it."""
+    assert "hunter2" not in repr(endpoint("https://host/token?key=hunter2"))
+    with pytest.raises(ConfigurationError, match=r"got 'htps://host/token'") as caught:
+        endpoint("htps://host/token?key=hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://me:hunter2@h\N{ACCOUNT OF}st/token", "https://me:hunter2[@host/token"),
+        *("https://me:hunter2/+x@host/token", "https://me:hunter2#x@host/token", "https://me:hunter2?x@host/token"),
+    ],
+)
+def test_what_is_no_address_of_an_endpoint_is_an_error_that_does_not_show_it(url: str) -> None:
+    """Python's own error quoted the user and password before the host, and was no error of this package."""
+    with pytest.raises(ConfigurationError, match=r"token\.endpoint\.url: is no URL, such as") as caught:
+        endpoint(url)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("url", ["https://me:hunter2@host/t", "https:/me:hunter2@host/t", "me:hunter2@host/t"])
+def test_a_user_is_refused_and_not_shown_however_many_slashes_are_before_it(url: str) -> None:
+    """Without two of them, it is a part of the path to Python."""
+    with pytest.raises(ConfigurationError, match="write it without a user") as caught:
+        endpoint(url)
+    assert "hunter2" not in str(caught.value)
+    assert endpoint("https://host/@tenant/token").url == "https://host/@tenant/token"
+
+
+PAIR = AUTHORITY.issue("ann", key_password=SECRET)
+TLS = {
+    "ssl.ca.pem": AUTHORITY.certificate,
+    "ssl.certificate.pem": PAIR.certificate,
+    "ssl.key.pem": PAIR.key,
+    "ssl.key.password": SECRET,
+}
+LOGIN = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": SECRET}
+KERBEROS = {"sasl.kerberos.service.name": "kfk", "sasl.kerberos.keytab": "/k", "sasl.kerberos.principal": "me@R"}
+OIDC = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+    "sasl.oauthbearer.client.id": "me",
+    "sasl.oauthbearer.client.secret": SECRET,
+    "sasl.oauthbearer.scope": "kafka",
+    "sasl.oauthbearer.extensions": "logicalCluster=lkc1,poolId=p",
+    "https.ca.pem": AUTHORITY.certificate,
+}
+
+
+def give_token(config: str) -> tuple[str, float]:
+    return "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4ifQ.", time.time() + 600
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"client.id": "me", "socket.timeout.ms": "1500", "socket.connection.setup.timeout.ms": "2000"},
+        {"bootstrap.servers": "[::1]:9092,b2:1"},
+        {"security.protocol": "SSL", **TLS},
+        {"security.protocol": "SSL", "ssl.ca.location": "/ca.pem", "ssl.endpoint.identification.algorithm": "none"},
+        {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false", "ssl.cipher.suites": "AES"},
+        {"security.protocol": "SASL_PLAINTEXT", **LOGIN},
+        {"security.protocol": "SASL_SSL", **LOGIN, **TLS},
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI", **KERBEROS},
+        {"security.protocol": "SASL_SSL", **OIDC},
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": "a.b"},
+    ],
+)
+def test_what_is_written_parses_back_to_the_same_model(settings: dict[str, str]) -> None:
+    config = ClientConfig.parse({"bootstrap.servers": "b1:9092", **settings})
+    written = to_librdkafka(config)
+    assert ClientConfig.parse(written) == config
+    assert {name: written[name] for name in settings} == settings
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"request.timeout.ms": "900000", "socket.connection.setup.timeout.ms": "5"},
+        {"security.protocol": "SSL", **TLS},
+        {"security.protocol": "SASL_SSL", "enable.ssl.certificate.verification": "false", **LOGIN, **TLS},
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": give_token},
+    ],
+)
+def test_confluents_client_takes_them(settings: dict[str, Any]) -> None:
+    """Librdkafka checks names, bounds, certificates and keys when the client is made, and gets a token."""
+    kafka: Any = importlib.import_module("confluent_kafka.admin")
+    config = ClientConfig.from_librdkafka({"bootstrap.servers": "127.0.0.1:9", **settings})
+    kafka.AdminClient(to_librdkafka(config), logger=importlib.import_module("logging").getLogger("quiet"))
+
+
+@pytest.mark.parametrize("name", ["security.protocl", "security_protocol", "sasl.mecanism", "sasl.passwd"])
+def test_a_misspelt_setting_of_the_login_is_not_left_out(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not a property of Kafka; did you mean 's") as refused:
+        ClientConfig.parse({"bootstrap.servers": "b1:9092", name: SECRET})
+    assert refused.value.field == name
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("value", [[SECRET], {"a": SECRET}], ids=["list", "object"])
+def test_what_is_no_string_is_no_secret_and_is_not_shown(value: Any) -> None:
+    """Written out it would be a wrong password, and brokers may lock the user out."""
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": value}
+    wrong = {
+        "sasl.password": {"bootstrap.servers": "b1:9092", **login},
+        "bootstrap.servers": {"bootstrap.servers": [f"u:{SECRET}@b1:9092"]},
+    }
+    for name, settings in wrong.items():
+        with pytest.raises(ConfigurationError, match=f"{name}: must be a string") as refused:
+            ClientConfig.from_librdkafka(settings)
+        assert SECRET not in str(refused.value)
+
+
+JAAS = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="{SECRET}";'
+IAM = "software.amazon.msk.auth.iam.IAMLoginModule required;"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"sasl.jaas.config": JAAS},
+            r"sasl\.jaas\.config: .*Java's client only: write sasl.username and sasl.password",
+        ),
+        ({"sasl.jaas.config": "a.Krb5LoginModule required;"}, r"write sasl\.kerberos\.keytab and"),
+        (
+            {"sasl.jaas.config": "a.OAuthBearerLoginModule required;"},
+            r"write sasl\.oauthbearer\.token\.endpoint\.url, ",
+        ),
+        ({"sasl.jaas.config": IAM, "sasl.mechanism": "AWS_MSK_IAM"}, "write OAUTHBEARER as sasl.mechanism"),
+        ({"sasl.mechanism": "AWS_MSK_IAM"}, r"sasl\.mechanism \(got 'AWS_MSK_IAM'\): write OAUTHBEARER"),
+        ({"ssl.truststore.location": "/t.jks"}, r"ssl\.truststore\.location: .*write ssl\.ca\.location, a file with"),
+        ({"ssl.truststore.certificates": "PEM"}, r"write ssl\.ca\.pem"),
+        ({"ssl.keystore.certificate.chain": "PEM"}, r"write ssl\.certificate\.pem"),
+        ({"ssl.keystore.key": SECRET}, r"ssl\.keystore\.key: .*write ssl\.key\.pem"),
+    ],
+)
+def test_what_only_javas_client_reads_is_named_with_what_to_write(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as refused:
+        ClientConfig.parse({"bootstrap.servers": "b1:9092", "security.protocol": "SASL_SSL", **given})
+    assert SECRET not in str(refused.value)
+
+
+def test_a_callback_gives_the_token_its_expiry_and_the_extensions() -> None:
+    given = {"bootstrap.servers": "b1", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    given |= {"sasl.oauthbearer.config": "scope", "sasl.oauthbearer.extensions": "a=b"}
+    config = ClientConfig.from_librdkafka({**given, "oauth_cb": lambda text: (f"token for {text}", 12.5)})
+    assert to_librdkafka(config)["oauth_cb"]("") == ("token for scope", 12.5, "", {"a": "b"})
+    config = ClientConfig.from_librdkafka({**given, "oauth_cb": lambda text: "bare"})
+    token, expires_at, *_ = to_librdkafka(config)["oauth_cb"]("")
+    assert token == "bare"
+    assert expires_at == pytest.approx(time.time() + 300, abs=60)
+
+
+@pytest.mark.safety
+def test_the_model_shows_no_secret() -> None:
+    given = {"bootstrap.servers": "b1", "security.protocol": "SASL_SSL", **TLS, "ssl.keystore.password": SECRET}
+    for login in (LOGIN, OIDC, {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": "a.b", "sasl.oauthbearer.config": SECRET}):
+        config = ClientConfig.parse({**given, **login})
+        shown = repr(config) + repr(replace(config, security=config.security.embedded()))
+        assert SECRET not in shown
+        assert PAIR.key.splitlines()[2] not in shown

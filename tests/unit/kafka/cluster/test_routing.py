@@ -1,10 +1,12 @@
-"""Coordinators computed from group ids, as Kafka's own code computes them."""
+"""Where a group is: routed by its hash as Kafka does, unless the product does otherwise."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_groups.kafka.cluster.products import recognize
 from airflow_kafka_groups.kafka.cluster.routing import OffsetsTopic, java_hash, java_hashes, offsets_partitions
 
 
@@ -55,3 +57,38 @@ def test_a_group_whose_partition_has_no_leader_is_left_to_be_asked_for() -> None
     topic = OffsetsTopic((7, None))
     groups = ["a", "b"]  # 97 and 98: partitions 1 and 0
     assert topic.route(groups) == {"b": 7}
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("pkc-4nmjv.francecentral.azure.confluent.cloud", "Confluent Cloud"),
+        ("my-namespace.servicebus.windows.net", "Azure Event Hubs"),
+        ("MY-NAMESPACE.SERVICEBUS.WINDOWS.NET.", "Azure Event Hubs"),
+        ("boot-ab12.c1.kafka-serverless.us-east-1.amazonaws.com", "Amazon MSK Serverless"),
+        ("b-1.mine.abcdef.c2.kafka.eu-west-1.amazonaws.com", "Amazon MSK"),
+        ("b-1.mine.abcdef.c2.kafka.cn-north-1.amazonaws.com.cn", "Amazon MSK"),
+        ("seed-1.abc.fmc.prd.cloud.redpanda.com", "Redpanda"),
+        ("api-1234.warpstream.com", "WarpStream"),
+        ("kafka-1.example.org", None),
+        ("servicebus.windows.net.example.org", None),
+        ("localhost", None),
+    ],
+)
+def test_by_the_name_of_a_server(host: str, name: str | None) -> None:
+    product = recognize(["b1", host])
+    assert (product.name if product else None) == name
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "name"),
+    [
+        ("redpanda.initializing", "Redpanda"),
+        ("redpanda.4f0f9f1e", "Redpanda"),
+        ("MkU3OEVBNTcwNTJENDM2Qg", None),
+        (None, None),
+    ],
+)
+def test_by_the_clusters_id(cluster_id: str | None, name: str | None) -> None:
+    product = recognize(["b1"], cluster_id)
+    assert (product.name if product else None) == name

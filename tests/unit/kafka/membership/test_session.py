@@ -1,26 +1,41 @@
-"""A session does what its state machine says, over sockets: callbacks, heartbeats beside them, and a clean end."""
+"""A membership from joining to leaving: its callbacks, its coordinator, its rejoins and its ends."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change import lease as lease_module
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     CallbackFailedError,
     ConfigurationError,
+    DeadlineExceededError,
     InvalidAssignmentError,
     MembershipError,
 )
-from airflow_kafka_groups.kafka.membership import ClusterClient, GroupProtocol, MemberSession, Phase
-from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from airflow_kafka_groups.kafka.membership import ClusterClient, GroupProtocol, MaintenanceLease, MemberSession, Phase
+from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
+from airflow_kafka_groups.kafka.protocol.api_versions import (
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    METADATA,
+    SYNC_GROUP,
+)
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
+from tests.fakes import answers
+from tests.fakes.cluster import Drop, FakeCluster
 from tests.unit.kafka.membership.group import OPTIONS, Recorder, ScriptedGroup, until
 
 FIRST = [("prepare", -1, ""), ("assign", "m1", "p1"), ("complete", 1, "m1", "p1", b"for m1")]
@@ -296,3 +311,247 @@ async def test_a_failure_nobody_waited_for_is_raised_at_the_end(group: ScriptedG
     await until(lambda: session.membership.failure is not None)
     with pytest.raises(BrokerError, match="FENCED_INSTANCE_ID"):
         await session.__aexit__(None, None, None)
+
+
+async def test_a_callback_that_waits_for_a_task_it_cancelled_ends_the_membership_in_words(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    class Stopping(Recorder):
+        async def on_join_prepare(self, generation: int, member_id: str) -> None:
+            if generation == 1:  # stop the work on what was assigned: who forgets to expect the cancellation
+                work = asyncio.create_task(asyncio.Event().wait())
+                await asyncio.sleep(0)
+                work.cancel()
+                await work
+
+    async def work() -> None:
+        async with MemberSession(cluster, Stopping(), OPTIONS) as session, asyncio.timeout(5):
+            await session.wait_stable()
+            session.rejoin("because")
+            while True:
+                await session.wait_change()
+
+    with pytest.raises(CallbackFailedError, match=r"on_join_prepare\(\) raised CancelledError"):
+        await work()
+    assert group.left == ["m1"]
+
+
+async def test_a_plain_callback_that_exhausts_an_iterator_ends_the_membership(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    class Exhausted(Recorder):
+        def metadata(self) -> list[GroupProtocol]:
+            return [next(iter([]))]
+
+    async def work() -> None:
+        async with MemberSession(cluster, Exhausted(), OPTIONS) as session:
+            await session.wait_stable(5)
+
+    with pytest.raises(CallbackFailedError, match=r"metadata\(\) raised StopIteration"):
+        await work()
+
+
+async def test_who_leaves_while_a_plain_callback_runs_waits_for_it_before_the_next_one(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    running, overlaps, go = threading.Event(), [], threading.Event()
+
+    class Plain(Recorder):
+        def on_join_complete(  # type: ignore[override]  # plain on purpose
+            self, generation: int, member_id: str, protocol: str, assignment: bytes
+        ) -> None:
+            running.set()
+            go.wait(10)
+            time.sleep(0.05)
+            running.clear()
+
+        def on_leave_prepare(self) -> None:  # type: ignore[override]  # plain on purpose
+            overlaps.append(running.is_set())
+
+    async with MemberSession(cluster, Plain(), OPTIONS):
+        await until(running.is_set)
+        asyncio.get_running_loop().call_later(0.05, go.set)
+    assert overlaps == [False]
+    assert group.left == ["m1"]
+
+
+async def test_who_is_cancelled_while_leaving_leaves_no_connection_open(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    opened: list[BrokerConnection] = []
+
+    async def connect(host: str, port: int) -> BrokerConnection:
+        connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5)
+        opened.append(connection)
+        return connection
+
+    async def silent(broker_id: int, version: int, request: object) -> None:
+        await asyncio.Event().wait()
+
+    group.cluster.control(LEAVE_GROUP, silent)
+
+    async def work() -> None:
+        async with MemberSession(cluster, Recorder(), OPTIONS, connect=connect) as session:
+            await session.wait_stable()
+
+    task = asyncio.create_task(work())
+    await until(lambda: bool(group.cluster.requests(LEAVE_GROUP)))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert opened
+    assert not [connection for connection in opened if connection.usable]
+
+
+@pytest.mark.parametrize("wrong", [None, "text", [("m1", b"")], {"m1": "text"}, {"m1": None}])
+async def test_an_assignment_of_another_type_is_named_and_not_sent(
+    group: ScriptedGroup, cluster: ClusterClient, wrong: Any
+) -> None:
+    class Wrong(Recorder):
+        async def perform_assignment(self, *_: Any) -> Any:  # type: ignore[override]
+            return wrong
+
+    with pytest.raises(ConfigurationError, match=r"perform_assignment\(\).*bytes"):
+        async with MemberSession(cluster, Wrong(), OPTIONS) as session:
+            await session.wait_stable()
+    assert (group.left, group.cluster.requests(SYNC_GROUP)) == (["m1"], [])
+
+
+@pytest.mark.parametrize("wrong", [None, "text", [("p1", b"")], 5])
+async def test_metadata_of_another_type_is_named_and_not_sent(
+    group: ScriptedGroup, cluster: ClusterClient, wrong: Any
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"metadata\(\).*GroupProtocol"):
+        async with MemberSession(cluster, Recorder(wrong), OPTIONS) as session:
+            await session.wait_stable()
+    assert group.joined_as == []
+
+
+async def test_a_static_member_is_told_before_it_goes_and_does_not_leave(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    member = Recorder()
+    async with MemberSession(cluster, member, replace(OPTIONS, group_instance_id="i1")) as session:
+        await session.wait_stable()
+    assert member.calls[-1] == ("leave",)
+    assert group.left == []
+
+
+async def test_metadata_that_changes_while_it_is_asked_for_is_announced_by_another_round(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    class Changing(Recorder):
+        async def metadata(self) -> list[GroupProtocol]:  # type: ignore[override]  # as a coroutine
+            told = word
+            if group.generation == 0 and group.ids == 1:
+                change()  # by another task of the process, before the request is made
+            return [GroupProtocol("p1", told)]
+
+    word = b"before"
+
+    def change() -> None:
+        nonlocal word
+        word = b"after"
+        session.rejoin("the metadata has changed")
+
+    session = MemberSession(cluster, Changing(), OPTIONS)
+    async with session, asyncio.timeout(5):
+        await until(lambda: session.membership.phase is Phase.STABLE)
+        await until(lambda: ("m1", b"after") in group.joined_as)
+
+
+async def test_a_coordinator_that_hangs_is_the_last_one_to_be_asked_for_its_successor(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    """Its answer would be waited for longer than a lease stays confirmed."""
+    for _ in range(8):  # brokers are asked in random order
+        link = CoordinatorLink(cluster, "g")
+        group.cluster.control(FIND_COORDINATOR, lambda *_: None)
+        assert await link.find() is ErrorCode.none
+        assert link.coordinator is not None
+        hanging = link.coordinator.broker_id
+        group.cluster.control(FIND_COORDINATOR, lambda broker_id, *_, at=hanging: Drop if broker_id == at else None)
+        group.cluster.moved["g"] = 3 - hanging
+        async with asyncio.timeout(5):
+            assert await link.find() is ErrorCode.none
+        assert link.coordinator.broker_id == 3 - hanging
+
+
+def naming(cluster: FakeCluster, ports: dict[int, int]) -> Callable[..., Any]:
+    """Make FindCoordinator name the right broker at another address."""
+    return lambda _, version, __: answers.find_coordinators(version, {"g": cluster.coordinator("g")}, ports)
+
+
+def lease_of(group: ScriptedGroup) -> MaintenanceLease:
+    return MaintenanceLease(group.config, group_id="g", owner="me", session_timeout=6.0)
+
+
+async def test_no_lease_is_taken_of_another_cluster_that_has_the_coordinator_s_address(group: ScriptedGroup) -> None:
+    """Its address was given away: whoever holds the lease of that cluster may delete at the same time on this one."""
+    here = group.cluster
+    async with FakeCluster(cluster_id="other") as there:
+        elsewhere = ScriptedGroup(there)
+        ports = {**here._ports, here.coordinator("g"): there._ports[there.coordinator("g")]}
+        here.control(METADATA, lambda _, version, __: here.metadata(version, ports=ports))
+        here.control(FIND_COORDINATOR, naming(here, ports))
+        lease = lease_of(group)
+        taking = asyncio.create_task(lease.acquire(0))
+        await until(lambda: bool(elsewhere.joined_as) or len(there.requests(METADATA)) > 2)
+        held = lease.held
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
+        await lease.aclose()
+        assert not held
+        assert not elsewhere.joined_as, "it is another cluster's group of the same name"
+
+
+async def test_a_lease_that_is_held_is_not_confirmed_by_another_cluster(group: ScriptedGroup) -> None:
+    here = group.cluster
+    async with FakeCluster(cluster_id="other") as there, lease_of(group) as lease:
+        elsewhere = ScriptedGroup(there)
+        assert lease.held
+        ports = dict.fromkeys(here._ports, there._ports[there.coordinator("g")])
+        here.control(METADATA, lambda _, version, __: here.metadata(version, ports=ports))
+        here.control(FIND_COORDINATOR, naming(here, ports))
+        group.hold_beats = asyncio.Event()
+        session = lease._session
+        assert session is not None
+        await session._link.aclose()  # the connection is lost
+        await until(lambda: bool(elsewhere.beaten) or bool(there.requests(METADATA)))
+        assert not there.requests(HEARTBEAT)
+        assert not there.requests(JOIN_GROUP)
+
+
+async def test_it_is_reached_where_a_proxy_rewrites_addresses_in_metadata_only(group: ScriptedGroup) -> None:
+    closed = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = closed.sockets[0].getsockname()[1]
+    closed.close()
+    await closed.wait_closed()
+    group.cluster.control(FIND_COORDINATOR, naming(group.cluster, dict.fromkeys(group.cluster._ports, port)))
+    async with asyncio.timeout(5), lease_of(group) as lease:
+        assert lease.held
+
+
+async def test_behind_such_a_proxy_metadata_is_not_read_for_each_of_many_members(group: ScriptedGroup) -> None:
+    """A keep-alive joins tens of thousands of groups, one after the other."""
+    ports = {broker: port + 1 for broker, port in group.cluster._ports.items()}
+    group.cluster.control(FIND_COORDINATOR, naming(group.cluster, ports))
+    async with ClusterClient(group.config) as cluster:
+        for _ in range(20):
+            async with MaintenanceLease(cluster, group_id="g", session_timeout=6.0) as lease:
+                assert lease.held
+    assert len(group.cluster.requests(METADATA)) < 20 + 10, "each connection is checked, and that is all"
+
+
+async def test_why_a_lease_could_not_be_asked_for_is_in_the_error(
+    group: ScriptedGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = group.cluster
+    monkeypatch.setattr(lease_module, "JOIN_SECONDS", 0.3)
+    async with FakeCluster(cluster_id="other") as there:
+        ports = {**here._ports, here.coordinator("g"): there._ports[there.coordinator("g")]}
+        here.control(METADATA, lambda _, version, __: here.metadata(version, ports=ports))
+        here.control(FIND_COORDINATOR, naming(here, ports))
+        with pytest.raises(DeadlineExceededError, match=r"nothing was deleted.*cluster fake leads to cluster other"):
+            async with lease_module.deletion_lease(group.config, group_id="g", owner="me", wait_seconds=0):
+                raise AssertionError("entered")

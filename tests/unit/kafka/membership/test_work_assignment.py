@@ -1,11 +1,13 @@
-"""Every part goes to one member, what is done or being worked on to nobody else, and bad input is refused."""
+"""Members that share work, a member that joins and leaves at once, and the public names."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,8 +19,14 @@ from airflow_kafka_groups.exceptions import (
     MembershipError,
     NoBrokerAvailableError,
 )
-from airflow_kafka_groups.kafka.membership import ClientConfig, JoinedMember, KafkaGroupMember
+from airflow_kafka_groups.kafka import membership
+from airflow_kafka_groups.kafka.membership import ClientConfig, ClusterClient, JoinedMember, KafkaGroupMember
+from airflow_kafka_groups.kafka.membership.brief import join_and_leave
 from airflow_kafka_groups.kafka.membership.work_assignment import PROTOCOL, _WorkMember, divide
+from airflow_kafka_groups.kafka.protocol.api_versions import JOIN_GROUP
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from tests.unit.kafka.membership import replies
+from tests.unit.kafka.membership.group import ScriptedGroup
 
 NOWHERE = ClientConfig(bootstrap_servers=(("127.0.0.1", 1),), connect_timeout=1)
 
@@ -157,3 +165,37 @@ def test_a_fork_of_the_process_that_joined_is_told_so_and_does_not_wait_for_ever
             next(member.assigned_parts())
         monkeypatch.setattr(member._thread, "join", lambda: pytest.fail("it waits for a thread that it has not"))
         member.__exit__(None, None, None)
+
+
+async def test_it_joins_alone_and_leaves(group: ScriptedGroup, cluster: ClusterClient) -> None:
+    await join_and_leave(cluster, "g", ["t"])
+    assert group.left == ["m1"]
+
+
+async def test_where_another_member_is_it_leads_nothing_and_leaves(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    group.others = {"a consumer that is back": b""}
+    with pytest.raises(MembershipError, match="another member"):
+        await join_and_leave(cluster, "g", ["t"])
+    assert group.left == ["m1"]
+
+
+async def test_where_another_member_leads_it_was_not_alone(group: ScriptedGroup, cluster: ClusterClient) -> None:
+    def follow(broker_id: int, version: int, request: Any) -> Any:
+        if not request.member_id:
+            return replies.join(version, "m1", error=ErrorCode.member_id_required)
+        return replies.join(version, "m1", leader="a consumer that is back", generation=7)
+
+    group.cluster.control(JOIN_GROUP, follow)
+    group.override = b"\0\1\0\0\0\1\0\1t\0\0\0\1\0\0\0\0\0\0\0\0"  # it is given t[0]
+    with pytest.raises(MembershipError, match="another member"):
+        await join_and_leave(cluster, "g", ["t"])
+    assert group.left == ["m1"]
+
+
+def test_all_is_exactly_what_the_package_offers() -> None:
+    offered = {
+        name for name, value in vars(membership).items() if not name.startswith("_") and not inspect.ismodule(value)
+    }
+    assert offered == set(membership.__all__)

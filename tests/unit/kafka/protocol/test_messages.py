@@ -1,7 +1,8 @@
-"""Requests and answers survive the wire, at every version used; what cannot be asked is refused when it is built."""
+"""Requests and answers survive the wire at every version, and hand-written codecs write and read what kio does."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.models import (
     CoordinatorType,
+    GroupOffsets,
     GroupState,
     GroupType,
     ListConsumerGroupOffsetsSpec,
@@ -27,7 +29,20 @@ from airflow_kafka_groups.kafka.models import (
 )
 from airflow_kafka_groups.kafka.protocol import api_versions as apis
 from airflow_kafka_groups.kafka.protocol import consumer_protocol
-from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, OFFSET_FETCH, Api, ApiVersions
+from airflow_kafka_groups.kafka.protocol.answers import DescribedGroup
+from airflow_kafka_groups.kafka.protocol.api_versions import (
+    CONSUMER_GROUP_DESCRIBE,
+    DELETE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
+    Api,
+    ApiVersions,
+)
 from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
     describe_groups,
@@ -40,6 +55,7 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     offset_delete,
     offset_fetch,
 )
+from airflow_kafka_groups.kafka.protocol.apis.describe_groups import GROUP_TYPES, decode
 from airflow_kafka_groups.kafka.protocol.codec import (
     decode_message,
     encode_body,
@@ -47,11 +63,12 @@ from airflow_kafka_groups.kafka.protocol.codec import (
     request_schema,
     response_schema,
 )
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, operations
 from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.fakes import answers
-from tests.fakes.answers import fields_left_out, frame
+from tests.fakes.answers import _fits, fields_left_out, frame
 from tests.fakes.apis import ALL_APIS
+from tests.unit.kafka.protocol.texts import TEXTS
 
 ALL = ListConsumerGroupOffsetsSpec()
 SOME = ListConsumerGroupOffsetsSpec((TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("t", 1)))
@@ -301,3 +318,131 @@ def test_metadata_with_errors_has_no_leaders_for_them() -> None:
     )
     assert answer.errors == {"t": ErrorCode.topic_authorization_failed}
     assert answer.leaders == {}
+
+
+@given(st.lists(TEXTS, max_size=4), st.booleans(), st.sampled_from([9, 10, 11, 12]))
+def test_a_question_about_topics_is_what_kio_writes(topics: list[str], allowed: bool, version: int) -> None:
+    schema = request_schema(METADATA, version)
+    ids = {"topic_id": None} if version >= 10 else {}
+    fields: dict[str, Any] = {"include_cluster_authorized_operations": allowed} if version <= 10 else {}
+    request = schema.MetadataRequest(
+        topics=tuple(schema.MetadataRequestTopic(name=topic, **ids) for topic in topics),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=allowed,
+        **fields,
+    )
+    assert metadata.build(topics, version, include_authorized_operations=allowed) == encode_body(request)
+
+
+@given(st.lists(st.sampled_from(GroupState)), st.lists(st.sampled_from(GroupType)), st.sampled_from([3, 4, 5]))
+def test_a_question_for_groups_is_what_kio_writes(
+    states: list[GroupState], types: list[GroupType], version: int
+) -> None:
+    fields: dict[str, Any] = {"states_filter": tuple(states)} if version >= 4 else {}
+    fields |= {"types_filter": tuple(types)} if version >= 5 else {}
+    request = request_schema(LIST_GROUPS, version).ListGroupsRequest(**fields)
+    assert list_groups.build(states, types, version) == encode_body(request)
+
+
+def test_a_question_to_delete_is_what_kio_writes() -> None:
+    request = request_schema(DELETE_GROUPS, 2).DeleteGroupsRequest(groups_names=("g", "ünï", "x" * 200))
+    assert delete_groups.build(["g", "ünï", "x" * 200], 2) == encode_body(request)
+
+
+NUMBERS = st.integers(0, 2**31 - 1)
+
+
+COMMITS = st.dictionaries(
+    st.tuples(st.sampled_from(["t", "ünï", "y" * 140]), NUMBERS),
+    st.tuples(
+        st.integers(0, 2**63 - 1),
+        st.sampled_from(["", "", "m", "ünï", "x" * 130]),
+        st.none() | NUMBERS,
+    ),
+    max_size=150,
+).map(lambda drawn: {TopicPartition(*where): OffsetAndMetadata(*value) for where, value in drawn.items()})
+
+
+@given(TEXTS, COMMITS, st.sampled_from([8, 9]), st.booleans())
+def test_a_commit_is_what_kio_writes(
+    group_id: str, commits: dict[TopicPartition, OffsetAndMetadata], version: int, columns: bool
+) -> None:
+    schema = request_schema(OFFSET_COMMIT, version)
+    topics: dict[str, list[Any]] = {}
+    for where, value in commits.items():
+        partition = schema.OffsetCommitRequestPartition(
+            partition_index=where.partition,
+            committed_offset=value.offset,
+            committed_leader_epoch=-1 if value.leader_epoch is None else value.leader_epoch,
+            committed_metadata=value.metadata,
+        )
+        topics.setdefault(where.topic, []).append(partition)
+    by_kio = schema.OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=tuple(schema.OffsetCommitRequestTopic(name=n, partitions=tuple(p)) for n, p in topics.items()),
+    )
+    wanted: Any = GroupOffsets.from_mapping(group_id, dict(commits)) if columns else commits
+    assert offset_commit.build(group_id, wanted, version) == encode_body(by_kio)
+
+
+VERSIONS = [
+    (CONSUMER_GROUP_DESCRIBE, 0),
+    (CONSUMER_GROUP_DESCRIBE, 1),
+    (SHARE_GROUP_DESCRIBE, 1),
+    (STREAMS_GROUP_DESCRIBE, 0),
+]
+HEADER = b"\x00\x00\x00\x07\x00"
+groups = st.lists(
+    st.fixed_dictionaries(
+        {
+            "error_code": st.sampled_from([ErrorCode.none, ErrorCode.group_id_not_found, ErrorCode.not_coordinator]),
+            "error_message": st.sampled_from([None, "", "Group g not found.", "x" * 200]),
+            "group_id": st.sampled_from(["g", "ünï", "x" * 200, "a\0\0\0b"]),
+            "group_state": st.sampled_from(["", "Empty", "Stable"]),
+            "group_epoch": st.integers(0, 1),
+            "assignment_epoch": st.integers(0, 1),
+            "assignor_name": st.sampled_from(["", "uniform", "x" * 200]),
+            "authorized_operations": st.sampled_from([-(2**31), 0, 256]),
+        }
+    ),
+    max_size=8,
+)
+
+
+def frame_of(api: Api, version: int, drawn: list[dict[str, Any]]) -> bytes:
+    schema = response_schema(api, version)
+    described = tuple(_fits(schema.DescribedGroup, **group, topology=None, members=()) for group in drawn)
+    response = getattr(schema, f"{api.name}Response")(throttle_time=timedelta(seconds=1), groups=described)
+    return HEADER + encode_body(response)
+
+
+@pytest.mark.parametrize(("api", "version"), VERSIONS)
+@given(drawn=groups)
+def test_groups_are_read_alike_one_by_one_and_together(api: Api, version: int, drawn: list[dict[str, Any]]) -> None:
+    together = decode(api, frame_of(api, version, drawn), version)
+    assert together.throttle_time == timedelta(seconds=1)
+    found = [(group_id, group) for group_ids, group in together.groups for group_id in group_ids]
+    alone = [decode(api, frame_of(api, version, [group]), version).groups[0] for group in drawn]
+    assert sorted(found, key=repr) == sorted(((group_id, group) for (group_id,), group in alone), key=repr)
+    assert [group for _, group in alone] == [expected(api, group) for group in drawn]
+
+
+def expected(api: Api, group: dict[str, Any]) -> DescribedGroup:
+    return DescribedGroup(
+        group["error_code"],
+        group["error_message"],
+        GroupState.parse(group["group_state"]),
+        GROUP_TYPES[api].value,
+        "" if api is STREAMS_GROUP_DESCRIBE else group["assignor_name"],
+        (),
+        operations(group["authorized_operations"]),
+    )
+
+
+@pytest.mark.parametrize(("api", "version"), VERSIONS)
+def test_what_follows_the_last_group_is_an_error(api: Api, version: int) -> None:
+    with pytest.raises(ValueError, match="2 bytes too many"):
+        decode(api, frame_of(api, version, []) + b"ab", version)

@@ -1,4 +1,4 @@
-"""Requests and their answers over a connection, with callers that are cancelled meanwhile."""
+"""Opening a connection and sending on it, and what is said when either fails."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 import sys
+import traceback
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,15 +18,25 @@ import pytest
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslAuthenticateResponse_v1
 
-from airflow_kafka_groups.exceptions import ConnectionFailedError, RemoteProtocolError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    ConnectionFailedError,
+    NoBrokerAvailableError,
+    RemoteProtocolError,
+)
+from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, ApiVersions
 from airflow_kafka_groups.kafka.protocol.apis import membership
-from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection
+from airflow_kafka_groups.kafka.protocol.codec import encode_body
+from airflow_kafka_groups.kafka.transport import aiokafka_connection as tls
+from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection, TlsContext
 from airflow_kafka_groups.kafka.transport.base import SentRequests
 from airflow_kafka_groups.kafka.transport.connection import PipelinedConnection, open_connection
+from airflow_kafka_groups.kafka.transport.pem import Pem
 from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID
-from airflow_kafka_groups.kafka.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka.transport.security import OAuthConfig, SecurityConfig, TlsConfig
+from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.unit.kafka.transport.test_pipeline import Transport, frame, pipeline_on, turns
 
@@ -182,3 +195,138 @@ async def test_the_wish_for_silence_does_not_wait_for_the_rest_of_a_series() -> 
         assert [answer.throttle_time.total_seconds() for answer in early] == [0, 2]
         transport.protocol.data_received(frame(3, silence))
         assert [len(answers) for answers, _ in came] == [2, 2], "and all that came is handed over once"
+
+
+SASL_HANDSHAKE, API_VERSIONS = 17, 18
+
+
+@asynccontextmanager
+async def broker_that_answers_a_login_with(mechanism: bytes, answer: bytes) -> AsyncIterator[str]:
+    """Run a server that speaks Kafka until it comes to the login."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while size := await reader.read(4):
+            request = await reader.readexactly(int.from_bytes(size, "big"))
+            api = int.from_bytes(request[:2], "big")
+            if api == API_VERSIONS:
+                body = encode_body(answers.api_versions({3: (0, 12), 17: (0, 1), 18: (0, 0), 36: (0, 1)}))
+            elif api == SASL_HANDSHAKE:
+                body = b"\0\0" + b"\0\0\0\1" + len(mechanism).to_bytes(2, "big") + mechanism
+            else:
+                body = b"\0\0" + b"\xff\xff" + len(answer).to_bytes(4, "big") + answer + bytes(8)
+            writer.write((4 + len(body)).to_bytes(4, "big") + request[4:8] + body)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield "{}:{}".format(*server.sockets[0].getsockname())
+
+
+def config(bootstrap: str, mechanism: str, **more: object) -> ClientConfig:
+    settings = {"bootstrap.servers": bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism}
+    return ClientConfig.from_librdkafka({**settings, **more}, connect_timeout=5)
+
+
+async def test_an_answer_to_a_login_that_makes_no_sense() -> None:
+    async with broker_that_answers_a_login_with(b"SCRAM-SHA-256", b"hello") as bootstrap:
+        scram = config(bootstrap, "SCRAM-SHA-256", **{"sasl.username": "ann", "sasl.password": "s3cret"})
+        with pytest.raises(NoBrokerAvailableError, match="could not be opened: ValueError") as failed:
+            async with AdminClient(scram):
+                raise AssertionError
+    assert "s3cret" not in str(failed.value)
+
+
+@pytest.mark.parametrize("error", [LookupError, OSError, TimeoutError, AssertionError])
+async def test_a_source_of_tokens_that_fails_is_named_without_its_text(error: type[Exception]) -> None:
+    """An error of ``requests`` is an OSError, and has the URL; Airflow logs a failure with all its causes."""
+
+    def no_token(_config: str) -> tuple[str, float]:
+        raise error("401 for url: https://idp/token?client_secret=s3cret")
+
+    async with broker_that_answers_a_login_with(b"OAUTHBEARER", b"") as bootstrap:
+        with pytest.raises(NoBrokerAvailableError, match=f"could not be opened: {error.__name__}") as failed:
+            async with AdminClient(config(bootstrap, "OAUTHBEARER", oauth_cb=no_token)):
+                raise AssertionError
+    assert "s3cret" not in "".join(traceback.format_exception(failed.value))
+
+
+@pytest.mark.parametrize("answer", [(1.0, "s3cret"), ("s3cret",)])
+def test_an_answer_of_such_a_source_that_cannot_be_read_is_not_shown(answer: Any) -> None:
+    """``could not convert string to float`` quotes the token where the source gives the expiry first."""
+    with pytest.raises(ConnectionFailedError, match="in the source of tokens") as failed:
+        OAuthConfig(source=lambda _config: answer).token()
+    assert "s3cret" not in "".join(traceback.format_exception(failed.value))
+
+
+async def test_kerberos_without_its_package_is_said_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.kafka.transport.kerberos.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match="pip install gssapi"):
+        async with AdminClient(config("127.0.0.1:1", "GSSAPI")):
+            raise AssertionError
+
+
+TLS = SecurityConfig(protocol="SSL")
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[ssl.SSLContext]:
+    contexts: list[ssl.SSLContext] = []
+
+    def make(_: SecurityConfig) -> ssl.SSLContext:
+        contexts.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        return contexts[-1]
+
+    monkeypatch.setattr(SecurityConfig, "ssl_context", make)
+    return contexts
+
+
+async def test_connections_that_are_opened_together_share_one(made: list[ssl.SSLContext]) -> None:
+    shared = TlsContext(TLS)
+    given = await asyncio.gather(*(shared.get() for _ in range(5)))
+    assert [*given, await shared.get()] == made * 6
+    assert len(made) == 1
+
+
+async def test_certificates_are_read_again_after_a_while(
+    made: list[ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = TlsContext(TLS)
+    first = await shared.get()
+    monkeypatch.setattr(tls, "_FRESH", -1.0)
+    assert await shared.get() is not first
+    assert len(made) == 2
+
+
+async def test_plain_text_needs_none(made: list[ssl.SSLContext]) -> None:
+    assert await TlsContext(SecurityConfig()).get() is None
+    assert not made
+
+
+async def test_one_that_cannot_be_made_is_tried_again() -> None:
+    shared = TlsContext(SecurityConfig(protocol="SSL", tls=TlsConfig(ca=Pem(name="ssl.ca", location="nowhere.pem"))))
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location"):
+            await shared.get()
+
+
+async def test_one_who_gives_up_leaves_nothing_behind_and_the_others_get_theirs(made: list[ssl.SSLContext]) -> None:
+    shared = TlsContext(TLS)
+    before = asyncio.all_tasks()
+    first, second = asyncio.create_task(shared.get()), asyncio.create_task(shared.get())
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second in made
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_listener_without_tls_is_named_as_one() -> None:
+    """A Kafka listener without TLS takes the handshake for a request that is too large, and hangs up."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(5)
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ConnectionFailedError, match=r"instead of a TLS handshake; is this listener without TLS\?"):
+            await open_connection("127.0.0.1", port, security=TLS, client_id="x", timeout=5)

@@ -1,11 +1,11 @@
-"""Streams of more groups than the engine is given at a time."""
+"""Streams of offsets have every group once and end with a silent broker; topics are seen or not."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,11 +14,12 @@ import pytest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.admin.client import calls
+from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes.cluster import Drop, FakeCluster
 from tests.fakes.raw_cluster import PARTITIONS_OF_GROUP, RawCluster
-from tests.unit.kafka.admin.client.faults import GROUPS, owned_by
-from tests.unit.kafka.admin.client.faults import client as faulty
+from tests.unit.kafka.admin.client.faults import GROUPS, client, owned_by
 
 WINDOW = 100
 
@@ -29,7 +30,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def client(*, batched: bool = True, **overrides: Any) -> AsyncIterator[AdminClient]:
+async def streaming(*, batched: bool = True, **overrides: Any) -> AsyncIterator[AdminClient]:
     async with RawCluster(batched=batched) as cluster:
         config = ClientConfig.from_librdkafka({"bootstrap.servers": cluster.bootstrap}, **overrides)
         async with AdminClient(config) as admin:
@@ -40,7 +41,7 @@ async def client(*, batched: bool = True, **overrides: Any) -> AsyncIterator[Adm
 async def test_a_stream_in_windows_has_every_group_once(batched: bool) -> None:
     group_ids = [f"group-{number:04d}" for number in range(5 * WINDOW + 7)]
     told: list[tuple[int, int]] = []
-    async with client(batched=batched) as admin:
+    async with streaming(batched=batched) as admin:
         stream = admin.stream_consumer_group_offsets(
             [*group_ids, *group_ids], progress=lambda done, total: told.append((done, total))
         )
@@ -59,7 +60,7 @@ async def test_a_stream_makes_no_work_for_the_collector(monkeypatch: pytest.Monk
         if phase == "start":
             collections.append(info["generation"])
 
-    async with client(batch_size=1_000) as admin:
+    async with streaming(batch_size=1_000) as admin:
         gc.collect()
         gc.callbacks.append(note)
         try:
@@ -75,7 +76,7 @@ async def test_a_stream_makes_no_work_for_the_collector(monkeypatch: pytest.Monk
 async def test_a_slow_reader_of_a_stream_loses_no_group(slow_at: int, blocking: bool) -> None:
     """In the first window, of which most is not sent yet, and in the next one."""
     errors: list[KafkaGroupsError | None] = []
-    async with client(api_timeout=1.0, batch_size=5, batches_in_flight=1) as admin:
+    async with streaming(api_timeout=1.0, batch_size=5, batches_in_flight=1) as admin:
         async for result in admin.stream_consumer_group_offsets([f"g{number}" for number in range(2 * WINDOW)]):
             if len(errors) == slow_at:
                 time.sleep(1.1) if blocking else await asyncio.sleep(1.1)  # noqa: ASYNC251  # as pyarrow blocks
@@ -85,7 +86,7 @@ async def test_a_slow_reader_of_a_stream_loses_no_group(slow_at: int, blocking: 
 
 async def test_a_silent_broker_ends_a_stream_however_slow_its_reader_is() -> None:
     errors: list[str] = []
-    async with FakeCluster() as fake, faulty(fake, api_timeout=0.5, batch_size=5) as admin:
+    async with FakeCluster() as fake, client(fake, api_timeout=0.5, batch_size=5) as admin:
         fake.control(OFFSET_FETCH, lambda broker_id, *_: Drop if broker_id == 2 else None)
         async with asyncio.timeout(10):
             async for result in admin.stream_consumer_group_offsets(GROUPS):
@@ -95,3 +96,27 @@ async def test_a_silent_broker_ends_a_stream_however_slow_its_reader_is() -> Non
                     errors.append(str(result.error))
         assert len(errors) == len(owned_by(fake, 2)) > 0
         assert all("waiting for broker 2" in error or "was not done in time" in error for error in errors)
+
+
+CONFIG = ClientConfig(bootstrap_servers=(("b", 9092),))
+CLEAR = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
+
+
+class Told(AdminClient):
+    def __init__(self, error: ErrorCode | None) -> None:
+        super().__init__(CONFIG)
+        self.error = error
+
+    async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
+        if self.error is None:
+            return MetadataAnswer("c", ())
+        if self.error is ErrorCode.none:
+            return MetadataAnswer("c", (), partition_counts=dict.fromkeys(topics, 1))
+        return MetadataAnswer("c", (), errors=dict.fromkeys(topics, self.error))
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("error", [None, *ErrorCode])
+async def test_only_a_clear_answer_says_that_topics_are_seen(error: ErrorCode | None) -> None:
+    """A proxy that leaves the topic out, or any other error, must not make a backup pass for whole."""
+    assert await Told(error).sees_all_topics() is (error in CLEAR)

@@ -1,4 +1,4 @@
-"""Ids are taken once each, in their order, however many they are."""
+"""Arguments are checked before anything is asked: ids are taken once each, in order, and large calls cut otherwise."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PartitionOffsetsError
+from airflow_kafka_groups.kafka import ClientConfig
 from airflow_kafka_groups.kafka.admin.client import arguments
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of
+from airflow_kafka_groups.kafka.admin.client.calls import Calls
 from airflow_kafka_groups.kafka.models import (
     ListConsumerGroupOffsetsSpec,
     OffsetAndMetadata,
@@ -122,3 +124,10 @@ def test_ids_with_other_letters_are_taken_as_they_are() -> None:
         "a\0b",
         "x" * 32_767,
     ]
+
+
+async def test_large_calls_take_larger_requests_unless_told_otherwise() -> None:
+    calls = Calls(ClientConfig.from_librdkafka({"bootstrap.servers": "b1"}))
+    assert [calls.batch_size(groups) for groups in (1, 19_999, 20_000)] == [220, 220, 400]
+    told = Calls(ClientConfig.from_librdkafka({"bootstrap.servers": "b1"}, batch_size=50))
+    assert told.batch_size(20_000) == 50

@@ -1,21 +1,33 @@
-"""What a deletion asks before it deletes, and how commits of many groups travel."""
+"""Changes of groups: sized by what brokers write, in slices where a batch is too small, of the types named only."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConfigurationError,
+    KafkaGroupsError,
     MissingAnswerError,
+    NotSentError,
     OutcomeUnknownError,
     PartitionsFailedError,
+    PartlyDeletedError,
+    UnexpectedGroupTypeError,
+    UnsupportedVersionError,
 )
-from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES
+from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.kafka.admin.client.calls import Calls
+from airflow_kafka_groups.kafka.admin.client.changes import delete_groups
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES, DeleteGroupsHandler
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.api_versions import (
@@ -27,8 +39,9 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
     OFFSET_DELETE,
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.ledger.outcomes import Outcome, of_deletion
 from tests.fakes import answers
-from tests.fakes.cluster import MODERN, Cut, FakeCluster
+from tests.fakes.cluster import MODERN, OLD, Cut, Drop, FakeCluster
 from tests.unit.kafka.admin.client.faults import client
 
 
@@ -293,3 +306,179 @@ async def test_what_cannot_be_committed_is_refused_by_name_before_anything_is_se
         with pytest.raises(ConfigurationError, match="OffsetAndMetadata"):
             await admin.alter_consumer_group_offsets({"g": none})
         assert fake.requests(OFFSET_COMMIT) == []
+
+
+@pytest.mark.parametrize(("types", "deleted"), [(["consumer"], False), (["share"], False), (["classic"], True)])
+async def test_a_group_whose_type_no_broker_reports_is_deleted_only_as_a_classic_one(
+    types: list[str], deleted: bool
+) -> None:
+    """Brokers that report no type have classic groups."""
+    async with FakeCluster({1: OLD, 2: OLD}, groups={"g0"}) as fake, client(fake) as admin:
+        result = (await admin.delete_consumer_groups(["g0"], types=types))["g0"]
+    assert result.ok == deleted
+    assert fake.groups == (set() if deleted else {"g0"})
+    assert deleted or isinstance(result.error, UnexpectedGroupTypeError)
+    assert deleted or "'g0' is a classic group; add its type" in str(result.error), "'unknown' would change nothing"
+
+
+TOO_LARGE = (ErrorCode.invalid_commit_offset_size, ErrorCode.unknown_server_error)
+PARTITIONS = [TopicPartition("t", number) for number in range(400)]
+BIG = dict.fromkeys(PARTITIONS, OffsetAndMetadata(7, "m" * 3_000))
+"""1.2 MB: three slices."""
+
+Said = Callable[[int, dict[TopicPartition, int]], Any]
+"""(number of the request, its offsets) -> an error code for all of them, or what a ``Control`` returns."""
+
+
+class Commits:
+    """A broker's OffsetCommit: what it was asked to commit, and what it has."""
+
+    def __init__(self, fake: FakeCluster, say: Said) -> None:
+        self.sizes: list[int] = []
+        self.committed: dict[TopicPartition, int] = {}
+        self._say = say
+        fake.control(OFFSET_COMMIT, self._answer)
+
+    def _answer(self, _: int, version: int, request: Any) -> Any:
+        asked = {
+            TopicPartition(topic.name, each.partition_index): each.committed_offset
+            for topic in request.topics
+            for each in topic.partitions
+        }
+        self.sizes.append(len(asked))
+        said = self._say(len(self.sizes), asked)
+        if said is Drop:
+            return said
+        codes: Any = said if isinstance(said, dict) else dict.fromkeys(asked, said)
+        self.committed |= {where: asked[where] for where, code in codes.items() if code is ErrorCode.none}
+        return answers.offset_commit(version, codes)
+
+
+async def commit(
+    say: Said, offsets: dict[TopicPartition, OffsetAndMetadata] = BIG
+) -> tuple[GroupResult[None], Commits]:
+    async with FakeCluster({1: MODERN}) as fake, client(fake, request_timeout=0.3) as admin:
+        commits = Commits(fake, say)
+        results = await admin.alter_consumer_group_offsets({"small": {}, "big": offsets})
+        assert list(results) == ["small", "big"]
+        return results["big"], commits
+
+
+@pytest.mark.parametrize("error", TOO_LARGE)
+async def test_what_is_more_than_a_batch_is_committed_in_slices(error: ErrorCode) -> None:
+    """Real brokers refuse 300 offsets with 4,000 bytes of metadata each, so nobody could have restored them."""
+    result, commits = await commit(lambda _, asked: error if len(asked) > 300 else ErrorCode.none)
+    assert result.ok
+    assert commits.committed == dict.fromkeys(PARTITIONS, 7)
+    assert len(commits.sizes) == 3
+
+
+@pytest.mark.parametrize("error", TOO_LARGE)
+@pytest.mark.parametrize("text", ["", "m" * 3_000])
+async def test_where_a_broker_writes_less_at_once_slices_are_halved(error: ErrorCode, text: str) -> None:
+    offsets = dict.fromkeys(PARTITIONS, OffsetAndMetadata(7, text))
+    result, commits = await commit(lambda _, asked: error if len(asked) > 110 else ErrorCode.none, offsets)
+    assert result.ok
+    assert commits.committed == dict.fromkeys(PARTITIONS, 7)
+
+
+async def test_a_partition_that_is_refused_is_named_and_the_others_are_committed() -> None:
+    refused = {PARTITIONS[0], PARTITIONS[-1]}
+    unknown, none = ErrorCode.unknown_topic_or_partition, ErrorCode.none
+    result, commits = await commit(lambda _, asked: {where: unknown if where in refused else none for where in asked})
+    assert isinstance(result.error, PartitionsFailedError)
+    assert set(result.error.partition_errors) == refused
+    assert set(commits.committed) == set(PARTITIONS) - refused
+
+
+async def test_a_group_that_somebody_joins_meanwhile_names_all_that_was_not_committed() -> None:
+    result, commits = await commit(lambda number, _: ErrorCode.none if number == 1 else ErrorCode.unknown_member_id)
+    assert isinstance(result.error, PartitionsFailedError)
+    assert set(result.error.partition_errors) == set(PARTITIONS) - set(commits.committed)
+    assert "UNKNOWN_MEMBER_ID" in str(result.error)
+
+
+async def test_an_answer_that_is_lost_leaves_the_group_unknown_and_nothing_more_is_sent() -> None:
+    result, commits = await commit(lambda number, _: ErrorCode.none if number == 1 else Drop)
+    assert isinstance(result.error, OutcomeUnknownError)
+    assert len(commits.sizes) == 2
+
+
+async def test_a_group_of_which_nothing_was_sent_says_so_and_one_of_which_some_was_names_the_rest() -> None:
+    async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+        results = await admin.alter_consumer_group_offsets({"big": BIG}, send_within=0)
+        assert isinstance(results["big"].error, NotSentError)
+        assert fake.requests(OFFSET_COMMIT) == []
+
+
+async def test_a_refusal_of_the_coordinator_after_the_first_slice_leaves_no_offset_unnamed() -> None:
+    code = ErrorCode.group_authorization_failed
+    result, commits = await commit(lambda number, _: ErrorCode.none if number == 1 else code)
+    assert isinstance(result.error, PartitionsFailedError)
+    assert len(result.error.partition_errors) + len(commits.committed) == len(PARTITIONS)
+    assert {type(each) for each in result.error.partition_errors.values()} == {BrokerError}
+
+
+LONG = "w" * 200
+PARTS = [TopicPartition(LONG, number) for number in range(3_000)]
+OFFSETS = GroupOffsets.from_mapping("big", dict.fromkeys(PARTS, OffsetAndMetadata(1)))
+
+
+def broker(name: str, code: int) -> BrokerError:
+    return BrokerError(code, name, "says the test", api="Test")
+
+
+class ScriptedCalls(Calls):
+    """Answer the slices, then the deletion, from a script."""
+
+    def __init__(self, *errors: KafkaGroupsError | None) -> None:
+        super().__init__(ClientConfig(bootstrap_servers=(("b", 9092),)))
+        self.cluster.home.open()
+        self.cluster.fresh_metadata = AsyncMock(return_value=ClusterMetadata())  # type: ignore[method-assign]
+        self.cluster.refresh = AsyncMock(return_value=ClusterMetadata())  # type: ignore[method-assign]
+        self.errors = list(errors)
+        self.asked: list[str] = []
+
+    async def ask_coordinators(self, group_ids: list[str], handler: object, **_: object) -> GroupResults[Any]:
+        if not group_ids:
+            return GroupResults(())
+        self.asked.append("delete" if isinstance(handler, DeleteGroupsHandler) else "slice")
+        return GroupResults([GroupResult("big", None, self.errors.pop(0))])
+
+
+async def delete(*errors: KafkaGroupsError | None) -> tuple[KafkaGroupsError | None, list[str]]:
+    calls = ScriptedCalls(*errors)
+    results = await delete_groups(calls, ["big"], {"big": OFFSETS}, [GroupType.CLASSIC, GroupType.CONSUMER])
+    return results["big"].error, calls.asked
+
+
+LOST = OutcomeUnknownError("the answer was lost")
+SOME = PartitionsFailedError("big", {PARTS[0]: broker("UNKNOWN_TOPIC_OR_PARTITION", 3)})
+CAME_BACK = broker("NON_EMPTY_GROUP", 68)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    "errors", [(None, None, CAME_BACK), (None, None, LOST), (None, SOME), (None, CAME_BACK), (SOME,), (LOST,)]
+)
+async def test_a_group_that_stays_without_its_offsets_is_never_called_kept(
+    errors: tuple[KafkaGroupsError | None, ...],
+) -> None:
+    error, asked = await delete(*errors)
+    assert len(asked) == len(errors), "nothing after the first failure"
+    assert isinstance(error, PartlyDeletedError)
+    assert str(errors[-1]) in str(error)
+    outcome = of_deletion("big", error)
+    assert (outcome.outcome, outcome.code) == (Outcome.UNKNOWN, "partly_deleted")
+    assert "backup" in outcome.reason
+
+
+@pytest.mark.parametrize("error", [CAME_BACK, broker("GROUP_AUTHORIZATION_FAILED", 30), UnsupportedVersionError("old")])
+async def test_what_is_refused_before_the_first_slice_has_lost_nothing(error: KafkaGroupsError) -> None:
+    assert await delete(error) == (error, ["slice"])
+
+
+async def test_an_emptied_group_that_is_gone_is_gone() -> None:
+    gone = broker("GROUP_ID_NOT_FOUND", 69)
+    assert await delete(None, None, gone) == (gone, ["slice", "slice", "delete"])
+    assert (await delete(None, None, None))[0] is None

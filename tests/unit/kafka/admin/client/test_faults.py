@@ -1,27 +1,39 @@
-"""Faults on the wire, on a scripted cluster: old brokers among new ones, other types, coordinators that move."""
+"""Faults of brokers and of answers: each costs its own groups, and no others."""
 
 from __future__ import annotations
 
+import asyncio
 import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.exceptions import (
+    DeadlineExceededError,
     IncompleteListingError,
+    MissingAnswerError,
+    NoBrokerAvailableError,
+    OutcomeUnknownError,
+    PartitionOffsetsError,
+    RemoteProtocolError,
     UnexpectedGroupTypeError,
 )
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol.api_versions import (
+    CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
+    DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     LIST_GROUPS,
     METADATA,
     OFFSET_FETCH,
 )
+from airflow_kafka_groups.kafka.protocol.codec import response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes import answers
-from tests.fakes.cluster import MODERN, OLD, Drop, FakeCluster
-from tests.unit.kafka.admin.client.faults import GROUPS, NONE, client, owned_by
+from tests.fakes.cluster import MODERN, OLD, Cut, Drop, FakeCluster, Noise
+from tests.unit.kafka.admin.client.faults import GROUPS, NONE, client, owned_by, until
 
 
 class TestBatchingWhereItCan:
@@ -183,3 +195,217 @@ async def test_a_connection_that_answers_nothing_any_more_is_replaced() -> None:
         assert not (await admin.list_consumer_group_offsets(GROUPS)).failed
         fake.silence()
         assert (await admin.list_groups()).complete
+
+
+class TestSlowAndLost:
+    async def test_a_slow_broker_delays_only_its_own_groups_and_is_named(self) -> None:
+        async with FakeCluster() as fake, client(fake, api_timeout=0.6, request_timeout=30) as admin:
+            fake.control(OFFSET_FETCH, lambda broker_id, version, request: Drop if broker_id == 2 else None)
+            times: dict[str, float] = {}
+            start = asyncio.get_running_loop().time()
+            async for result in admin.stream_consumer_group_offsets(GROUPS):
+                times[result.group_id] = asyncio.get_running_loop().time() - start
+                if not result.ok:
+                    assert isinstance(result.error, DeadlineExceededError)
+                    assert "broker 2 to answer OffsetFetch" in str(result.error)
+        assert max(times[group] for group in owned_by(fake, 1)) < 0.4
+        assert min(times[group] for group in owned_by(fake, 2)) >= 0.6
+
+    async def test_a_question_without_an_answer_is_asked_again(self) -> None:
+        async with FakeCluster() as fake, client(fake, request_timeout=0.1) as admin:
+            dropped = iter([Drop])
+            fake.control(OFFSET_FETCH, lambda broker_id, version, request: next(dropped, None))
+            (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
+
+    async def test_a_deletion_without_an_answer_is_not_sent_again(self) -> None:
+        async with FakeCluster(groups=set(GROUPS)) as fake, client(fake, request_timeout=0.1) as admin:
+            fake.control(DELETE_GROUPS, lambda broker_id, version, request: Drop if broker_id == 2 else None)
+            results = await admin.delete_consumer_groups(GROUPS)
+        assert set(results.succeeded) == set(owned_by(fake, 1))
+        assert all(isinstance(error, OutcomeUnknownError) for error in results.failed.values())
+        assert len(fake.requests(DELETE_GROUPS)) == 2
+
+    async def test_a_connection_that_breaks_off_in_an_answer_is_opened_again(self) -> None:
+        async with FakeCluster() as fake, client(fake) as admin:
+            cuts = iter([Cut, Cut])
+            fake.control(OFFSET_FETCH, lambda broker_id, version, request: next(cuts, None))
+            (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
+
+    async def test_a_deletion_that_breaks_off_in_its_answer_is_of_unknown_outcome(self) -> None:
+        async with FakeCluster({1: MODERN}, groups=set(GROUPS)) as fake, client(fake) as admin:
+            fake.control(DELETE_GROUPS, lambda broker_id, version, request: Cut)
+            results = await admin.delete_consumer_groups(GROUPS)
+        assert {type(error) for error in results.failed.values()} == {OutcomeUnknownError}
+        assert len(results.failed) == len(GROUPS)
+        assert len(fake.requests(DELETE_GROUPS)) == 1
+
+    async def test_cancelling_leaves_no_task_and_no_socket_behind(self) -> None:
+        async with FakeCluster() as fake:
+            before = len(asyncio.all_tasks())
+
+            async def ask() -> None:
+                async with client(fake, batch_size=1) as admin:
+                    await admin.list_consumer_group_offsets(GROUPS)
+
+            fake.control(OFFSET_FETCH, lambda broker_id, version, request: Drop)
+            task = asyncio.create_task(ask())
+            await until(lambda: bool(fake.requests(OFFSET_FETCH)))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(lambda: not fake.open_connections and len(asyncio.all_tasks()) <= before)
+
+    @pytest.mark.safety
+    @pytest.mark.parametrize("first", [ErrorCode.coordinator_not_available, ErrorCode.not_coordinator])
+    async def test_a_deletion_that_was_written_and_not_replicated_is_of_unknown_outcome_when_the_group_is_back(
+        self, first: ErrorCode
+    ) -> None:
+        """The broker may have deleted the group that has members by now: that refusal is about another one."""
+        codes = iter([first])
+        async with FakeCluster({1: MODERN}, groups={"g"}) as fake, client(fake) as admin:
+            fake.control(
+                DELETE_GROUPS,
+                lambda _, version, request: answers.delete_groups(
+                    version, {"g": next(codes, ErrorCode.non_empty_group)}
+                ),
+            )
+            error = (await admin.delete_consumer_groups(["g"]))["g"].error
+        assert len(fake.requests(DELETE_GROUPS)) == 2
+        assert "NON_EMPTY_GROUP" in str(error)
+        assert isinstance(error, OutcomeUnknownError) is (first is ErrorCode.coordinator_not_available)
+
+
+class TestOutOfShape:
+    async def test_noise_for_an_answer_fails_its_groups_by_name(self) -> None:
+        async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+            fake.control(OFFSET_FETCH, lambda broker_id, version, request: Noise(b"\xff\xfe\xfd"))
+            results = await admin.list_consumer_group_offsets(GROUPS)
+        assert {type(error) for error in results.failed.values()} == {RemoteProtocolError}
+        assert set(results.failed) == set(GROUPS)
+
+    async def test_a_field_that_the_codec_does_not_know_fails_its_groups_at_once(self) -> None:
+        tagged = b"\x01\x4d\x01x"  # a field with the number 77
+        group = b"\x00\x00\x00\x02g\x01" + bytes(8) + b"\x01\x01" + bytes(4) + tagged
+        unknown = bytes(4) + b"\x02" + group + b"\x00"
+        absent = dict.fromkeys(GROUPS, ErrorCode.group_id_not_found)
+        async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+            fake.control(DESCRIBE_GROUPS, lambda _, version, request: answers.describe_groups(version, absent))
+            fake.control(CONSUMER_GROUP_DESCRIBE, lambda *_: Noise(unknown))
+            async with asyncio.timeout(10):
+                results = await admin.describe_consumer_groups(GROUPS)
+        assert {type(error) for error in results.failed.values()} == {RemoteProtocolError}
+
+    async def test_noise_for_a_deletions_answer_is_of_unknown_outcome(self) -> None:
+        async with FakeCluster({1: MODERN}, groups=set(GROUPS)) as fake, client(fake) as admin:
+            fake.control(DELETE_GROUPS, lambda broker_id, version, request: Noise(b"\xff"))
+            results = await admin.delete_consumer_groups(GROUPS)
+        assert {type(error) for error in results.failed.values()} == {OutcomeUnknownError}
+
+    async def test_a_group_left_out_of_an_answer_fails_by_its_name(self) -> None:
+        async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+            fake.control(
+                OFFSET_FETCH,
+                lambda broker_id, version, request: answers.offset_fetch(version, dict.fromkeys(GROUPS[1:], NONE)),
+            )
+            results = await admin.list_consumer_group_offsets(GROUPS)
+        assert list(results.failed) == GROUPS[:1]
+        assert isinstance(results.failed[GROUPS[0]], MissingAnswerError)
+
+    async def test_answers_go_by_name_and_not_by_place(self) -> None:
+        async with FakeCluster(topic_hidden=True) as fake, client(fake) as admin:
+
+            def backwards(broker_id: int, version: int, request: Any) -> Any:
+                found = {key: fake.coordinator(key) for key in reversed(request.coordinator_keys)}
+                return answers.find_coordinators(version, found, fake._ports)
+
+            fake.control(FIND_COORDINATOR, backwards)
+            found = await admin.find_coordinators(GROUPS)
+        assert {key: broker.broker_id for key, broker in found.succeeded.items()} == {
+            group: fake.coordinator(group) for group in GROUPS
+        }
+
+    async def test_brokers_that_never_say_what_the_cluster_is_are_waited_for_as_long_as_a_call_may_take(
+        self,
+    ) -> None:
+        async with FakeCluster() as fake:
+            fake.control(METADATA, lambda *_: Drop)
+            with pytest.raises(NoBrokerAvailableError, match=r"within 0.3 s"):
+                async with client(fake, api_timeout=0.3, request_timeout=60):
+                    pass
+
+    async def test_metadata_without_brokers_is_no_cluster(self) -> None:
+        async with FakeCluster({1: MODERN}) as fake:
+            fake.control(METADATA, lambda broker_id, version, request: answers.metadata(version, {}, {}))
+            with pytest.raises(ConnectionError, match="knows no brokers"):
+                async with client(fake):
+                    pass
+
+
+class TestPartitions:
+    @pytest.mark.parametrize("code", [ErrorCode.topic_authorization_failed, ErrorCode.unknown_topic_or_partition])
+    async def test_a_partition_that_may_not_be_read_fails_its_group(self, code: ErrorCode) -> None:
+        async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+            fake.control(
+                OFFSET_FETCH,
+                lambda broker_id, version, request: answers.offset_fetch(
+                    version, {"g0": NONE}, {("t", 0): (5, NONE), ("u", 0): (-1, code)}
+                ),
+            )
+            error = (await admin.list_consumer_group_offsets(["g0"])).failed["g0"]
+        assert isinstance(error, PartitionOffsetsError)
+        assert set(error.partition_errors) == {TopicPartition("u", 0)}
+        assert set(error.partial) == {TopicPartition("t", 0)}
+
+    async def test_an_unstable_partition_is_asked_for_again_until_it_is_stable(self) -> None:
+        async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+            unstable = iter([ErrorCode.unstable_offset_commit] * 2)
+
+            def commit(broker_id: int, version: int, request: Any) -> Any:
+                assert request.require_stable
+                return answers.offset_fetch(version, {"g0": NONE}, {("t", 0): (5, next(unstable, NONE))})
+
+            fake.control(OFFSET_FETCH, commit)
+            offsets = (await admin.list_consumer_group_offsets(["g0"], require_stable=True))["g0"].unwrap()
+        assert len(offsets) == 1
+        assert len(fake.requests(OFFSET_FETCH)) == 3
+
+
+async def test_a_throttled_client_keeps_quiet_for_as_long_as_the_broker_says() -> None:
+    async with FakeCluster({1: MODERN}) as fake, client(fake, batch_size=20, batches_in_flight=1) as admin:
+
+        def throttle(broker_id: int, version: int, request: Any) -> Any:
+            keys = [group.group_id for group in request.groups]
+            schema = response_schema(OFFSET_FETCH, version)
+            groups = tuple(schema.OffsetFetchResponseGroup(group_id=key, topics=(), error_code=NONE) for key in keys)
+            return schema.OffsetFetchResponse(throttle_time=timedelta(milliseconds=300), groups=groups)
+
+        fake.control(OFFSET_FETCH, throttle)
+        (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
+    first, second = fake.requests(OFFSET_FETCH)
+    assert second.at - first.at >= 0.29
+
+
+async def test_a_bug_in_a_handler_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("airflow_kafka_groups.kafka.protocol.apis.offset_fetch.named", broken)
+    async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+        async with asyncio.timeout(5):
+            with pytest.raises(ZeroDivisionError):
+                await admin.list_consumer_group_offsets(GROUPS)
+
+
+async def test_the_next_call_keeps_quiet_too() -> None:
+    """A chunk of a deletion is a call; what the broker asked for at the end of one holds for the next."""
+    async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+
+        def throttle(broker_id: int, version: int, request: Any) -> Any:
+            schema = response_schema(LIST_GROUPS, version)
+            return schema.ListGroupsResponse(throttle_time=timedelta(milliseconds=300), error_code=NONE, groups=())
+
+        fake.control(LIST_GROUPS, throttle)
+        await admin.list_groups()
+        await admin.list_consumer_group_offsets(["g0"])
+    asked, (then,) = fake.requests(LIST_GROUPS)[-1], fake.requests(OFFSET_FETCH)
+    assert then.at - asked.at >= 0.29

@@ -1,0 +1,262 @@
+"""Each handler: what it allows, how much it asks at once, and what it makes brokers write."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+    OutcomeUnknownError,
+    PartitionOffsetsError,
+    PartitionsFailedError,
+    RemoteProtocolError,
+)
+from airflow_kafka_groups.kafka.admin import handlers
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, ChangingHandler
+from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
+    AlterGroupOffsetsHandler,
+    Commits,
+    commit_bytes,
+    commit_slices,
+    smaller_slices,
+)
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
+    BUDGET_BYTES,
+    MAX_BATCH_BYTES,
+    DeleteGroupsHandler,
+    TombstoneSizes,
+)
+from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
+from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
+from airflow_kafka_groups.kafka.models import Broker, GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DeleteGroupsAnswer, FindCoordinatorAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.ledger.outcomes import Outcome, of_deletion
+from tests.fakes import answers
+
+READS = {
+    "DescribeGroupsHandler",
+    "FetchTailsHandler",
+    "FindCoordinatorHandler",
+    "FindLeadersHandler",
+    "ListGroupOffsetsHandler",
+    "ListGroupsHandler",
+    "ListOffsetsHandler",
+}
+"""The handlers whose APIs change nothing. A new one is either named here or marked as changing groups."""
+
+HANDLERS = sorted(
+    {
+        one
+        for module in pkgutil.iter_modules(handlers.__path__)
+        for one in vars(importlib.import_module(f"{handlers.__name__}.{module.name}")).values()
+        if isinstance(one, type) and issubclass(one, AdminHandler) and one not in (AdminHandler, ChangingHandler)
+    },
+    key=lambda one: one.__name__,
+)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("handler", HANDLERS, ids=lambda one: one.__name__)
+def test_every_handler_that_does_not_only_read_asks_the_policy_and_is_never_sent_again(handler: Any) -> None:
+    reads = handler.__name__ in READS
+    assert (handler.changes_groups, handler.resend_after_loss) == (not reads, reads)
+
+
+def test_there_are_handlers_of_both_kinds() -> None:
+    names = {handler.__name__ for handler in HANDLERS}
+    assert names > READS
+    assert "DeleteGroupsHandler" in names - READS
+
+
+def test_only_unstable_offsets_and_listings_have_a_limit_of_tries() -> None:
+    lost = ConnectionFailedError("b1:9092", "connection lost")
+    unstable = PartitionOffsetsError("g", {TopicPartition("t", 0): lost}, GroupOffsets("g"))
+    assert ListGroupsHandler().max_tries(lost) == 5
+    assert ListGroupOffsetsHandler({}).max_tries(unstable) == 8
+    assert ListGroupOffsetsHandler({}).max_tries(lost) is None
+    assert DeleteGroupsHandler().max_tries(lost) is None
+    assert AlterGroupOffsetsHandler({}).max_tries(lost) is None
+    assert AlterGroupOffsetsHandler({}, gives_up=True).max_tries(lost) == 3, "who asks no other broker reads again"
+    assert AlterGroupOffsetsHandler({}, gives_up=True).max_tries(unstable) is None
+
+
+@pytest.mark.parametrize(
+    ("node", "host", "found"),
+    [(0, "b0", True), (7, "b7", True), (-1, "", False), (-1, "b1", False), (1, "", False)],
+)
+def test_a_coordinator_has_a_number_and_an_address(node: int, host: str, found: bool) -> None:
+    broker = Broker(broker_id=node, host=host, port=9092)
+    answer = FindCoordinatorAnswer(timedelta(), {"g": broker}, ())
+    result = FindCoordinatorHandler().parse(3, ["g"], 6, answer)
+    if found:
+        assert (result.completed, result.failed) == ({"g": broker}, {})
+    else:
+        assert result.completed == {}
+        assert isinstance(result.failed["g"], RemoteProtocolError)
+
+
+TOO_MUCH = ErrorCode.unknown_server_error
+
+
+def test_a_group_that_was_too_much_fails_with_the_brokers_error() -> None:
+    """Of several, the engine asks again in halves (see the driver's own tests)."""
+    codes = {"a": TOO_MUCH, "b": ErrorCode.none, "c": TOO_MUCH, "e": ErrorCode.non_empty_group}
+    result = DeleteGroupsHandler().parse(3, list(codes), 2, answers.decoded(answers.delete_groups(2, codes)))
+    assert set(result.completed) == {"b"}
+    assert result.failed_together(list(codes)) == ["a", "c"]
+    error = result.failed["a"]
+    assert isinstance(error, BrokerError)
+    assert error.code == TOO_MUCH
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("code", [ErrorCode.non_empty_group, ErrorCode.group_authorization_failed, TOO_MUCH])
+def test_a_group_that_is_said_to_be_deleted_and_not_deleted_is_of_unknown_outcome(code: ErrorCode) -> None:
+    """A clear refusal would be on record, and the group may be gone."""
+    answer = DeleteGroupsAnswer(NO_THROTTLE, ["a", "b", "b"], [("a", code), ("c", code), ("c", code)])
+    result = DeleteGroupsHandler().parse(3, ["a", "b", "c"], 2, answer)
+    assert of_deletion("a", result.failed["a"]).outcome is Outcome.UNKNOWN
+    assert isinstance(result.failed["a"], RemoteProtocolError)
+    assert ("b" in result.failed, "b" in result.completed) == (False, True)
+    assert isinstance(result.failed.get("c"), BrokerError | None)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_code_that_nobody_knows_leaves_a_deletion_of_unknown_outcome(version: int) -> None:
+    """Kafka 4.4 has more codes than this client: the group may be gone, and the others of the request are known."""
+    codes = {"a": ErrorCode(134), "b": ErrorCode.none, "c": ErrorCode.non_empty_group}
+    answer = answers.decoded(answers.delete_groups(version, codes))
+    result = DeleteGroupsHandler().parse(3, list(codes), version, answer)
+    assert "UNKNOWN_ERROR_CODE (134)" in str(result.failed["a"])
+    assert of_deletion("a", result.failed["a"]).outcome is Outcome.UNKNOWN
+    assert set(result.completed) == {"b"}
+
+
+def offsets_of(group_id: str, count: int, topic: str = "t" * 30) -> GroupOffsets:
+    values = {TopicPartition(topic, partition): OffsetAndMetadata(1) for partition in range(count)}
+    return GroupOffsets.from_mapping(group_id, values)
+
+
+def test_what_failed_in_the_field_does_not_fit_and_what_passed_is_not_cut_to_crumbs() -> None:
+    """120 groups with 200 offsets each (60-character names, one partition) failed; a third of them is half a batch."""
+    groups = {f"group-{i:014d}": offsets_of(f"group-{i:014d}", 200, "t" * 40) for i in range(120)}
+    sizes = TombstoneSizes(groups, 1)
+    total = sum(sizes.size(group_id) for group_id in groups)
+    assert total > MAX_BATCH_BYTES
+    assert 20 < sizes.budget // (total // 120) < 60
+
+
+def test_a_group_is_weighed_by_its_offsets_where_they_are_known_and_guessed_where_not() -> None:
+    sizes = TombstoneSizes({"small": offsets_of("small", 1), "big": offsets_of("big", 20_000)})
+    assert sizes.size("small") < sizes.size("not-read") < sizes.size("big")
+    assert sizes.fits("small")
+    assert sizes.fits("not-read")
+    assert not sizes.fits("big")
+    assert sizes.without(["big"]).fits("big")
+
+
+@given(
+    st.lists(st.text(max_size=20), min_size=1, max_size=30, unique=True),
+    st.integers(1, 5),
+    st.integers(1, 40_000),
+    st.booleans(),
+    st.booleans(),
+)
+def test_as_many_fit_as_no_partition_gets_more_than_the_budget_of(
+    group_ids: list[str], partitions: int, budget: int, some_known: bool, placed: bool
+) -> None:
+    known = {group_ids[-1]: offsets_of(group_ids[-1], 100)} if some_known else {}
+    places = {group_id: offsets_partitions([group_id], partitions)[0] for group_id in group_ids}
+    sizes = TombstoneSizes(known, partitions, budget, buckets=places if placed else {})
+    fitting = sizes.fit(group_ids)
+
+    def heaviest(count: int) -> int:
+        filled = dict.fromkeys(range(partitions), 0)
+        for group_id in group_ids[:count]:
+            filled[places[group_id]] += sizes.size(group_id)
+        return max(filled.values())
+
+    assert fitting == 1 or heaviest(fitting) <= budget
+    assert fitting == len(group_ids) or heaviest(fitting + 1) > budget
+
+
+@given(st.integers(0, 300), st.integers(100, 3000))
+def test_slices_hold_every_partition_once_and_each_fits(count: int, budget: int) -> None:
+    offsets = offsets_of("g", count)
+    sizes = TombstoneSizes({"g": offsets}, budget=budget)
+    slices = sizes.slices(offsets)
+    assert [partition for part in slices for partition in part] == list(offsets)
+    assert all(part for part in slices)
+    assert all(len(part) == 1 or len(part) * 55 <= budget for part in slices)
+
+
+def commits_of(count: int, metadata: str = "", topic: str = "t" * 40) -> Commits:
+    values = {TopicPartition(topic, partition): OffsetAndMetadata(partition, metadata) for partition in range(count)}
+    return cast("Commits", GroupOffsets.from_mapping("g", values))
+
+
+def failure(code: ErrorCode, commits: Commits) -> PartitionsFailedError:
+    return PartitionsFailedError("g", dict.fromkeys(commits, broker_error(code, OFFSET_COMMIT)))
+
+
+def test_what_failed_on_a_broker_is_more_than_a_batch_and_what_groups_usually_have_is_not() -> None:
+    assert commit_bytes("g", commits_of(300, "m" * 4_000)) > MAX_BATCH_BYTES
+    assert commit_bytes("g" * 60, commits_of(10_000)) > MAX_BATCH_BYTES
+    assert commit_bytes("g" * 60, commits_of(2_000)) < BUDGET_BYTES
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.text(max_size=9), st.integers(0, 99)), st.tuples(st.integers(0, 9), st.text(max_size=300))
+    ),
+    st.integers(1, 2_000),
+)
+def test_slices_have_each_offset_once_in_its_order_and_none_is_too_large(
+    rows: dict[tuple[str, int], tuple[int, str]], budget: int
+) -> None:
+    values = {TopicPartition(*where): OffsetAndMetadata(offset, text, 4) for where, (offset, text) in rows.items()}
+    columns = cast("Commits", GroupOffsets.from_mapping("g", values))
+    slices = commit_slices("g", columns, budget)
+    assert [item for part in slices for item in part.items()] == list(columns.items())
+    assert all(commit_bytes("g", part) <= budget or len(part) == 1 for part in slices)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.invalid_commit_offset_size, ErrorCode.unknown_server_error])
+def test_what_was_too_much_is_halved(code: ErrorCode) -> None:
+    commits = commits_of(300, "m" * 100)
+    first, second = smaller_slices("g", commits, failure(code, commits))
+    assert dict(first.items()) | dict(second.items()) == dict(commits.items())
+    assert abs(len(first) - len(second)) <= 1
+
+
+def test_another_error_is_no_reason_to_ask_again_in_parts() -> None:
+    commits, few = commits_of(300, "m" * 100), commits_of(10)
+    others: list[KafkaGroupsError | None] = [
+        None,
+        OutcomeUnknownError("lost"),
+        broker_error(ErrorCode.unknown_server_error, OFFSET_COMMIT),
+        failure(ErrorCode.unknown_member_id, commits),
+        failure(ErrorCode.unknown_server_error, commits_of(299)),
+        PartitionsFailedError("g", dict.fromkeys(commits, OutcomeUnknownError("lost"))),
+    ]
+    assert [smaller_slices("g", commits, error) for error in others] == [[]] * len(others)
+    assert smaller_slices("g", few, failure(ErrorCode.unknown_server_error, few)) == [], "few would not be too much"
+    one = commits_of(1, "m" * 40_000)
+    assert smaller_slices("g", one, failure(ErrorCode.unknown_server_error, one)) == []
+    assert BrokerError in {
+        type(each) for each in failure(ErrorCode.unknown_server_error, few).partition_errors.values()
+    }
