@@ -145,7 +145,7 @@ def fleet(quick: bool, repeat: int) -> Iterator[Results]:
 
 
 def decoding(quick: bool, repeat: int) -> Iterator[Results]:
-    """Measure commit_history: a tenth of the records, all of them, one core; in Arrow batches and by SQL functions."""
+    """Measure commit_history: a tenth of the records, all of them, one core."""
     sizes = ((120_000, 2),) if quick else ((120_000, 2), (1_200_000, 2), (1_200_000, 1))
     for records, cores in sizes:
         taken = _program("decoding", "--records", str(records), "--cores", str(cores), "--repeat", str(repeat))
@@ -156,8 +156,7 @@ def decoding(quick: bool, repeat: int) -> Iterator[Results]:
             found[f"{name}.records_per_second{suffix}"] = round(records / statistics.median(seconds))
             found[f"{name}.records_per_cpu_second{suffix}"] = round(records / statistics.median(used))
         if records == 1_200_000 and cores == 2:
-            for form, key in (("arrow", "records_per_second"), ("sql", "sql_records_per_second")):
-                found[f"commit_history.{key}"] = found[f"commit_history.{records}.{form}.records_per_second"]
+            found["commit_history.records_per_second"] = found[f"commit_history.{records}.arrow.records_per_second"]
         yield found
 
 

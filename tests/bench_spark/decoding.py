@@ -1,7 +1,7 @@
 """Measure how fast commits are decoded: ``python -m tests.bench_spark.decoding --records N --cores N``.
 
-Made-up records lie in Parquet, and every one is decoded and thrown away: in Arrow batches as commit_history does, and
-by SQL functions alone, which need no Python on executors. Prints seconds and processor seconds of each as JSON.
+Made-up records lie in Parquet, and every one, or the newest of each key, is decoded in Arrow batches as commit_history
+does, and thrown away. Prints seconds and processor seconds of each as JSON.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from airflow_kafka_groups.observe.offsets_topic.scan import CARRIED, SCAN_SCHEMA, decode
 from airflow_kafka_groups.spark.frames import by_value
@@ -53,39 +51,6 @@ def decode_every(batches: Iterable[Any]) -> Iterator[Any]:
         yield from decode(pa.Table.from_batches([batch]), Counter())
 
 
-def integer(column: str, at: str, size: int) -> str:
-    """Read a big-endian integer by SQL functions; ``at`` counts from 1."""
-    base = "-10" if size == 8 else "10"
-    return f"cast(conv(hex(substring({column}, {at}, {size})), 16, {base}) as {'bigint' if size == 8 else 'int'})"
-
-
-def by_sql(records: DataFrame) -> DataFrame:
-    """Decode commits by SQL functions; metadata of up to 16,000 bytes."""
-    steps = records.withColumn("gl", F.expr(integer("key", "3", 2))).withColumn("tl", F.expr(integer("key", "5+gl", 2)))
-    steps = steps.withColumn("v", F.expr(integer("value", "1", 2)))
-    steps = steps.withColumn("mp", F.expr("case when v >= 3 then 15 else 11 end"))
-    steps = steps.withColumn("b0", F.expr(integer("value", "mp", 1))).withColumn(
-        "b1", F.expr(integer("value", "mp+1", 1))
-    )
-    compact = "when b0 < 128 then b0-1 else (b0-128)+b1*128-1 end"
-    steps = steps.withColumn("ml", F.expr(f"case when v < 4 then b0*256+b1 {compact}"))
-    steps = steps.withColumn("mh", F.expr("case when v >= 4 and b0 < 128 then 1 else 2 end"))
-    return steps.selectExpr(
-        "decode(substring(key, 5, gl), 'UTF-8') as group_id",
-        "decode(substring(key, 7+gl, tl), 'UTF-8') as topic",
-        f"{integer('key', '7+gl+tl', 4)} as partition",
-        f"{integer('value', '3', 8)} as committed_offset",
-        "decode(substring(value, mp+mh, ml), 'UTF-8') as metadata",
-        f"timestamp_millis({integer('value', 'mp+mh+ml', 8)}) as committed_at",
-    )
-
-
-def newest_by_sql(records: DataFrame) -> DataFrame:
-    """Keep the newest record of each key, as ``scan`` does, by a shuffle."""
-    last = F.max_by(F.struct("value", "offset", "timestamp"), "offset").alias("last")
-    return records.groupBy("partition", "key").agg(last).select("partition", "key", "last.*")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=1_200_000)
@@ -96,13 +61,10 @@ def main() -> None:
         write_records(Path(folder), size.records)
         spark = start_session(size.cores)
         records = spark.read.parquet(folder)
-        every, newest = records.mapInArrow(by_value(decode_every, *CARRIED), SCAN_SCHEMA), records.transform(scan)
-        assert (
-            every.where("kind = 'commit'").agg(F.sum("committed_offset")).collect()
-            == by_sql(records).agg(F.sum("committed_offset")).collect()
-        ), "the two ways decode differently"
-        by_key = by_sql(records.transform(newest_by_sql))
-        forms = {"arrow": every, "newest": newest, "sql": by_sql(records), "sql_newest": by_key}
+        forms = {
+            "arrow": records.mapInArrow(by_value(decode_every, *CARRIED), SCAN_SCHEMA),
+            "newest": records.transform(scan),
+        }
         found = {}
         for name, form in forms.items():
             samples = [taken(form.write.format("noop").mode("overwrite").save) for _ in range(size.repeat + 1)]

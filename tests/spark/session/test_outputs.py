@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,14 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageErro
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
-from airflow_kafka_groups.spark.jobs import commit_history, lag_report, process_group_backlog
+from airflow_kafka_groups.spark.jobs import (
+    archive_backlog,
+    commit_history,
+    judge_staleness,
+    lag_report,
+    process_group_backlog,
+    roll_up,
+)
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
@@ -26,7 +33,7 @@ from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen
 from tests.spark.kafka import write_properties
 
-pytestmark = [pytest.mark.spark, pytest.mark.safety]
+pytestmark = pytest.mark.spark
 
 REFUSED_FILE = r"/mine\.json is there, which this job did not write and would delete"
 
@@ -35,6 +42,7 @@ def lag(base: Path, *arguments: str, spark: SparkSession) -> dict[str, Any]:
     return lag_report.run(spark, lag_report.parse_arguments(["--base", str(base), "--cluster", CLUSTER, *arguments]))
 
 
+@pytest.mark.safety
 @pytest.mark.parametrize("text", ['{"format": 3, "plan_id": "p"}', '{\n "job": "judge_staleness_of_others"\n}', "[]"])
 def test_a_file_that_a_report_s_output_would_cost_is_named(spark: SparkSession, tmp_path: Path, text: str) -> None:
     """Such as the manifest of a backup, by ``--output backups/ID``."""
@@ -51,6 +59,7 @@ def test_a_file_that_a_report_s_output_would_cost_is_named(spark: SparkSession, 
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.safety
 def test_a_file_that_a_history_s_summary_would_cost_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (mine := tmp_path / "mine.json").write_text("{}")
     properties = write_properties(tmp_path, "localhost:1")
@@ -60,6 +69,7 @@ def test_a_file_that_a_history_s_summary_would_cost_is_named(spark: SparkSession
     assert mine.read_text() == "{}"
 
 
+@pytest.mark.safety
 def test_a_file_that_a_backlog_s_result_would_cost_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (mine := tmp_path / "mine.json").write_text("{}")
     arguments = ["--kafka-properties", str(write_properties(tmp_path, "localhost:1")), "--group", "g"]
@@ -69,6 +79,7 @@ def test_a_file_that_a_backlog_s_result_would_cost_is_named(spark: SparkSession,
     assert mine.read_text() == "{}"
 
 
+@pytest.mark.safety
 def test_an_earlier_summary_and_what_a_killed_job_left_of_one_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
     write_hour(tmp_path, 1)
     for job in (lag, judge):
@@ -86,6 +97,7 @@ def context_of(run_id: str, number: int = 1, attempt: int = 1) -> BacklogContext
     return BacklogContext(**of_run, slice=number, slices=2, attempt=attempt)  # type: ignore[arg-type]
 
 
+@pytest.mark.safety
 @pytest.mark.parametrize("mode", OUTPUT_MODES)
 def test_a_slice_that_another_run_deleted_while_its_tasks_wrote_it_is_not_whole(
     spark: SparkSession, tmp_path: Path, mode: str
@@ -123,6 +135,7 @@ def test_a_slice_that_another_run_deleted_while_its_tasks_wrote_it_is_not_whole(
         thread.join()
 
 
+@pytest.mark.safety
 def test_a_run_that_is_alone_leaves_nothing_but_its_slices(spark: SparkSession, tmp_path: Path) -> None:
     run_id, rows = "20260101T000000Z-00000001", spark.range(3)
     mine = BacklogOutput(spark, str(tmp_path), "parquet", "errorifexists")
@@ -136,6 +149,7 @@ def test_a_run_that_is_alone_leaves_nothing_but_its_slices(spark: SparkSession, 
 REFUSED = "which this job did not write and would delete"
 
 
+@pytest.mark.safety
 @pytest.mark.parametrize("file_format", ["parquet", "json"])
 def test_a_table_of_somebody_else_is_not_replaced(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
     write_hour(tmp_path, 0)
@@ -147,6 +161,7 @@ def test_a_table_of_somebody_else_is_not_replaced(spark: SparkSession, tmp_path:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.safety
 def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
     """Tables of other programs have a column run_id, too; the job's own has nothing beside its folders."""
     names = COMMIT_GROUP_SCHEMA.names
@@ -160,6 +175,7 @@ def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: Sp
             require_replaceable(storage_of(spark, other), other, names, "run_id")
 
 
+@pytest.mark.safety
 @pytest.mark.parametrize("what", ["summary", "verdicts"])
 def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -191,6 +207,7 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
     assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before
 
 
+@pytest.mark.safety
 def test_a_lag_report_replaces_its_own_tables_only(spark: SparkSession, tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
     given = ["--base", str(tmp_path), "--cluster", CLUSTER, "--output", str(tmp_path / "out")]
@@ -199,3 +216,61 @@ def test_a_lag_report_replaces_its_own_tables_only(spark: SparkSession, tmp_path
     spark.range(3).write.mode("overwrite").parquet(str(tmp_path / "out" / "topics"))
     with pytest.raises(ArgumentError, match=REFUSED):
         run(spark, parse_arguments(given))
+
+
+PATTERNS = ("/out/*", "/out{a,b}", "s3a://bucket/o[1]")
+
+
+@pytest.mark.parametrize("job", [lag_report, judge_staleness])
+def test_the_rows_of_another_folder_are_not_written_to_the_table(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], job: Any
+) -> None:
+    def report(name: str, output: str) -> None:
+        write_snapshot(tmp_path / name, 1, seen(1, group=name), groups=1)
+        arguments = ["--base", str(tmp_path / name), "--cluster", CLUSTER, "--output", f"{tmp_path}/{output}"]
+        arguments += ["--min-idle", "1h"] if job is judge_staleness else []
+        job.run(spark, job.parse_arguments([*arguments, "--table", "spark_catalog.akp.rows"]))
+
+    spark.sql(f"CREATE DATABASE akp LOCATION '{tmp_path.as_uri()}/warehouse'")
+    try:
+        report("first", "out1")
+        with pytest.raises(SystemExit):
+            report("second", "out[1]")
+        assert "--output (got" in capsys.readouterr().err
+    finally:
+        spark.sql("DROP DATABASE akp CASCADE")
+
+
+@pytest.mark.parametrize(
+    ("parse", "others"),
+    [
+        (lag_report.parse_arguments, []),
+        (judge_staleness.parse_arguments, ["--min-idle", "1h"]),
+        (archive_backlog.parse_arguments, ["--kafka-properties", "k", "--group", "g"]),
+    ],
+)
+@pytest.mark.parametrize("output", ["", "/", *PATTERNS])
+def test_an_output_that_is_a_pattern_or_nothing_is_named(
+    capsys: pytest.CaptureFixture[str], parse: Callable[..., Any], others: list[str], output: str
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--base", "/b", "--cluster", "c", "--output", output, *others])
+    assert "give a folder or URI without any of * ? [ ] { }" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("parse", "others"),
+    [
+        (process_group_backlog.parse_arguments, ["--kafka-properties", "k", "--group", "g"]),
+        (roll_up.parse_arguments, ["--base", "/b"]),
+        (commit_history.parse_arguments, ["--kafka-properties", "k"]),
+    ],
+)
+@pytest.mark.parametrize("output", PATTERNS)
+def test_rows_that_nobody_could_read_are_not_written(
+    capsys: pytest.CaptureFixture[str], parse: Callable[..., Any], others: list[str], output: str
+) -> None:
+    """Of a backlog, they would be committed besides."""
+    with pytest.raises(SystemExit):
+        parse(["--output", output, *others])
+    assert f"--output (got {output!r}): give a folder or URI without any of * ? [ ] {{ }}" in capsys.readouterr().err
