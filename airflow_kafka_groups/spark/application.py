@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     job = parser.parse_args(given[:1]).job
     from airflow_kafka_groups.exceptions import JobError
     from airflow_kafka_groups.spark.names import WITHOUT_SPARK
-    from airflow_kafka_groups.spark.session.preflight import require_pyspark
+    from airflow_kafka_groups.spark.session.packages import require_pyspark
 
     try:
         if job not in WITHOUT_SPARK:

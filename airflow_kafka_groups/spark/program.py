@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.options import check_folder
-from airflow_kafka_groups.spark.session.preflight import require_pyspark
+from airflow_kafka_groups.spark.session.packages import require_pyspark
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.storage.job_files import Storage
 

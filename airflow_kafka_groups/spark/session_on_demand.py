@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.session.preflight import require_pyspark
+from airflow_kafka_groups.spark.session.packages import require_pyspark
 from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine
 from airflow_kafka_groups.storage.job_files import LocalStorage, Storage
 

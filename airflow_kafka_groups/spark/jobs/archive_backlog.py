@@ -40,7 +40,8 @@ from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_reading, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session.preflight import WORKER_PACKAGES, prepare_kafka, require_packages
+from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog, without_commit
 from airflow_kafka_groups.spark.unread.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.spark.unread.request import read_groups

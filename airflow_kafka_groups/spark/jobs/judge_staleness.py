@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ArgumentError
-from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
+from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.judge.staleness.policy import add_policy, count, duration, policy_of
-from airflow_kafka_groups.observe.history.fleet import ALL, check_clusters, fleet_summary, is_one, of_each_cluster
+from airflow_kafka_groups.observe.history.fleet import (
+    ALL,
+    PLACEHOLDER,
+    check_clusters,
+    fleet_summary,
+    is_one,
+    of_each_cluster,
+)
 from airflow_kafka_groups.observe.history.snapshots import History, find_history, require_left
 from airflow_kafka_groups.spark.logs import logged, warn
-from airflow_kafka_groups.spark.offsets_topic.last_commits import asked_for, reads_commits
+from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
 from airflow_kafka_groups.spark.options import (
     KAFKA_PROPERTIES,
     TABLE,
@@ -30,12 +37,13 @@ from airflow_kafka_groups.spark.options import (
     folder_path,
 )
 from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.session.preflight import WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.job_files import CALLERS, Storage, Workers
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS
 
 if TYPE_CHECKING:
@@ -280,3 +288,31 @@ def _check(arguments: argparse.Namespace) -> None:
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged", starts_later=True)
 parse_arguments, main = _program.parse_arguments, _program.main
+
+
+def reads_commits(arguments: argparse.Namespace) -> bool:
+    """Return whether a judgement reads last commits, which needs Spark."""
+    of_log = arguments.commit_log != OFF and arguments.kafka_properties is not None
+    return of_log or arguments.commit_history is not None
+
+
+def asked_for(
+    session: Callable[[], SparkSession], arguments: argparse.Namespace, judged: SnapshotManifest
+) -> LastCommits:
+    """Return the last commits that a judgement asks for.
+
+    :param session: returns the session, which is started only if it is needed.
+    :param judged: the snapshot that is judged.
+
+    Raises as ``read_folder`` and ``read_log`` do.
+    """
+    if not reads_commits(arguments):
+        why = "it was not asked for" if arguments.commit_log == OFF else "the job was given no --kafka-properties"
+        return LastCommits(evidence=Evidence(not_read=why))
+    from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder, read_log
+
+    if arguments.commit_history is not None:
+        folder = arguments.commit_history.replace(PLACEHOLDER, judged.cluster).rstrip("/")
+        return read_folder(session(), folder, judged.kafka_cluster_id)
+    path = arguments.kafka_properties.replace(PLACEHOLDER, judged.cluster)
+    return read_log(session(), path, arguments.commit_log, judged, arguments.min_idle_seconds)

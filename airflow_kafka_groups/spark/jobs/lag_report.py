@@ -15,7 +15,7 @@ from airflow_kafka_groups.observe.history.fleet import check_cluster
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.session.preflight import WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable

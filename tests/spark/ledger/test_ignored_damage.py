@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +19,7 @@ from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.session.settings import settings_of
 from airflow_kafka_groups.spark.unread.request import read_groups
+from tests.histories.commits import describe_commits
 from tests.histories.judged import judge
 from tests.histories.lake import CLUSTER, flip_a_bit, write_manifest, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, hour, seen, snapshot_id
@@ -43,8 +43,7 @@ def test_a_damaged_commit_history_proves_no_group_idle(ignoring: SparkSession, t
     row = tuple(known.get(name) for name in COMMIT_GROUP_SCHEMA.names)
     history = tmp_path / "history"
     ignoring.createDataFrame([row], COMMIT_GROUP_SCHEMA).write.parquet(str(history / "groups" / "run_id=r"))
-    summary = {"kafka_cluster_id": "kafka-1", "groups": 1, "read_until": (hour(3) + timedelta(hours=1)).isoformat()}
-    (history / "summary.json").write_text(json.dumps(summary))
+    describe_commits(history, read_until=(hour(3) + timedelta(hours=1)).isoformat())
     assert judge(tmp_path, "--commit-history", str(history), spark=ignoring)["verdicts"]["moving"] == 1
     (damaged,) = (history / "groups").rglob("*.parquet")
     next((history / "groups").rglob(".part*.crc")).unlink()  # an object store has none
@@ -63,8 +62,7 @@ def test_a_flipped_bit_in_a_commit_history_is_not_read_as_another_time(spark: Sp
     history = tmp_path / "history"
     made = spark.createDataFrame(named, COMMIT_GROUP_SCHEMA).coalesce(1).write.option("compression", "none")
     made.parquet(str(history / "groups" / "run_id=r"))
-    summary = {"kafka_cluster_id": "kafka-1", "groups": 500, "read_until": (hour(3) + timedelta(hours=1)).isoformat()}
-    (history / "summary.json").write_text(json.dumps(summary))
+    describe_commits(history, read_until=(hour(3) + timedelta(hours=1)).isoformat())
     (damaged,) = (history / "groups").rglob("*.parquet")
     next((history / "groups").rglob(".part*.crc")).unlink()  # an object store has none
     flip_a_bit(damaged, "last_commit_at")

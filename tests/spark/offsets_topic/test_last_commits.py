@@ -27,7 +27,8 @@ from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic import last_commits
-from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_log
+from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
+from airflow_kafka_groups.spark.offsets_topic.last_commits import read_log
 from airflow_kafka_groups.spark.offsets_topic.reading import TOPIC, NoAccessError, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest

@@ -28,7 +28,7 @@ from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.names import WITHOUT_SPARK
 from airflow_kafka_groups.spark.options import folder_path
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session import preflight as packages
+from airflow_kafka_groups.spark.session import packages
 from airflow_kafka_groups.storage.job_files import LocalStorage
 from tests.histories.judged import judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER

@@ -1,0 +1,41 @@
+"""The Python packages that jobs need. Imports none of them: this is where it is noticed that one is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from airflow_kafka_groups.exceptions import JobError
+from airflow_kafka_groups.spark.names import TESTED_SPARK
+
+WORKER_PACKAGES = ("pyarrow", "numpy")
+"""Packages that Python functions over Arrow batches need on executors, and jobs that compute in Arrow on the driver."""
+
+
+DRIVER_PACKAGES = ("pandas", *WORKER_PACKAGES)
+"""Packages that these functions need on the driver: pyspark requires pandas there."""
+
+
+def require_packages(names: Sequence[str]) -> None:
+    """Raise ``JobError`` with the remedy if the driver's Python lacks packages."""
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise JobError(
+            f"the driver's Python ({sys.executable}) has no {' and no '.join(missing)}: install "
+            f"{', '.join(names)} there, or name a Python that has them by PYSPARK_DRIVER_PYTHON"
+        )
+
+
+def require_pyspark() -> None:
+    """Raise ``JobError`` with the remedy if this Python has no pyspark that can start a session."""
+    if find_spec("pyspark") is None:
+        remedy = "start it by spark-submit, or install airflow-kafka-groups[spark]"
+        raise JobError(f"this Python ({sys.executable}) has no pyspark: {remedy}")
+    if find_spec("pyspark.core") is None:  # what a job imports is not there
+        remedy = "start it by spark-submit, or install pyspark in its place"
+        which = f"this Python ({sys.executable}) has only the client of Spark Connect, which has no JVM"
+        if find_spec("pyspark.context") is not None:  # Spark 3 has all of it elsewhere
+            which = f"the pyspark of this Python ({sys.executable}) is older than 4.0"
+            remedy = f"use Spark {TESTED_SPARK}, with which the jobs are tested"
+        raise JobError(f"{which}: {remedy}")
