@@ -59,7 +59,7 @@ def _clean_up(steps: Steps, storage: Path, groups: int, judge: str) -> str:
     scope: dict[str, Any] = {"storage_path": str(storage), "cluster": CLUSTER}
     listing = f"{_OPERATORS}.offsets:ListGroupOffsetsOperator"
     steps.task("snapshot", listing, **scope)
-    steps.task("find", f"{_OPERATORS}.coordinators:FindCoordinatorsOperator")
+    steps.task("find", f"{_OPERATORS}.groups:FindCoordinatorsOperator")
     time.sleep(MIN_IDLE_SECONDS)
     snapshot_id = steps.task("list", listing, **scope)["snapshot_id"]
     _judge(steps, storage, groups, snapshot_id, judge)
