@@ -8,13 +8,14 @@ import re
 from collections.abc import Collection, Iterable
 from hashlib import sha256
 from itertools import islice
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.storage.job_files import JobFiles, Storage
 from airflow_kafka_groups.storage.paths import is_data_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
 """The names of Spark's own data files. Those of snapshots and observations have another form."""
@@ -82,6 +83,8 @@ class ReplacedFolder:
 
         Memory holds one table, and the compressed bytes of a file.
         """
+        import pyarrow.parquet as pq  # a driver without it gets as far as the error that names it
+
         left = iter(tables)
         rows = rows_of_a_file
         while rows >= rows_of_a_file:

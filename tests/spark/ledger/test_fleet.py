@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.spark.jobs import archive_backlog, lag_report
 from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
+from tests.histories.commits import describe_commits
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, seen, snapshot_id
 
@@ -79,8 +80,8 @@ def test_each_cluster_has_its_own_commits(spark: SparkSession, tmp_path: Path) -
     write_cluster(tmp_path, "a", "x")
     write_cluster(tmp_path, "b", "x")
     last = spark.createDataFrame([("x", None)], "group_id string, last_commit_at timestamp")
-    last.write.parquet(f"{tmp_path}/a-commits/groups")
-    (tmp_path / "a-commits" / "summary.json").write_text(json.dumps({"kafka_cluster_id": "kafka-1"}))
+    last.write.parquet(f"{tmp_path}/a-commits/groups/run_id=r")
+    describe_commits(tmp_path / "a-commits")
     arguments = [*given(tmp_path, "a", "b"), "--commit-history", f"{tmp_path.as_uri()}/{{cluster}}-commits"]
     summary = run(spark, parse_arguments(arguments))
     assert (list(summary["clusters"]), list(summary["failed"])) == (["a"], ["b"])
