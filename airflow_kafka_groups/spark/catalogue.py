@@ -7,19 +7,22 @@ partitioned by both. A run replaces its own partitions and no others, so a run t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
-from airflow_kafka_groups.judge.staleness.judging import JudgedHistory
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark import options
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored
 from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_kept, settings_of_write
 from airflow_kafka_groups.storage.formats import TABLE_FORMAT
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.judge.staleness.judging import JudgedHistory
 
 _FORMAT = "kafka_groups.format"
 _REMEDIES = (

@@ -309,7 +309,8 @@ for kind in ("operators", "sensors"):
             __import__(module)
 import airflow_kafka_groups.operators.dag_params
 print((time.process_time() - started) / airflow)
-heavy = ("kio", "aiokafka", "confluent_kafka", "pyarrow", "pyspark", "pandas", "airflow_kafka_groups.kafka.admin.client")
+core = "airflow_kafka_groups.kafka.admin.client"
+heavy = ("kio", "aiokafka", "confluent_kafka", "pyarrow", "pyspark", "pandas", core)
 print([name for name in heavy if name in sys.modules])
 """
 
