@@ -18,9 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-RECORDS, CORRUPT, FUTURE = "records", "corrupt", "future"
-
-
 COMMIT_TYPES = (0, 1)
 MAX_COMMIT_VALUE = 4
 _PADDING = 8  # bytes after the last record, so that a field that it lacks can be accessed

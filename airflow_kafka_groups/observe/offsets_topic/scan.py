@@ -21,14 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_kafka_groups.observe.offsets_topic import commit_records, group_records
-from airflow_kafka_groups.observe.offsets_topic.commit_records import (
-    COMMIT_TYPES,
-    CORRUPT,
-    FUTURE,
-    RECORDS,
-    Fields,
-    decode_commits,
-)
+from airflow_kafka_groups.observe.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits
+from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.observe.offsets_topic.group_records import (
     CLASSIC_GROUP,
     EPOCH_TYPES,

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.judge.evidence import REQUIRED, Evidence
-from airflow_kafka_groups.observe.offsets_topic.commit_records import CORRUPT, FUTURE, RECORDS
+from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, read_stored

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Range
-from airflow_kafka_groups.observe.offsets_topic.commit_records import CORRUPT, FUTURE, RECORDS
+from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.frames import by_value
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
