@@ -42,14 +42,6 @@ class ChangePolicy(Protocol):
         ...
 
 
-class AllowAll:
-    """The policy of a client without one: every change is allowed."""
-
-    def refusals(self, group_ids: Iterable[str]) -> Mapping[str, KafkaGroupsError]:
-        """Return no refusals."""
-        return {}
-
-
 Progress = Callable[[int, int], None]
 """Called with (groups done, groups in all) each time something came."""
 
@@ -74,7 +66,7 @@ class Calls:
     ) -> None:
         self.config = config
         self.cluster = ClusterClient(config, connect)
-        self._policy = policy or AllowAll()
+        self._policy = policy
         self._limits = DriverLimits(
             batches_in_flight=config.batches_in_flight, singles_in_flight=config.singles_in_flight
         )
@@ -86,7 +78,7 @@ class Calls:
 
     def refusals(self, group_ids: Iterable[str]) -> Mapping[str, KafkaGroupsError]:
         """Return the groups that may not be changed, each with the reason (see ``ChangePolicy``)."""
-        return self._policy.refusals(group_ids)
+        return {} if self._policy is None else self._policy.refusals(group_ids)
 
     async def ask_coordinators(
         self,

@@ -42,14 +42,12 @@ async def describe_groups(
         if api is CONSUMER_GROUP_DESCRIBE:
             switched_off = {new.group_id: new for new in answers.values() if isinstance(new.error, SwitchedOffError)}
     absent = _perhaps_of_another_type(results)
-    gone = {id_: GroupResult(id_, _of_no_type(found)) for id_, found in absent.items()}
+    gone = {
+        id_: GroupResult(id_, found._replace(type=GroupType.UNKNOWN, protocol_type="")) for id_, found in absent.items()
+    }
     if not_told := [found for id_, found in absent.items() if id_ in switched_off]:
         gone |= await _listed(calls, not_told, switched_off)
     return _with(results, gone)
-
-
-def _of_no_type(absent: GroupDescription) -> GroupDescription:
-    return absent._replace(type=GroupType.UNKNOWN, protocol_type="")
 
 
 def _perhaps_of_another_type(results: GroupResults[GroupDescription]) -> dict[str, GroupDescription]:

@@ -137,7 +137,6 @@ class _ProbeHandler(DescribeGroupsHandler):
 async def _ask(
     calls: Calls, brokers: Collection[BrokerId], handler: ListGroupsHandler
 ) -> tuple[list[GroupListing], dict[BrokerId | TopicPartition, KafkaGroupsError]]:
-    """Return what brokers list, and the errors of those that do not."""
     listings: list[GroupListing] = []
     errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
     for broker_id, found, error in await calls.ask_brokers(brokers, handler):
@@ -200,7 +199,6 @@ def _probe(partition: int, count: int) -> str:
 
 
 def _moved(before: ClusterMetadata, after: ClusterMetadata) -> dict[BrokerId | TopicPartition, KafkaGroupsError]:
-    """Return the partitions of ``__consumer_offsets`` that have another leader than before, with a message each."""
     if before.offsets_topic is None or after.offsets_topic is None:
         return {}
     leaders = zip(before.offsets_topic.leaders, after.offsets_topic.leaders, strict=False)

@@ -98,7 +98,6 @@ class TombstoneSizes:
 
 @cache
 def _estimate(size: int) -> int:
-    """Estimate the bytes of a group's tombstones from those of its id."""
     return size + _GROUP_TOMBSTONE_BYTES + _DEFAULT_OFFSETS * (_TOMBSTONE_BYTES + size + _DEFAULT_TOPIC_BYTES)
 
 

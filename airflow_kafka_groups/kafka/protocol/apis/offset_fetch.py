@@ -44,7 +44,7 @@ from airflow_kafka_groups.kafka.protocol.compact import (
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 FIRST_BATCHED_VERSION = 8
-_FIRST_STABLE_VERSION = 7
+FIRST_STABLE_VERSION = 7
 _FIRST_MEMBER_VERSION = 9
 
 _ALL_TOPICS = b"\x00"  # a null array
@@ -57,6 +57,8 @@ _ONE_TOPIC = 2  # the length of a compact array is written plus 1
 _NO_ERROR_NO_TAGS = b"\x00\x00\x00"
 _NO_TAGS_NO_ERROR_NO_TAGS = b"\x00" + _NO_ERROR_NO_TAGS
 
+ALL_PARTITIONS = ListConsumerGroupOffsetsSpec()
+
 _Unpack = Callable[..., tuple[int, ...]]
 
 
@@ -66,7 +68,7 @@ def encode(group_ids: Iterable[str], require_stable: bool, version: int) -> byte
         member = _NO_MEMBER if version >= _FIRST_MEMBER_VERSION else b""
         return strings(group_ids, member + _ALL_TOPICS + NO_TAGS) + boolean(require_stable) + NO_TAGS
     (group_id,) = group_ids
-    stable = boolean(require_stable) if version >= _FIRST_STABLE_VERSION else b""
+    stable = boolean(require_stable) if version >= FIRST_STABLE_VERSION else b""
     return string(group_id) + _ALL_TOPICS + stable + NO_TAGS
 
 
@@ -200,7 +202,6 @@ class _OffsetsReader(CompactReader):
         return self._names.setdefault(raw, raw.decode())
 
     def _rows(self, topic: str, count: int, errors: dict[TopicPartition, ErrorCode]) -> TopicOffsets:
-        """Read the partitions of one topic row by row."""
         partitions, offsets, epochs = array("i"), array("q"), array("i")
         metadata: list[str] = []
         for _ in range(count):
@@ -217,10 +218,6 @@ class _OffsetsReader(CompactReader):
             epochs.append(epoch)
             metadata.append(text)
         return TopicOffsets(topic, partitions, offsets, epochs, tuple(metadata) if any(metadata) else None)
-
-
-FIRST_STABLE_VERSION = 7
-ALL_PARTITIONS = ListConsumerGroupOffsetsSpec()
 
 
 def build(
