@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
+from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkedDeletion, ChunkWork
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclude
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
@@ -46,18 +47,6 @@ from airflow_kafka_groups.storage.paths import new_id
 
 Exclusions = Callable[[DeletionHistory], dict[str, Decision]]
 """Returns what is kept whatever is found, by the journal as it is when the run has begun."""
-
-
-class Saved(Protocol):
-    """A backup as far as a run uses it."""
-
-    @property
-    def path(self) -> str:
-        """Its file."""
-
-    @property
-    def entries(self) -> Mapping[str, CommittedGroup]:
-        """What it has, by the names of the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +95,7 @@ class SealedRun(ABC):
         """Return what is to be kept since ``exclusions`` was read, before each intent. Raises ``MaintenanceError``."""
 
     @abstractmethod
-    def verified_backup(self) -> Saved | None:
+    def verified_backup(self) -> Backup | None:
         """Read and verify the backup; ``None`` where there is none and none is needed. Raises ``KafkaGroupsError``."""
 
     @abstractmethod
@@ -274,7 +263,7 @@ class _Ready:
     facts: Mapping[str, Any]
     journal: RunJournal
     excluded: dict[str, Decision]
-    backup: Saved | None
+    backup: Backup | None
     leases: Set[str]
     approval: Approval | None
     quiet: QuietTimes

@@ -113,17 +113,6 @@ def _rules(policy: PlanPolicy, least: float) -> tuple[Rule, ...]:
     return tuple(new if rule.prunes else rule for rule, new in zip(rules, longer, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A group with topics that nothing speaks against, the longest idle first."""
-
-    group_id: str
-    idle_seconds: float
-    rule: str
-    topics: Sequence[PlannedTopic]
-    undecided: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planning:
     policy: PlanPolicy
@@ -141,27 +130,27 @@ class _Planning:
         groups = self._judged(layout, snapshot, unread)
         rulings = self._rulings(groups, committed)
         kept: list[TopicToKeep] = []
-        candidates = [
-            candidate
+        candidates = {
+            group.newest.group_id: topics
             for group, (ruling, owner) in zip(groups, rulings, strict=True)
-            if (candidate := self._sort_out_group(group, ruling, owner, kept)) is not None
-        ]
-        within, over, warnings = capped(candidates, snapshot.manifest.groups, self.policy, what="have topics to prune")
+            if (topics := self._sort_out_group(group, ruling, owner, kept))
+        }
+        longest = [topics[0] for topics in candidates.values()]
+        within, over, warnings = capped(longest, snapshot.manifest.groups, self.policy, what="have topics to prune")
         reasons = {group.group_id: group.reason.removeprefix("stale, but ") for group in over}
         kept += [
             TopicToKeep(
                 group_id=item.group_id,
                 topic=item.topic,
                 verdict=KeptTopic.OVER_CAP.value,
-                reason=reasons[item.group_id],
+                reason=reason,
                 rule=item.rule,
                 owner=item.owner,
             )
-            for candidate in candidates
-            if candidate.group_id in reasons
-            for item in candidate.topics
+            for group_id, reason in reasons.items()
+            for item in candidates[group_id]
         ]
-        planned = [item for candidate in within for item in candidate.topics]
+        planned = [item for first in within for item in candidates[first.group_id]]
         found = Counter(item.verdict for item in kept)
         counts = {
             "found": snapshot.manifest.groups,
@@ -209,7 +198,8 @@ class _Planning:
 
     def _sort_out_group(
         self, group: PartlyReadGroup, ruling: Ruling, owner: str | None, kept: list[TopicToKeep]
-    ) -> _Candidate | None:
+    ) -> list[PlannedTopic]:
+        """Return the topics of a group that nothing speaks against, the longest idle first, and keep the others."""
         rule, newest = ruling.rule, group.newest
         name = rule.name if self.policy.rules else None
         against = self.objections.to_group(group, ruling)
@@ -229,10 +219,7 @@ class _Planning:
                 )
                 continue
             topics.append(_planned(group, self.objections.since_record(group, topic), name, owner))
-        if not topics:
-            return None
-        topics.sort(key=lambda item: (-item.idle_seconds, item.topic))
-        return _Candidate(newest.group_id, topics[0].idle_seconds, rule.name, topics)
+        return sorted(topics, key=lambda item: (-item.idle_seconds, item.topic))
 
     def _warnings(self, snapshot: SnapshotReader) -> Iterator[str]:
         pruning = [rule for rule in self.rules if rule.prunes]

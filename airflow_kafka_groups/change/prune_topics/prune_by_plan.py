@@ -12,12 +12,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar
 
+from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.change.deletion.guards.exclusions import spare_new
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.prune_topics.guards import kept_by_journal, kept_by_policy, used_since
-from airflow_kafka_groups.change.prune_topics.topic_backup import SavedTopics, backup_topics, saved_topics
+from airflow_kafka_groups.change.prune_topics.topic_backup import backup_topics, saved_topics
 from airflow_kafka_groups.change.prune_topics.topic_recheck import PruneAdmin, TopicWork, verify_pruned
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import BackupError, PlanError
@@ -134,7 +135,7 @@ class PruneRun(SealedRun):
         used = used_since(self.layout, self.plan, self._snapshots)
         return used | {item.name: groups[item.group_id] for item in self.plan.groups if item.group_id in groups}
 
-    def verified_backup(self) -> SavedTopics | None:
+    def verified_backup(self) -> Backup | None:
         """Read and verify the plan's backup; a dry run may come before there is one."""
         saved = saved_topics(self.layout, self.plan)
         if saved is None and not self.request.dry_run:

@@ -7,33 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import replace
 from datetime import datetime
 
-from airflow_kafka_groups.change.backup.file import find_backup, open_backup
+from airflow_kafka_groups.change.backup.file import Backup, find_backup, open_backup
 from airflow_kafka_groups.change.backup.make_backup import BackupDraft, entry_of, require_backup_of
 from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds
 from airflow_kafka_groups.change.prune_topics.topic_recheck import offsets_of_topic
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.prune_plan import PlannedTopic, PrunePlan, name_of
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from airflow_kafka_groups.observe.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.storage.layout import Clock, Layout
-
-
-@dataclass(frozen=True, slots=True)
-class SavedTopics:
-    """A verified backup.
-
-    :param entries: what it has of each topic, by the names of the journal.
-    """
-
-    path: str
-    entries: Mapping[str, CommittedGroup]
 
 
 async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, now: Clock) -> None:
@@ -97,8 +85,8 @@ def _add(
         draft.add(entry, read_at, offsets)
 
 
-def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:
-    """Read and verify the backup of a plan, ``None`` if there is none.
+def saved_topics(layout: Layout, plan: PrunePlan) -> Backup | None:
+    """Read and verify the backup of a plan; its entries are by topic, as in the journal. ``None`` if there is none.
 
     Raises ``BackupError`` for one that is damaged, or of another plan, and ``StorageError``.
     """
@@ -116,4 +104,4 @@ def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:
             entries[name] = entry_of(name, whole.group_type, whole.protocol_type, of_topic)
     if both := entries.keys() & backup.not_backed_up.keys():
         raise BackupError(f"{backup.path} contains {min(both)!r}, which its manifest lists as not backed up")
-    return SavedTopics(backup.path, entries)
+    return replace(backup, entries=entries)
