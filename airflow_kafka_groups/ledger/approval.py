@@ -47,7 +47,9 @@ def seal_question(layout: Layout, plan: SealedPlan, asked_by: Mapping[str, Any],
 
     Raises ``StorageError`` or ``JournalError``: then nobody may be asked.
     """
-    _append(layout, plan, {"kind": "question", "at": at.isoformat(), "asked_by": dict(asked_by)})
+    chain, _ = _entries(layout, plan.plan_id)
+    question = {"kind": "question", "at": at.isoformat(), "asked_by": dict(asked_by), "plan_digest": plan.digest}
+    chain.append(question)
 
 
 def seal_answer(
@@ -124,11 +126,6 @@ def require_approval(layout: Layout, plan: SealedPlan, terms: ApprovalTerms) -> 
         path=str(latest.path),
         excluded=frozenset(_excluded(data.get("excluded"), plan)),
     )
-
-
-def _append(layout: Layout, plan: SealedPlan, data: Mapping[str, Any]) -> None:
-    chain, _ = _entries(layout, plan.plan_id)
-    chain.append({**data, "plan_digest": plan.digest})
 
 
 def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:

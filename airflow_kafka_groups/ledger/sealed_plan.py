@@ -132,10 +132,10 @@ class SealedPlan(ABC):
             raise PlanError(f"{of}: {elsewhere(self.cluster, cluster)}")
 
     def require_digest(self, digest: str) -> None:
-        """Raise ``PlanError`` if another plan was asked for: one with this digest."""
+        """Raise ``PlanError`` if another plan was asked for or approved: one with this digest."""
         if self.digest != digest:
             raise PlanError(
-                f"plan {self.plan_id} is not the one that was asked for (its digest differs): make a new plan"
+                f"plan {self.plan_id} is not the one that was asked for or approved (its digest differs): plan again"
             )
 
     def require_unprotected(self, protects: Callable[[str], bool]) -> None:
@@ -191,13 +191,10 @@ def read_terms(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def require_applicable(
-    plan: SealedPlan, *, kafka_cluster_id: str | None, now: datetime, approved_digest: str | None = None
-) -> None:
+def require_applicable(plan: SealedPlan, *, kafka_cluster_id: str | None, now: datetime) -> None:
     """Raise ``PlanError`` unless the plan may be applied to this cluster now.
 
     :param kafka_cluster_id: the id that the cluster reports now.
-    :param approved_digest: the approved digest, if approval was required.
     """
     if not kafka_cluster_id or plan.kafka_cluster_id != kafka_cluster_id:
         raise PlanError(
@@ -213,23 +210,16 @@ def require_applicable(
         raise PlanError(
             f"plan {plan.plan_id} expired at {plan.expires_at.isoformat()}: take a snapshot, make a new one"
         )
-    if approved_digest is not None and approved_digest != plan.digest:
-        raise PlanError(f"plan {plan.plan_id} is not the approved one (its digest differs): approve it again")
 
 
 async def require_here(
-    admin: BackupAdmin,
-    plan: SealedPlan,
-    kafka_cluster_id: str | None,
-    now: datetime,
-    *,
-    approved_digest: str | None = None,
+    admin: BackupAdmin, plan: SealedPlan, kafka_cluster_id: str | None, now: datetime
 ) -> tuple[str, ...]:
     """Raise ``PlanError`` unless a plan may be applied to the cluster that a client leads to; return warnings.
 
     Called before anything is backed up or deleted. The arguments are those of ``require_applicable``.
     """
-    require_applicable(plan, kafka_cluster_id=kafka_cluster_id, now=now, approved_digest=approved_digest)
+    require_applicable(plan, kafka_cluster_id=kafka_cluster_id, now=now)
     return await check_view(admin, plan.plan_id, plan.view)
 
 

@@ -68,10 +68,12 @@ async def backup_groups(
     Groups that cannot be backed up are in ``not_backed_up``. Raises ``PlanError`` if the plan must not be applied, and
     ``BackupError`` if the file read back differs.
     """
+    if approved_digest is not None:
+        plan.require_digest(approved_digest)
     if plan.cluster != layout.cluster:
         raise BackupError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
     cluster_id = await admin.cluster_id()
-    for warning in await require_here(admin, plan, cluster_id, now(), approved_digest=approved_digest):
+    for warning in await require_here(admin, plan, cluster_id, now()):
         _logger.warning("%s", warning)
     if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
         return require_backup_of(existing, plan)

@@ -18,15 +18,20 @@ from tests.unit.change.plan.plans import plan
         ({"kafka_cluster_id": None}, "check the connection"),
         ({"kafka_cluster_id": ""}, "check the connection"),
         ({"now": NOW + timedelta(days=1)}, "expired"),
-        ({"approved_digest": "b" * 64}, "not the approved one"),
-        ({"approved_digest": ""}, "not the approved one"),
     ],
 )
 def test_a_plan_applies_here_and_now_or_not_at_all(changes: dict[str, Any], message: str) -> None:
-    fitting: dict[str, Any] = {"kafka_cluster_id": CLUSTER_ID, "now": NOW, "approved_digest": plan().digest}
+    fitting: dict[str, Any] = {"kafka_cluster_id": CLUSTER_ID, "now": NOW}
     require_applicable(plan(), **fitting)
     with pytest.raises(PlanError, match=message):
         require_applicable(plan(), **{**fitting, **changes})
+
+
+@pytest.mark.parametrize("approved", ["b" * 64, ""])
+def test_another_plan_than_the_approved_one_is_refused(approved: str) -> None:
+    plan().require_digest(plan().digest)
+    with pytest.raises(PlanError, match="not the one that was asked for or approved"):
+        plan().require_digest(approved)
 
 
 def test_two_clusters_without_a_name_are_not_the_same_cluster() -> None:
