@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -54,6 +54,17 @@ def frame(number: int, body: bytes = b"") -> bytes:
     return (4 + len(body)).to_bytes(4, "big") + number.to_bytes(4, "big") + body
 
 
+@pytest.fixture
+def transport() -> Transport:
+    return Transport()
+
+
+@pytest.fixture
+async def pipeline(transport: Transport) -> AsyncIterator[Pipeline]:
+    yield (pipeline := pipeline_on(transport))
+    await pipeline.aclose()
+
+
 class Frames:
     """What comes of requests, which a function gets at their end."""
 
@@ -91,9 +102,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_is_sent_in_one_turn_is_one_write() -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
+async def test_what_is_sent_in_one_turn_is_one_write(transport: Transport, pipeline: Pipeline) -> None:
     asked = [ask(pipeline, number) for number in range(100)]
     await turns()
     assert transport.written == [
@@ -101,7 +110,6 @@ async def test_what_is_sent_in_one_turn_is_one_write() -> None:
     ]
     transport.protocol.data_received(b"".join(frame(number, b"%d" % number) for number in range(100)))
     assert [response[4:] for response in await asyncio.gather(*asked)] == [b"%d" % number for number in range(100)]
-    await pipeline.aclose()
 
 
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=5), st.data())
@@ -123,9 +131,7 @@ def test_responses_arrive_in_any_chunks(bodies: list[bytes], data: st.DataObject
     assert [response[4:] for response in asyncio.run(exchange())] == bodies
 
 
-async def test_each_request_has_its_own_deadline() -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
+async def test_each_request_has_its_own_deadline(transport: Transport, pipeline: Pipeline) -> None:
     late, soon, later = ask(pipeline, 0), ask(pipeline, 1, 0.01), ask(pipeline, 2, 0.02)
     for task in (soon, later):
         with pytest.raises(TimeoutError):
@@ -136,25 +142,19 @@ async def test_each_request_has_its_own_deadline() -> None:
     again = ask(pipeline, 3, 0.01)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(again, 5)
-    await pipeline.aclose()
 
 
-async def test_the_response_to_a_cancelled_request_is_nobody_elses() -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
+async def test_the_response_to_a_cancelled_request_is_nobody_elses(transport: Transport, pipeline: Pipeline) -> None:
     given_up, other = ask(pipeline, 0), ask(pipeline, 1)
     await turns()
     given_up.cancel()
     await turns()
     transport.protocol.data_received(frame(0, b"given up") + frame(1, b"other"))
     assert (await other)[4:] == b"other"
-    await pipeline.aclose()
 
 
 @pytest.mark.parametrize("wrong", [frame(1), b"\x00\x00\x00\x03abc", b"\xff\xff\xff\xff", b"HTTP"])
-async def test_what_is_no_response_ends_the_connection(wrong: bytes) -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
+async def test_what_is_no_response_ends_the_connection(wrong: bytes, transport: Transport, pipeline: Pipeline) -> None:
     first, second = ask(pipeline, 0), ask(pipeline, 1)
     await turns()
     transport.protocol.data_received(wrong)
@@ -165,18 +165,16 @@ async def test_what_is_no_response_ends_the_connection(wrong: bytes) -> None:
     assert not pipeline.open
 
 
-async def test_a_response_to_no_request_ends_the_connection() -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
+async def test_a_response_to_no_request_ends_the_connection(transport: Transport, pipeline: Pipeline) -> None:
     transport.protocol.data_received(frame(0))
     assert not pipeline.open
     with pytest.raises(ConnectionResetError, match="closed"):
         await ask(pipeline, 0)
 
 
-async def test_a_lost_connection_fails_what_is_in_flight_with_its_cause() -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
+async def test_a_lost_connection_fails_what_is_in_flight_with_its_cause(
+    transport: Transport, pipeline: Pipeline
+) -> None:
     asked = ask(pipeline, 0)
     await turns()
     cause = TimeoutError(110, "Connection timed out")
@@ -184,12 +182,9 @@ async def test_a_lost_connection_fails_what_is_in_flight_with_its_cause() -> Non
     with pytest.raises(ConnectionResetError) as lost:
         await asked
     assert lost.value.__cause__ is cause
-    await pipeline.aclose()
 
 
-async def test_nothing_is_written_after_the_end() -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
+async def test_nothing_is_written_after_the_end(transport: Transport, pipeline: Pipeline) -> None:
     asked = ask(pipeline, 0)  # the request is made, and not written yet
     await pipeline.aclose()
     assert transport.written == []
@@ -231,9 +226,7 @@ async def test_a_peer_that_does_not_answer_the_end_of_tls_is_not_waited_for() ->
         await pipeline.aclose()
 
 
-async def test_a_series_may_go_over_the_largest_id() -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
+async def test_a_series_may_go_over_the_largest_id(transport: Transport, pipeline: Pipeline) -> None:
     came = Frames()
     pipeline.submit(LARGEST_ID - 1, [b"a", b"b", b"c"], 60, came)
     await turns()
@@ -242,13 +235,12 @@ async def test_a_series_may_go_over_the_largest_id() -> None:
     assert came.frames == [each[4:] for each in frames]
     assert came.errors == ()
     assert pipeline.open
-    await pipeline.aclose()
 
 
 @pytest.mark.parametrize("end", ["cancelled", "too late"])
-async def test_responses_that_nobody_waits_for_are_passed_over(end: str) -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
+async def test_responses_that_nobody_waits_for_are_passed_over(
+    end: str, transport: Transport, pipeline: Pipeline
+) -> None:
     came = Frames()
     exchange = pipeline.submit(0, [b""] * 3, 60 if end == "cancelled" else 0.01, came)
     other = ask(pipeline, 3)
@@ -265,7 +257,6 @@ async def test_responses_that_nobody_waits_for_are_passed_over(end: str) -> None
     assert came.frames == [frame(0)[4:]]
     errors = None if came.errors is None else [type(error) for error in came.errors]
     assert errors == (None if end == "cancelled" else [TimeoutError] * 2)
-    await pipeline.aclose()
 
 
 @pytest.mark.parametrize(

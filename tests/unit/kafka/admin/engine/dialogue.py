@@ -118,3 +118,10 @@ class Dialogue:
     def sleep(self) -> None:
         """Let the time pass until the driver has something to say by itself."""
         self.now = self.driver.wake_at(self.now)
+
+
+def begun(*arguments: Any, **options: Any) -> Dialogue:
+    """Begin a dialogue whose first requests are sent."""
+    talk = Dialogue(*arguments, **options)
+    talk.asks()
+    return talk

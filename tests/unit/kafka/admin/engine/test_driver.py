@@ -28,7 +28,7 @@ from airflow_kafka_groups.kafka.admin.engine.request_queue import DriverLimits
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
-from tests.unit.kafka.admin.engine.dialogue import SHARED, TIMEOUT, Dialogue, ToyAnswer, ToyHandler, broker
+from tests.unit.kafka.admin.engine.dialogue import SHARED, TIMEOUT, Dialogue, ToyAnswer, ToyHandler, begun, broker
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")
 REFUSED = KafkaGroupsError("GROUP_AUTHORIZATION_FAILED")
@@ -60,22 +60,19 @@ def test_without_keys_there_is_nothing_to_do() -> None:
 
 
 def test_without_a_handler_the_broker_is_the_answer() -> None:
-    talk = Dialogue("ab", handler=None)
-    talk.asks()
+    talk = begun("ab", handler=None)
     talk.found("ab", a=1, b=2)
     assert talk.results() == {"a": broker(1), "b": broker(2)}
 
 
 def test_a_call_for_brokers_only_reports_each_of_them_once() -> None:
-    talk = Dialogue("abc", handler=None)
-    talk.asks()
+    talk = begun("abc", handler=None)
     talk.found("abc", a=1, b=2, c=1)
     assert talk.driver.take_discovered() == [broker(1), broker(2)]
 
 
 def test_brokers_found_are_told_with_their_addresses() -> None:
-    talk = Dialogue("a")
-    talk.asks()
+    talk = begun("a")
     talk.found("a", a=7)
     assert talk.driver.take_discovered() == [broker(7)]
     assert talk.driver.take_discovered() == []
@@ -138,8 +135,7 @@ class TestFallback:
 
     def test_single_requests_are_pipelined_up_to_their_own_limit(self) -> None:
         limits = DriverLimits(batches_in_flight=1, singles_in_flight=5, series=3)
-        talk = Dialogue("abcdefghij", mapping=dict.fromkeys("abcdefghij", 1), limits=limits)
-        talk.asks()
+        talk = begun("abcdefghij", mapping=dict.fromkeys("abcdefghij", 1), limits=limits)
         talk.fail("abcdefghij", NoBatchedOffsetFetchError("v7"))
         assert [keys for _, _, keys in talk.asks()] == ["abc", "de"]
         talk.answer("de", completed={"d": 4, "e": 5})
@@ -147,8 +143,7 @@ class TestFallback:
 
     def test_requests_of_a_series_may_have_different_ends(self) -> None:
         limits = DriverLimits(singles_in_flight=3, series=3)
-        talk = Dialogue("abcdef", mapping=dict.fromkeys("abcdef", 1), limits=limits)
-        talk.asks()
+        talk = begun("abcdef", mapping=dict.fromkeys("abcdef", 1), limits=limits)
         talk.fail("abcdef", NoBatchedOffsetFetchError("v7"))
         talk.asks()
         (series,) = talk.in_flight_specs
@@ -161,8 +156,7 @@ class TestFallback:
         assert talk.results() == {"a": 1, "b": REFUSED, "c": 3}
 
     def test_what_an_answer_says_of_other_groups_than_its_own_does_not_count(self) -> None:
-        talk = Dialogue("ab", mapping={"a": 1, "b": 1})
-        talk.asks()
+        talk = begun("ab", mapping={"a": 1, "b": 1})
         talk.fail("ab", NoBatchedOffsetFetchError("v7"))
         talk.asks()
         both, none = (ToyAnswer(HandlerResult(completed)) for completed in ({"a": 1, "b": 2}, {}))
@@ -172,8 +166,7 @@ class TestFallback:
         assert isinstance(results["b"], MissingAnswerError)
 
     def test_a_single_key_that_is_refused_as_too_many_fails(self) -> None:
-        talk = Dialogue("a", mapping={"a": 1})
-        talk.asks()
+        talk = begun("a", mapping={"a": 1})
         talk.fail("a", NoBatchedOffsetFetchError("a broken builder"))
         assert isinstance(talk.results()["a"], NoBatchedOffsetFetchError)
 
@@ -188,8 +181,7 @@ class TestFallback:
 
 class TestFates:
     def test_a_wrong_guess_costs_no_pause(self) -> None:
-        talk = Dialogue("abc", mapping={"a": 1, "b": 1, "c": 1})
-        talk.asks()
+        talk = begun("abc", mapping={"a": 1, "b": 1, "c": 1})
         talk.answer("abc", completed={"a": 1, "b": 2}, unmapped={"c": MOVED})
         assert talk.asks() == [("lookup", 1, "c")]
         talk.found("c", c=2)
@@ -222,23 +214,20 @@ class TestFates:
         assert sorted(request[2]) == list("abcdef")
 
     def test_loading_is_asked_of_the_same_broker_after_a_pause(self) -> None:
-        talk = Dialogue("a", mapping={"a": 1})
-        talk.asks()
+        talk = begun("a", mapping={"a": 1})
         talk.answer("a", retry={"a": LOADING})
         assert talk.asks() == []
         talk.sleep()
         assert talk.asks() == [("ask", 1, "a")]
 
     def test_a_lookup_that_must_wait_is_looked_up_again(self) -> None:
-        talk = Dialogue("a")
-        talk.asks()
+        talk = begun("a")
         talk.answer("a", retry={"a": LOADING})
         talk.sleep()
         assert talk.asks() == [("lookup", 1, "a")]
 
     def test_a_key_the_broker_left_out_fails_by_its_name(self) -> None:
-        talk = Dialogue("ab", mapping={"a": 1, "b": 1})
-        talk.asks()
+        talk = begun("ab", mapping={"a": 1, "b": 1})
         talk.answer("ab", completed={"a": 1})
         results = talk.results()
         assert results["a"] == 1
@@ -246,24 +235,21 @@ class TestFates:
         assert "'b'" in str(results["b"])
 
     def test_a_key_that_was_not_asked_for_is_ignored(self) -> None:
-        talk = Dialogue("a", mapping={"a": 1})
-        talk.asks()
+        talk = begun("a", mapping={"a": 1})
         talk.answer("a", completed={"a": 1, "z": 9}, failed={"y": MOVED}, unmapped={"x": MOVED}, retry={"w": MOVED})
         assert talk.results() == {"a": 1}
         assert talk.driver.done
         assert talk.asks() == []
 
     def test_a_key_that_is_said_to_have_failed_as_well_has_failed(self) -> None:
-        talk = Dialogue("ab", mapping={"a": 1, "b": 1})
-        talk.asks()
+        talk = begun("ab", mapping={"a": 1, "b": 1})
         talk.answer("ab", completed={"a": 1, "b": 2}, failed={"b": MOVED})
         assert talk.results() == {"a": 1, "b": MOVED}
 
     @pytest.mark.safety
     @pytest.mark.parametrize("also", [{"unmapped": {"b": MOVED}}, {"retry": {"b": LOADING}}])
     def test_a_key_that_is_said_to_be_done_and_not_done_is_not_asked_again(self, also: dict[str, Any]) -> None:
-        talk = Dialogue("abc", mapping={"a": 1, "b": 1, "c": 1})
-        talk.asks()
+        talk = begun("abc", mapping={"a": 1, "b": 1, "c": 1})
         talk.answer("abc", completed={"a": 1, "b": 2}, **{"retry": {"c": LOADING}, **also})
         asked = talk.asks()
         talk.sleep()
@@ -275,8 +261,7 @@ class TestFates:
     @pytest.mark.safety
     @pytest.mark.parametrize("said", ["completed", "unmapped", "retry"])
     def test_of_what_failed_together_a_key_of_which_more_was_said_is_not_asked_again(self, said: str) -> None:
-        talk = Dialogue("abc", mapping={"a": 1, "b": 1, "c": 1})
-        talk.asks()
+        talk = begun("abc", mapping={"a": 1, "b": 1, "c": 1})
         more: dict[str, Any] = {said: {"b": MOVED}}
         talk.answer("abc", failed=dict.fromkeys("abc", SHARED), **more)
         assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "c")]
@@ -285,15 +270,13 @@ class TestFates:
     @pytest.mark.safety
     def test_a_key_whose_lookup_failed_and_did_not_is_not_asked_of_the_broker_found(self) -> None:
         """It has failed by then: a deletion that leaves after that would not be on record."""
-        talk = Dialogue("ab")
-        talk.asks()
+        talk = begun("ab")
         talk.answer("ab", completed={"a": broker(1), "b": broker(1)}, failed={"b": MOVED})
         assert talk.results() == {"b": MOVED}
         assert talk.asks() == [("ask", 1, "a")]
 
     def test_one_bad_key_fails_alone(self) -> None:
-        talk = Dialogue("ab", mapping={"a": 1, "b": 1})
-        talk.asks()
+        talk = begun("ab", mapping={"a": 1, "b": 1})
         talk.answer("ab", completed={"a": 1}, failed={"b": MOVED})
         assert talk.results() == {"a": 1, "b": MOVED}
 
@@ -329,14 +312,12 @@ class TestTooMuch:
         assert talk.results() == {"e": 5, "a": 1, "b": 2, "c": 3, "d": SHARED}
 
     def test_a_key_that_failed_while_the_others_did_not_is_not_asked_again(self) -> None:
-        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1))
-        talk.asks()
+        talk = begun("abc", mapping=dict.fromkeys("abc", 1))
         talk.answer("abc", completed={"a": 1, "b": 2}, failed={"c": SHARED})
         assert talk.results() == {"a": 1, "b": 2, "c": SHARED}
 
     def test_lookups_go_again_in_halves_too(self) -> None:
-        talk = Dialogue("abc")
-        talk.asks()
+        talk = begun("abc")
         talk.answer("abc", failed=dict.fromkeys("abc", SHARED))
         assert talk.asks() == [("lookup", 1, "a"), ("lookup", 1, "bc")]
         talk.answer("a", failed={"a": SHARED})
@@ -345,8 +326,7 @@ class TestTooMuch:
         assert talk.results() == {"a": SHARED}
 
     def test_an_answer_that_cannot_be_read_is_asked_for_in_halves(self) -> None:
-        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1))
-        talk.asks()
+        talk = begun("abc", mapping=dict.fromkeys("abc", 1))
         talk.fail("abc", GARBLED, sent=True)
         assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "bc")]
         talk.fail("a", GARBLED, sent=True)
@@ -355,8 +335,7 @@ class TestTooMuch:
 
     @pytest.mark.safety
     def test_a_change_whose_answer_cannot_be_read_is_not_sent_again(self) -> None:
-        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(resend_after_loss=False))
-        talk.asks()
+        talk = begun("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(resend_after_loss=False))
         talk.fail("abc", GARBLED, sent=True)
         assert talk.asks() == []
         assert {type(error) for error in talk.results().values()} == {OutcomeUnknownError}
@@ -383,8 +362,7 @@ class TestTooMuch:
         assert asked == 799 if sound else asked < 30
 
     def test_at_the_deadline_a_half_names_why_the_whole_failed(self) -> None:
-        talk = Dialogue("ab", mapping=dict.fromkeys("ab", 1))
-        talk.asks()
+        talk = begun("ab", mapping=dict.fromkeys("ab", 1))
         talk.answer("ab", failed=dict.fromkeys("ab", SHARED))
         talk.asks()
         talk.now = TIMEOUT
@@ -394,8 +372,7 @@ class TestTooMuch:
             assert "UNKNOWN_SERVER_ERROR" in str(error)
 
     def test_a_part_that_was_not_sent_any_more_may_have_happened_in_the_whole(self) -> None:
-        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(resend_after_loss=False))
-        talk.asks()
+        talk = begun("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(resend_after_loss=False))
         talk.answer("abc", completed={"c": 3}, failed={"a": SHARED, "b": SHARED})
         talk.asks()
         talk.fail("a", NotSentError("too late"))
@@ -405,8 +382,7 @@ class TestTooMuch:
 
     def test_a_retry_that_is_not_sent_any_more_may_have_happened_at_the_first_try(self) -> None:
         """NOT_COORDINATOR and COORDINATOR_NOT_AVAILABLE also come when a deletion was written and not replicated."""
-        talk = Dialogue("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
-        talk.asks()
+        talk = begun("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
         talk.answer("a", unmapped={"a": MOVED})
         talk.asks()
         talk.found("a", a=1)
@@ -417,8 +393,7 @@ class TestTooMuch:
     @pytest.mark.safety
     @pytest.mark.parametrize("doubt", [True, False])
     def test_a_refusal_of_a_retry_does_not_say_that_nothing_was_done_at_the_first_try(self, doubt: bool) -> None:
-        talk = Dialogue("ab", mapping={"a": 1, "b": 1}, handler=ToyHandler(resend_after_loss=False, doubt=doubt))
-        talk.asks()
+        talk = begun("ab", mapping={"a": 1, "b": 1}, handler=ToyHandler(resend_after_loss=False, doubt=doubt))
         talk.answer("ab", unmapped={"a": MOVED, "b": MOVED})
         talk.asks()
         talk.answer("ab", completed={"a": broker(1)}, failed={"b": DENIED})
@@ -492,28 +467,24 @@ class TestFailures:
         assert (stage, second) == ("lookup", 3 - first)
 
     def test_refused_credentials_are_final(self) -> None:
-        talk = Dialogue("ab", mapping={"a": 1, "b": 1})
-        talk.asks()
+        talk = begun("ab", mapping={"a": 1, "b": 1})
         refused = AuthenticationFailedError("b1:9092", "bad password")
         talk.fail("ab", refused)
         assert talk.results() == {"a": refused, "b": refused}
 
     def test_a_version_without_common_ground_is_final(self) -> None:
-        talk = Dialogue("a", mapping={"a": 1})
-        talk.asks()
+        talk = begun("a", mapping={"a": 1})
         talk.fail("a", UnsupportedVersionError("too old"))
         assert isinstance(talk.results()["a"], UnsupportedVersionError)
 
     def test_a_deletion_whose_answer_is_lost_is_not_sent_again(self) -> None:
-        talk = Dialogue("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
-        talk.asks()
+        talk = begun("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
         talk.fail("a", LOST, sent=True)
         assert isinstance(talk.results()["a"], OutcomeUnknownError)
         assert talk.asks() == []
 
     def test_a_deletion_that_never_left_is_tried_again(self) -> None:
-        talk = Dialogue("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
-        talk.asks()
+        talk = begun("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
         talk.fail("a", LOST, sent=False)
         talk.sleep()
         assert talk.asks() == [("lookup", 1, "a")]
@@ -537,8 +508,7 @@ class TestFailures:
 
 class TestTime:
     def test_at_the_deadline_what_is_left_fails_and_names_its_broker(self) -> None:
-        talk = Dialogue("abc", brokers=[4], mapping={"a": 1, "b": 2})
-        talk.asks()
+        talk = begun("abc", brokers=[4], mapping={"a": 1, "b": 2})
         talk.answer("b", retry={"b": LOADING})
         talk.now = TIMEOUT
         assert talk.asks() == []
@@ -550,15 +520,13 @@ class TestTime:
         assert "broker 4 to answer FindCoordinator" in str(results["c"])
 
     def test_a_deletion_under_way_at_the_deadline_is_of_unknown_outcome(self) -> None:
-        talk = Dialogue("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
-        talk.asks()
+        talk = begun("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
         talk.now = TIMEOUT
         talk.asks()
         assert isinstance(talk.results()["a"], OutcomeUnknownError)
 
     def test_a_change_that_was_parted_from_its_series_is_of_unknown_outcome_at_the_deadline(self) -> None:
-        talk = Dialogue("ab", mapping={"a": 1, "b": 1}, handler=ToyHandler(batch_size=1, resend_after_loss=False))
-        talk.asks()
+        talk = begun("ab", mapping={"a": 1, "b": 1}, handler=ToyHandler(batch_size=1, resend_after_loss=False))
         (series,) = talk.in_flight_specs
         talk.driver.part(series, "b")
         talk.now = TIMEOUT
@@ -566,8 +534,7 @@ class TestTime:
         assert [type(error) for error in talk.results().values()] == [OutcomeUnknownError] * 2
 
     def test_an_answer_after_the_deadline_changes_nothing(self) -> None:
-        talk = Dialogue("a", mapping={"a": 1})
-        talk.asks()
+        talk = begun("a", mapping={"a": 1})
         talk.now = TIMEOUT
         talk.asks()
         talk.results()
@@ -577,8 +544,7 @@ class TestTime:
 
     def test_a_throttled_broker_is_left_alone_for_as_long_as_it_says(self) -> None:
         limits = DriverLimits(batches_in_flight=1)
-        talk = Dialogue("ab", mapping={"a": 1, "b": 1}, handler=SINGLE, limits=limits)
-        talk.asks()
+        talk = begun("ab", mapping={"a": 1, "b": 1}, handler=SINGLE, limits=limits)
         talk.answer("a", throttle=2.5, completed={"a": 1})
         assert talk.asks() == []
         assert talk.driver.wake_at(talk.now) == pytest.approx(2.5)
