@@ -27,13 +27,9 @@ def test_an_example_can_be_parsed(line: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_an_example_and_its_options_are_named(name: str) -> None:
+def test_every_command_has_an_example(name: str) -> None:
+    """The reference, which is generated, has the options."""
     assert any(line.startswith(f"{PROGRAM} {name} ") for line in EXAMPLES)
-    parser = argparse.ArgumentParser()
-    COMMANDS[name].load().add_arguments(parser)
-    long = [[flag for flag in action.option_strings if flag.startswith("--")] for action in parser._actions]
-    options = [flags[0] for flags in long if flags]  # an option may have an older name, too
-    assert [option for option in options if option not in PAGE and option != "--help"] == []
 
 
 def test_no_option_is_named_that_does_not_exist() -> None:
