@@ -15,7 +15,14 @@ from typing import Any, NamedTuple, Self, TypeVar, overload
 from airflow_kafka_groups.judge.policy.matching import Decided
 from airflow_kafka_groups.storage.arrow_values import column, literal, release_unused
 from airflow_kafka_groups.storage.paths import parse_time
-from airflow_kafka_groups.storage.schemas import FORECAST_COLUMNS, PLAN_COLUMNS, arrow_schema, utc_times
+from airflow_kafka_groups.storage.schemas import (
+    FORECAST_COLUMNS,
+    PLAN_COLUMNS,
+    arrow_schema,
+    known_columns,
+    utc_times,
+    with_missing,
+)
 
 _AT_ONCE = 4_096
 _FORECAST = [column.name for column in FORECAST_COLUMNS]
@@ -310,18 +317,13 @@ def _may_have(row_group: Any, group_id: str) -> bool:
 
 
 def _read(parquet: Any, names: Sequence[str], row_groups: Sequence[int] | None = None) -> Any:
-    """Return columns. Raises ``ValueError`` or ``KeyError`` for other content.
+    """Return columns. Raises ``ValueError`` for other content.
 
     :param row_groups: the parts of the file to read. Default: all.
     """
-    import pyarrow as pa
-
-    schema = arrow_schema(PLAN_COLUMNS)
-    schema = pa.schema([schema.field(name) for name in names])
+    columns = tuple(each for each in PLAN_COLUMNS if each.name in names)
+    known = known_columns(parquet.schema_arrow, columns)
     parts = range(parquet.num_row_groups) if row_groups is None else row_groups
     # More threads decode a small file no sooner, and each keeps memory of its own.
-    table = parquet.read_row_groups(parts, columns=list(names), use_threads=False)
-    table = table.select(schema.names)
-    if not table.schema.equals(schema):
-        raise ValueError("its columns are not those of a plan")
-    return table
+    table = parquet.read_row_groups(parts, columns=known, use_threads=False)
+    return with_missing(table, columns).cast(arrow_schema(columns))

@@ -15,9 +15,19 @@ from airflow_kafka_groups.storage.arrow_values import in_one_piece, literal, rel
 from airflow_kafka_groups.storage.durable_files import list_ids, list_names, read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, is_of_storage, storage_errors
 from airflow_kafka_groups.storage.paths import TableName, is_data_file, summaries
-from airflow_kafka_groups.storage.schemas import FORECAST_COLUMNS, VERDICT_COLUMNS, arrow_schema, utc_times
+from airflow_kafka_groups.storage.schemas import (
+    FORECAST_COLUMNS,
+    VERDICT_COLUMNS,
+    arrow_schema,
+    known_columns,
+    utc_times,
+    with_missing,
+)
 
-_REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
+_COLUMNS = tuple(
+    each._replace(nullable=True, added=True) if each in FORECAST_COLUMNS else each for each in VERDICT_COLUMNS
+)
+"""A job need not make forecasts."""
 _TIMES = ("idle_since", "observed_at")
 _AT_ONCE = 4_096
 
@@ -199,21 +209,17 @@ def _read(path: StoragePath) -> Any:
     schema = arrow_schema(VERDICT_COLUMNS)
     try:
         with path.open("rb") as file, pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-            present = [field.name for field in schema if field.name in parquet.schema_arrow.names]
-            if missing := [column.name for column in _REQUIRED if column.name not in present]:
-                raise SnapshotError(f"{path} lacks a column: {missing[0]!r}")
-            table = parquet.read(columns=present, use_threads=False)
-        columns = {name: _cast(table[name], schema.field(name).type, name) for name in present}
+            known = known_columns(parquet.schema_arrow, _COLUMNS, of_any_type=True)
+            table = with_missing(parquet.read(columns=known, use_threads=False), _COLUMNS)
+        columns = {field.name: _cast(table[field.name], field.type, field.name) for field in schema}
     except (OSError, KeyError, ValueError, pa.ArrowException) as exc:
         if is_of_storage(exc):
             raise
         raise SnapshotError(f"{path} cannot be read: {exc}") from exc
-    for column in _REQUIRED:
+    for column in _COLUMNS:
         if not column.nullable and (row := pc.index(pc.is_null(columns[column.name]), literal(True)).as_py()) >= 0:
             raise SnapshotError(f"{path}: group {columns['group_id'][row].as_py()!r} has no {column.name}")
-    # A job need not make forecasts.
-    nothing = {field.name: pa.nulls(len(table), field.type) for field in schema if field.name not in present}
-    return pa.table({**columns, **nothing}).select(schema.names)
+    return pa.table(columns)
 
 
 def _cast(column: Any, kind: Any, name: str) -> Any:

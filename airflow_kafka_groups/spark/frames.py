@@ -34,8 +34,8 @@ _TYPES: dict[str, DataType | str] = {"int32": "integer", "int64": "long", "heade
 def schema_of(columns: Columns) -> StructType:
     """Return the schema of these columns."""
     schema = StructType()
-    for name, kind, nullable in columns:
-        schema.add(name, _TYPES.get(kind, kind), nullable)
+    for each in columns:
+        schema.add(each.name, _TYPES.get(each.kind, each.kind), each.nullable)
     return schema
 
 

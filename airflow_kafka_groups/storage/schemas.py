@@ -1,6 +1,10 @@
 """Columns of the stored tables, and Arrow's schemas made from them. docs/formats.md explains each column.
 
 A type is written as on that page: ``"int32"`` is never null, ``"int32, null"`` may be.
+
+A table grows by columns that may be null, written ``"int32, added"`` here. Whoever reads a file takes the columns that
+it knows: an added one that an older file lacks is null there, and what a newer file has besides is ignored. One that
+all files have is never taken for null: a flipped bit in its name would hide it. ``known_columns`` alone decides.
 """
 
 from __future__ import annotations
@@ -17,11 +21,14 @@ class Column(NamedTuple):
     ``timestamp`` or ``headers`` (a list of key and value).
 
     Every timestamp is an instant in microseconds, in UTC.
+
+    :param added: whether files that are older than the column lack it; its absence must not decide anything.
     """
 
     name: str
     kind: str
     nullable: bool
+    added: bool = False
 
 
 Columns = tuple[Column, ...]
@@ -29,7 +36,8 @@ Columns = tuple[Column, ...]
 
 def columns(types: Mapping[str, str]) -> Columns:
     """Read columns as docs/formats.md writes them."""
-    return tuple(Column(name, kind.removesuffix(", null"), kind.endswith(", null")) for name, kind in types.items())
+    parts = {name: text.partition(", ") for name, text in types.items()}
+    return tuple(Column(name, kind, bool(suffix), suffix == "added") for name, (kind, _, suffix) in parts.items())
 
 
 _GROUP = {"group_id": "string", "group_type": "string", "protocol_type": "string"}
@@ -271,6 +279,44 @@ def unchecked_schema(columns: Columns) -> Any:
     import pyarrow as pa
 
     return pa.schema([field.with_nullable(True) for field in arrow_schema(columns)])
+
+
+def known_columns(found: Any, columns: Columns, *, of_any_type: bool = False) -> list[str]:
+    """Return which of these columns a file has: it may be older or newer than they are.
+
+    :param found: the ``pyarrow.Schema`` of the file.
+    :param of_any_type: whether the reader converts values of another type. Default false: they mean something else.
+
+    Raises ``ValueError`` for a column that is missing and was not added, is there twice, or has another type.
+    """
+    known = []
+    for column, field in zip(columns, arrow_schema(columns), strict=True):
+        places = found.get_all_field_indices(column.name)
+        if len(places) > 1 or not (places or column.added):
+            raise ValueError(f"column {column.name} is {'there twice' if places else 'missing'}, not {field.type}")
+        if places:
+            if not of_any_type and (kind := found.field(places[0]).type) != field.type:
+                raise ValueError(f"column {column.name} is {kind}, not {field.type}")
+            known.append(column.name)
+    return known
+
+
+def with_missing(rows: Any, columns: Columns) -> Any:
+    """Return the rows of a file with these columns, in their order: those that it lacks are null.
+
+    :param rows: a ``pyarrow.Table`` or ``pyarrow.RecordBatch`` with the columns that ``known_columns`` returned.
+    """
+    import pyarrow as pa
+
+    there = rows.schema
+    fields = [
+        there.field(field.name) if field.name in there.names else field.with_nullable(True)
+        for field in arrow_schema(columns)
+    ]
+    values = [
+        rows[field.name] if field.name in there.names else pa.nulls(rows.num_rows, field.type) for field in fields
+    ]
+    return type(rows).from_arrays(values, schema=pa.schema(fields))
 
 
 def utc_times(column: Any) -> list[datetime | None]:

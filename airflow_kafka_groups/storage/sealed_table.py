@@ -9,7 +9,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.storage.durable_files import create_file, read_file
 from airflow_kafka_groups.storage.layout import StoragePath
-from airflow_kafka_groups.storage.schemas import Columns, arrow_schema
+from airflow_kafka_groups.storage.schemas import Columns, arrow_schema, known_columns, with_missing
 
 _ROW_GROUP = 16_384
 
@@ -51,9 +51,10 @@ def read_sealed(path: StoragePath, what: str, columns: Columns, *, sha256: str, 
         raise SnapshotError(f"{path} is damaged: its SHA-256 differs from the manifest's")
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-            table = parquet.read(use_threads=False)
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise SnapshotError(f"{path} cannot be read: {error}") from error
-    if not table.schema.equals(arrow_schema(columns)) or len(table) != rows:
-        raise SnapshotError(f"{path} is damaged: its columns or rows are not those of a table of {what}")
+            known = known_columns(parquet.schema_arrow, columns)
+            table = with_missing(parquet.read(columns=known, use_threads=False), columns).cast(arrow_schema(columns))
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        raise SnapshotError(f"{path} cannot be read as a table of {what}: {error}. Take a new snapshot") from error
+    if len(table) != rows:
+        raise SnapshotError(f"{path} is damaged: it has {len(table)} rows instead of {rows}")
     return table

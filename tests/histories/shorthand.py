@@ -114,7 +114,7 @@ def verdicts(
 def judged(found: Sequence[Life], policy: StalenessPolicy, retention_minutes: int = 0) -> list[dict[str, Any]]:
     """Judge lives; the verdicts have times as Python's."""
     rows = [judge(life, policy, retention_minutes) for life in found]
-    times = [name for name, kind, _ in VERDICT_COLUMNS if kind == "timestamp"]
+    times = [each.name for each in VERDICT_COLUMNS if each.kind == "timestamp"]
     return [row | {name: _time(row[name]) for name in times} for row in rows]
 
 

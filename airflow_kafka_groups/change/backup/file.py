@@ -26,6 +26,7 @@ from airflow_kafka_groups.storage.durable_files import elsewhere, read_file, unl
 from airflow_kafka_groups.storage.formats import FORMAT
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, parse_json
 from airflow_kafka_groups.storage.paths import BACKUPS, parse_time
+from airflow_kafka_groups.storage.schemas import BACKUP_COLUMNS, known_columns, with_missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +286,9 @@ def _blocks(path: StoragePath, data: bytes) -> Iterator[GroupBlock]:
 
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-            yield from whole_groups(parquet.iter_batches(BATCH_ROWS, use_threads=False))
+            known = known_columns(parquet.schema_arrow, BACKUP_COLUMNS)
+            batches = parquet.iter_batches(BATCH_ROWS, columns=known, use_threads=False)
+            yield from whole_groups(with_missing(batch, BACKUP_COLUMNS) for batch in batches)
     except (KeyError, ValueError, pa.ArrowException) as exc:
         raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
 

@@ -35,7 +35,13 @@ from airflow_kafka_groups.storage.formats import FORMAT, digest_of
 from airflow_kafka_groups.storage.job_files import Storage, Workers
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import is_id, new_id, parse_time, time_of
-from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, arrow_schema, utc_times
+from airflow_kafka_groups.storage.schemas import (
+    OBSERVATION_COLUMNS,
+    arrow_schema,
+    known_columns,
+    utc_times,
+    with_missing,
+)
 
 PARTITION = "snapshot_id"
 """The column that the folders of the table are named after."""
@@ -184,13 +190,15 @@ class ObservationStore:
             content = self._storage.read_bytes(path)
             if sha256(content).hexdigest() != stored.sha256:
                 return None
-            columns = None if snapshot_id == self._history.judged.snapshot_id else [*READ]
+            of_all = snapshot_id == self._history.judged.snapshot_id
+            columns = tuple(each for each in OBSERVATION_COLUMNS if of_all or each.name in READ)
             # Not by read_table(), which imports pandas, and takes a third longer.
             with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_KINDS) as file:
-                table = file.read(columns=columns, use_threads=False)
+                known = known_columns(file.schema_arrow, columns, of_any_type=True)  # the digest is of their bytes
+                table = with_missing(file.read(columns=known, use_threads=False), columns)
         except MemoryError as exc:  # they may be sound, and take more of it to be made again
             raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
-        except (StorageError, pa.ArrowException):
+        except (StorageError, ValueError, pa.ArrowException):
             return None
         found = (table.num_rows, *_extent(table))
         return table if found == (stored.groups, stored.oldest, stored.newest) else None

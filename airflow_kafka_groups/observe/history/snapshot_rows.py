@@ -23,12 +23,10 @@ from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.arrow_values import fill_nulls, to_numpy
 from airflow_kafka_groups.storage.job_files import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, arrow_schema
+from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, known_columns, with_missing
 
 _ROWS_AT_ONCE = 250_000
-_NAMES = [column.name for column in SNAPSHOT_COLUMNS]
-_STRINGS = [name for name, kind, _ in SNAPSHOT_COLUMNS if kind == "string"]
-_TYPES = arrow_schema(SNAPSHOT_COLUMNS).types
+_STRINGS = [each.name for each in SNAPSHOT_COLUMNS if each.kind == "string" and not each.added]
 _NO_TIME = 221_845_392_000_000_000
 """The microsecond after the last one that ``contracts.ids.parse_time`` accepts."""
 
@@ -88,7 +86,8 @@ def require_all(manifest: SnapshotManifest, rows: int, lacking: int) -> None:
 def parts_of(source: Any, snapshot_id: str) -> Iterator[pa.Table]:
     """Read a snapshot's file in parts of some hundred thousand rows, with the columns of ``SNAPSHOT_COLUMNS``.
 
-    Strings are dictionaries, each column is one piece, and any column may be null: see ``lacks_required``.
+    Strings are dictionaries (except in added columns), each column is one piece, and any column may be null: see
+    ``lacks_required``.
 
     :param source: a file of Parquet, or its path.
     :param snapshot_id: whose rows it must have.
@@ -97,14 +96,14 @@ def parts_of(source: Any, snapshot_id: str) -> Iterator[pa.Table]:
     """
     try:
         described = pq.read_metadata(source)
-        _check_columns(described.schema.to_arrow_schema())
+        names = _known(described.schema.to_arrow_schema())
         options = {"metadata": described, "read_dictionary": _STRINGS, "page_checksum_verification": True}
         with pq.ParquetFile(source, **options) as file:
             # Not by iter_batches(), which takes a damaged page for the end of its column.
             for number in range(file.num_row_groups):
-                rows = file.read_row_group(number, columns=_NAMES, use_threads=False)
+                rows = file.read_row_group(number, columns=names, use_threads=False)
                 for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
-                    yield _checked(rows.slice(start, _ROWS_AT_ONCE), snapshot_id)
+                    yield with_missing(_checked(rows.slice(start, _ROWS_AT_ONCE), snapshot_id), SNAPSHOT_COLUMNS)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the names of columns are not validated either
         if isinstance(exc, MemoryError) or getattr(exc, "errno", None) not in (None, errno.ENOENT):
             raise
@@ -114,9 +113,9 @@ def parts_of(source: Any, snapshot_id: str) -> Iterator[pa.Table]:
 def lacks_required(rows: pa.Table) -> npt.NDArray[np.bool_]:
     """Return which rows lack a required column."""
     lacks = np.zeros(rows.num_rows, np.bool_)
-    for name, _, nullable in SNAPSHOT_COLUMNS:
-        if not nullable and rows[name].null_count:
-            lacks |= to_numpy(rows[name].is_null())
+    for each in SNAPSHOT_COLUMNS:
+        if not each.nullable and rows[each.name].null_count:
+            lacks |= to_numpy(rows[each.name].is_null())
     return lacks
 
 
@@ -135,14 +134,8 @@ def _checked(rows: pa.Table, snapshot_id: str) -> pa.Table:
     return rows
 
 
-def _check_columns(found: pa.Schema) -> None:
-    for (name, kind, _), wanted in zip(SNAPSHOT_COLUMNS, _TYPES, strict=True):
-        if name not in found.names:
-            raise UnusableFileError(f"column {name} is missing, not {kind}")
-        other = found.field(name).type
-        if pa.types.is_dictionary(other):
-            other = other.value_type
-        # Of any zone, and of no other unit: in a footer, which has no checksum, one bit makes nanoseconds of it.
-        has_zone = pa.types.is_timestamp(other) and other.tz is not None
-        if (pa.timestamp(other.unit, "UTC") if has_zone else other) != wanted:
-            raise UnusableFileError(f"column {name} is {other}, not {wanted}")
+def _known(found: pa.Schema) -> list[str]:
+    try:
+        return known_columns(found, SNAPSHOT_COLUMNS)
+    except ValueError as exc:
+        raise UnusableFileError(str(exc)) from exc

@@ -23,7 +23,7 @@ from airflow_kafka_groups.storage.durable_files import elsewhere, is_there, list
 from airflow_kafka_groups.storage.layout import Layout, is_of_storage, storage_errors
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import time_of
-from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, arrow_schema, utc_times
+from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, known_columns, utc_times, with_missing
 
 BATCH_ROWS = 32_768
 """The number of rows to read or write at once: more are no faster, and take more memory."""
@@ -242,14 +242,6 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
     return None
 
 
-def _require_columns(found: Any, where: str) -> None:
-    """Raise ``SnapshotError`` unless a file has the columns of a snapshot: another program may have written it over."""
-    for field in arrow_schema(SNAPSHOT_COLUMNS):
-        kind = found.field(field.name).type if field.name in found.names else "missing"
-        if kind != field.type:
-            raise SnapshotError(f"column {field.name} in {where} is {kind}, not {field.type}: take a new snapshot")
-
-
 class SnapshotReader:
     """A reader of one snapshot. Its files are checked against the manifest on construction."""
 
@@ -259,7 +251,10 @@ class SnapshotReader:
         for name, rows in self.manifest.files:
             with self._parquet(name) as parquet:
                 found = parquet.metadata.num_rows
-                _require_columns(parquet.schema_arrow, f"{name} of snapshot {snapshot_id}")
+                try:
+                    known_columns(parquet.schema_arrow, SNAPSHOT_COLUMNS)
+                except ValueError as exc:  # another program may have written it over
+                    raise SnapshotError(f"{name} of snapshot {snapshot_id}: {exc}. Take a new snapshot") from exc
             if found != rows:
                 raise SnapshotError(f"{name} of snapshot {snapshot_id} has {found} rows instead of {rows}")
 
@@ -332,11 +327,13 @@ class SnapshotReader:
         import pyarrow.compute as pc
 
         keep = None if wanted is None else column(sorted(wanted), pa.string())
+        asked = tuple(each for each in SNAPSHOT_COLUMNS if each.name in columns)
         with self._parquet(name) as parquet:
             left = parquet.metadata.num_rows
             for batch in parquet.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
                 left -= len(batch)
-                yield batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
+                rows = with_missing(batch, asked)
+                yield rows if keep is None else rows.filter(pc.is_in(rows["group_id"], value_set=keep))
         if left:  # a page whose header is damaged is passed over, as that of another kind
             raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {left} rows are missing")
 

@@ -103,7 +103,7 @@ async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:
         ([verdict_row()], {"groups": 2}, "has 2 groups, but there are verdicts of 1"),
         ([], {}, "empty"),
         ([verdict_row(), verdict_row()], {}, "judged twice"),
-        ([{"group_id": "g"}], {}, "lacks a column"),
+        ([{"group_id": "g"}], {}, "column group_type is missing"),
         ([verdict_row(verdict=None)], {}, "has no verdict"),
         ([verdict_row()], {"verdicts": {"stale": 0, "settling": 1}}, "two jobs judged at once"),
         ([verdict_row()], {"verdicts": {}}, "two jobs judged at once"),

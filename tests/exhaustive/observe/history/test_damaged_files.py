@@ -13,7 +13,7 @@ from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS
 from tests.histories.shorthand import ARROW_SCHEMA, flat, parquet, seen, snapshot_id
 
-STRINGS = [name for name, kind, _ in SNAPSHOT_COLUMNS if kind == "string"]
+STRINGS = [each.name for each in SNAPSHOT_COLUMNS if each.kind == "string"]
 HEADER = 24
 """At least the bytes before a page's content. Checksums cover the content only."""
 
