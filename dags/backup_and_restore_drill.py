@@ -13,7 +13,6 @@ from airflow.sdk import DAG, CronTriggerTimetable
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_unknown_conf, scope_arguments
 
-# [START backup_and_restore_drill]
 with DAG(
     dag_id="backup_and_restore_drill",
     description="Back up the offsets of Kafka consumer groups and test the restore.",
@@ -43,4 +42,3 @@ with DAG(
     )
 
     backup >> drill
-# [END backup_and_restore_drill]

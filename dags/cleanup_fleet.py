@@ -34,7 +34,6 @@ from airflow_kafka_groups.operators.report import CleanupReportOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 
-# [START cleanup_fleet]
 with DAG(
     dag_id="cleanup_fleet",
     description="Find and delete stale Kafka consumer groups on many clusters, by one policy file.",
@@ -111,4 +110,3 @@ with DAG(
 
     policy >> clean_up.expand_kwargs(clusters.output) >> fleet
     [*(dag.get_task(f"clean_up.{name}") for name in ("verify", "notify", "report")), fleet] >> done
-# [END cleanup_fleet]

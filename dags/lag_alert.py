@@ -14,7 +14,6 @@ from airflow.sdk import DAG, Asset, task
 from airflow_kafka_groups.operators.dag_params import dag_params, refuse_unknown_conf, scope_arguments
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator
 
-# [START lag_alert]
 with DAG(
     dag_id="lag_alert",
     description="Alert when Kafka consumer groups lag.",
@@ -56,4 +55,3 @@ with DAG(
             )
 
     alert(measure.output)
-# [END lag_alert]

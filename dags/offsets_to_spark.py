@@ -43,7 +43,6 @@ FORM |= {
     for name, (title, choices) in DECISIONS.items()
 }
 
-# [START offsets_to_spark]
 with DAG(
     dag_id="offsets_to_spark",
     description="Process exactly the unread records of a Kafka consumer group in Spark, then commit.",
@@ -79,4 +78,3 @@ with DAG(
         task_id="confirm", targets="{{ ti.xcom_pull('commit')['targets'] | tojson }}", poke_interval=5, timeout=300
     )
     chain(list_offsets, prepare, process, commit, confirm)
-# [END offsets_to_spark]

@@ -23,7 +23,6 @@ from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator
 
 SAFETY = ("dry_run", "require_approval", "approve_above", "lease")
 
-# [START prune_abandoned_topics]
 with DAG(
     dag_id="prune_abandoned_topics",
     description="Delete the offsets of topics that live Kafka consumer groups have stopped reading.",
@@ -58,4 +57,3 @@ with DAG(
         task_id="prune", lease="{{ params.lease }}", wait_for_quiet_end=True, retries=0, **asked
     )
     chain(plan, approve, prune)
-# [END prune_abandoned_topics]

@@ -20,7 +20,6 @@ from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 
 LIMITS = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
 
-# [START prune_kafka_groups_files]
 with DAG(
     dag_id="prune_kafka_groups_files",
     description="Remove old snapshots, plans, backups and reports of Kafka consumer groups.",
@@ -41,4 +40,3 @@ with DAG(
     PruneFilesOperator(
         task_id="prune", dry_run=dry_run_argument(), **{name: f"{{{{ params.{name} }}}}" for name in LIMITS}
     )
-# [END prune_kafka_groups_files]

@@ -19,7 +19,6 @@ from airflow_kafka_groups.operators.dag_params import (
 )
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
 
-# [START restore_group_offsets]
 with DAG(
     dag_id="restore_group_offsets",
     description="Restore the offsets of Kafka consumer groups from the backup of a plan.",
@@ -38,4 +37,3 @@ with DAG(
         overwrite="{{ params.overwrite }}",
         dry_run=dry_run_argument(),
     )
-# [END restore_group_offsets]

@@ -31,7 +31,6 @@ def open_job(params: Any, job: str) -> tuple[Any, Any]:
     return KafkaGroupsHook(conn_id), layout.root / "shared" / job
 
 
-# [START shared_out_snapshot]
 with DAG(
     dag_id="shared_out_snapshot",
     description="Read the offsets of a large Kafka cluster's groups with several tasks.",
@@ -85,4 +84,3 @@ with DAG(
         return mine
 
     read_share.partial(job=cut_ranges()).expand(worker=[1, 2, 3])
-# [END shared_out_snapshot]

@@ -14,7 +14,6 @@ from airflow_kafka_groups.operators.dag_params import dag_params, refuse_unknown
 from airflow_kafka_groups.operators.fleet import ListClustersOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 
-# [START snapshot_fleet]
 with DAG(
     dag_id="snapshot_fleet",
     description="Snapshot the committed offsets of all Kafka consumer groups of many clusters.",
@@ -36,4 +35,3 @@ with DAG(
     ListGroupOffsetsOperator.partial(task_id="list_offsets", storage_path="{{ params.storage_path }}").expand_kwargs(
         clusters.output
     )
-# [END snapshot_fleet]

@@ -10,7 +10,6 @@ from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_
 from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 
-# [START snapshot_group_offsets]
 with DAG(
     dag_id="snapshot_group_offsets",
     description="Snapshot the committed offsets of all Kafka consumer groups.",
@@ -33,4 +32,3 @@ with DAG(
     list_offsets = ListGroupOffsetsOperator(task_id="list_offsets")
 
     find_coordinators >> list_offsets
-# [END snapshot_group_offsets]
