@@ -7,9 +7,8 @@ import argparse
 from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.options import add_output_argument
 from airflow_kafka_groups.cli.registry import COMMANDS
-from tests.reference.markdown import Row, page, shared_by, table, without
+from tests.reference.markdown import Row, listing, page, shared_by, without
 
-_HEADER = ("argument", "meaning")
 _SHARED = 3
 """An argument of so many commands is in one table for all of them."""
 
@@ -24,11 +23,8 @@ def command_line_page() -> str:
         "lists the exit codes. `python -m airflow_kafka_groups` and `airflow kafka-groups` are the same as "
         f"`{PROGRAM}`.",
         "## Shared arguments",
-        table(_HEADER, shared),
-        *(
-            f"## `{name}`\n\n{COMMANDS[name].help}.\n\n{without(rows, shared, _HEADER)}"
-            for name, rows in rows_of.items()
-        ),
+        listing(shared),
+        *(f"## `{name}`\n\n{COMMANDS[name].help}.\n\n{without(rows, shared)}" for name, rows in rows_of.items()),
     )
 
 

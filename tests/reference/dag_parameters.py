@@ -6,10 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.reference.markdown import Row, code, page, shared_by, table, without
+from tests.reference.markdown import Row, code, listing, page, shared_by, without
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
-_HEADER = ("parameter", "in the form", "default", "meaning")
 _SHARED = 2
 """A parameter of so many DAGs is in one table for all of them."""
 _LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
@@ -37,13 +36,14 @@ def dags_page() -> str:
     shared = shared_by(rows_of, _SHARED)
     return page(
         "DAGs and their parameters",
-        "The DAGs that the package contains, and the parameters of each: fields of the form under *Trigger*, keys of a "
+        "The DAGs that the package contains, and the parameters of each (in brackets: the form's "
+        "label and the default): fields of the form under *Trigger*, keys of a "
         "run's configuration, and names in `KAFKA_GROUPS_DEFAULTS`, which sets them for scheduled runs. An unknown "
         "name is an error. `airflow-kafka-groups copy-dags` copies the files; `from airflow_kafka_groups.example_dags "
         "import …` imports one.",
         "## Shared parameters",
-        table(_HEADER, shared),
-        *(_section(name, dag, without(rows_of[name], shared, _HEADER)) for name, dag in dags.items()),
+        listing(shared),
+        *(_section(name, dag, without(rows_of[name], shared)) for name, dag in dags.items()),
     )
 
 
@@ -65,4 +65,9 @@ def _row(name: str, param: Any) -> Row:
     description = param.description or ""
     notes = "; ".join(note for note in [*allowed, *limits] if note)
     shown = "`$AIRFLOW_HOME/kafka-groups`" if name == "storage_path" else code(param.value)
-    return f"`{name}`", schema.get("title", ""), shown, f"{description} ({notes})" if notes else description
+    return (
+        f"`{name}`",
+        schema.get("title", ""),
+        shown,
+        f"{description} ({notes})" if notes else description,
+    )

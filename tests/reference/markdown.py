@@ -59,12 +59,20 @@ def shared_by(sections: Mapping[str, Sequence[Row]], least: int) -> list[Row]:
     return [row for row in counted if by_name.get(row[0]) == row]
 
 
-def without(rows: Sequence[Row], shared: Sequence[Row], header: Sequence[str]) -> str:
-    """Return the table of a section's own rows, and the names of those that it shares with others."""
-    own = [row for row in rows if row not in shared]
+def listing(rows: Iterable[Sequence[str]]) -> str:
+    """Return a list: of each row the first cell, what the others but the last have in brackets, and the last."""
+    lines = []
+    for name, *notes, meaning in rows:
+        noted = f" ({', '.join(cell(note) for note in notes if note)})" if any(notes) else ""
+        lines.append(f"- {cell(name)}{noted}: {cell(meaning)}")
+    return "\n".join(lines)
+
+
+def without(rows: Sequence[Row], shared: Sequence[Row]) -> str:
+    """Return the list of a section's own rows, and the names of those that it shares with others."""
     names = ", ".join(row[0] for row in rows if row in shared)
-    parts = [table(header, own)] if own else []
-    return "\n\n".join([*parts, *([f"Shared: {names}."] if names else [])])
+    own = listing(row for row in rows if row not in shared)
+    return "\n\n".join(part for part in (own, f"Shared: {names}." if names else "") if part)
 
 
 def parameters(thing: object) -> dict[str, str]:

@@ -8,12 +8,11 @@ import re
 from typing import Any
 
 from airflow_kafka_groups.provider_info import get_provider_info
-from tests.reference.markdown import Row, first_sentence, page, parameters, shared_by, summary, table, without
+from tests.reference.markdown import Row, first_sentence, listing, page, parameters, shared_by, summary, without
 
 _ENDINGS = {"operators": "Operator", "sensors": "Sensor", "triggers": "Trigger"}
 _INNER = {"ConditionTrigger"}
 """What sensors defer to by themselves."""
-_HEADER = ("argument", "default", "meaning")
 _SHARED = 3
 """An argument of so many classes is in one table for all of them."""
 
@@ -39,14 +38,15 @@ def tasks_page(kind: str) -> str:
     if kind == "operators":
         return _page(
             "Operators",
-            "Every operator with its import path and arguments, which are keyword-only. *(templated)* ones are "
-            "rendered by Airflow. [How to use them](../howto/operators.md) has examples. Airflow's own "
-            "arguments (`task_id`, `retries`, `outlets` …) come in addition.",
+            "Every operator with its import path and arguments, which are keyword-only and, unless it says "
+            "*not templated*, rendered by Airflow. [How to use them](../howto/operators.md) has examples. Airflow's "
+            "own arguments (`task_id`, `retries`, `outlets` …) come in addition.",
             classes("operators"),
         )
     return _page(
         "Sensors and triggers",
-        "Every sensor and trigger with its import path and arguments. [How to use them](../howto/sensors.md) has "
+        "Every sensor and trigger with its import path and arguments. Airflow renders those of sensors unless it says "
+        "*not templated*. [How to use them](../howto/sensors.md) has "
         "examples. Airflow's own arguments (`task_id`, `poke_interval`, `timeout`, `soft_fail` …) come in addition.",
         [*classes("sensors"), *classes("triggers")],
     )
@@ -59,20 +59,20 @@ def _page(title: str, introduction: str, all_classes: list[type[Any]]) -> str:
         title,
         introduction,
         "## Shared arguments",
-        table(_HEADER, shared),
-        *(_section(each, without(rows_of[each.__name__], shared, _HEADER)) for each in all_classes),
+        listing(shared),
+        *(_section(each, without(rows_of[each.__name__], shared)) for each in all_classes),
     )
 
 
 def _rows(each: type[Any]) -> list[Row]:
     defaults = _defaults(each)
-    return [(f"`{name}`", defaults.get(name, ""), _meaning(said)) for name, said in arguments(each).items()]
+    return [(f"`{name}`", defaults.get(name, ""), _meaning(each, said)) for name, said in arguments(each).items()]
 
 
-def _meaning(said: str) -> str:
-    """Return the first sentence, without the default, which has its own column, but with whether it is a template."""
+def _meaning(each: type[Any], said: str) -> str:
+    """Return the first sentence, without the default, which stands apart, but with whether it is no template."""
     first = re.sub(r"[;,]? default:? [^,;.()]*$", "", first_sentence(said).replace(" (templated)", "").rstrip("."))
-    return f"{first} (templated)" if "(templated" in said and "templated" not in first else first
+    return f"{first} (not templated)" if hasattr(each, "template_fields") and "(templated" not in said else first
 
 
 def _section(each: type[Any], shown: str) -> str:
