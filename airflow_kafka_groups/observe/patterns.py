@@ -237,6 +237,8 @@ def _check(name: str, pattern: object) -> None:
         raise ConfigurationError(
             name, pattern, "remove the whitespace around it; use 're:' to match ids that contain it"
         )
+    if re.search(r"(?<!\\)[\r\n]\Z", pattern):  # as of a file's last line: it matches hardly any id
+        raise ConfigurationError(name, pattern, "remove the line end; write it as '\\n' to match ids that end in one")
     for spelling in () if pattern.isascii() and not is_regex(pattern) else _spellings(pattern):  # a glob is valid
         try:
             compile_regex(_expression(spelling))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, MaintenanceError
-from airflow_kafka_groups.hooks.argument_validation import Argument, require_read, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     check_url,
     one_of,
@@ -161,7 +161,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> None:
         """Write the file, submit the job, wait, and delete the file."""
-        require_read(self)
+        self.require_read()
         job, application = list[str](), self.application
         if not application.endswith((".py", ".jar")):
             if not (_SPARK / "jobs" / f"{application}.py").is_file():

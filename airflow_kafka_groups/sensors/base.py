@@ -22,7 +22,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, require_read
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
 from airflow_kafka_groups.hooks.arguments import read_switch, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 
@@ -82,7 +82,7 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         """The hook of the connection; first used after the connection's id is rendered."""
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
-        require_read(self)
+        self.require_read()
         return KafkaGroupsHook(self.kafka_groups_conn_id)
 
     def condition(self) -> Condition:

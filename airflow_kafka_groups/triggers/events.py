@@ -81,6 +81,7 @@ class GroupsEventTrigger(BaseEventTrigger):
         poll_interval: float = 60.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own
+        from airflow_kafka_groups.hooks.argument_validation import listed
         from airflow_kafka_groups.hooks.arguments import (
             optional,
             read_duration,
@@ -91,7 +92,6 @@ class GroupsEventTrigger(BaseEventTrigger):
             read_switch,
             read_text,
         )
-        from airflow_kafka_groups.hooks.json_templates import listed
 
         include, exclude = listed(include), listed(exclude)
         given = {"kafka_groups_conn_id": kafka_groups_conn_id, "include": include, "exclude": exclude}
@@ -219,7 +219,7 @@ class GroupsEventTrigger(BaseEventTrigger):
 
 def _refuse_templates(arguments: Mapping[str, Any]) -> None:
     """Raise ``ConfigurationError`` for an argument with a template: nobody renders it, and it is read as it is."""
-    from airflow_kafka_groups.hooks.json_templates import is_template
+    from airflow_kafka_groups.hooks.argument_validation import is_template
 
     for name, value in arguments.items():
         if is_template(value):  # it may be a URL with a password, which is not shown

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, require_read, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_flag, read_storage_path, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 from airflow_kafka_groups.shown import storable
@@ -72,7 +72,7 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
         """The hook of the connection; first used after the connection's id is rendered."""
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
-        require_read(self)
+        self.require_read()
         return KafkaGroupsHook(self.kafka_groups_conn_id)
 
 
@@ -95,7 +95,7 @@ class StoredOperator(KafkaGroupsOperator):
         """Return the paths of the cluster's files. Raises ``ConfigurationError`` for an invalid path or name."""
         from airflow_kafka_groups.hooks.storage import open_layout
 
-        require_read(self)
+        self.require_read()
         return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
 
     def site_layout(self) -> Layout:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from inspect import signature
 from typing import Any
 
 import pytest
-from jinja2 import Environment
-from jinja2.nativetypes import NativeEnvironment
+from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, is_template, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_integer
-from airflow_kafka_groups.hooks.json_templates import is_template
 
 
 class XComArg:
@@ -26,27 +23,24 @@ class XComArg:
         return "XComArg()"  # without an address: ids of tests are the same in every process
 
 
-class Renders:
-    """The part of Airflow's operators that renders."""
-
-    template_fields: Collection[str] = ("airflows_own",)
-
-    def _do_render_template_fields(
-        self, parent: Any, template_fields: Collection[str], context: Any, jinja_env: Environment, seen_oids: set[int]
-    ) -> None:
-        for name in template_fields:
-            setattr(parent, name, context[name])
-
-
-class Task(DeclaredArguments, Renders):
-    number = Argument(read_integer)
+class Base(DeclaredArguments, BaseOperator):
     limit = Argument(optional(read_integer))
 
-    def has_dag(self) -> bool:
-        return False
+    @sets_arguments
+    def __init__(self, *, limit: int | str | None = "5", **kwargs: Any) -> None:
+        super().__init__(**{"task_id": "t", **kwargs})
+        self.said: list[str] = []
 
-    def render(self, name: str, value: Any) -> None:
-        self._do_render_template_fields(self, (name,), {name: value}, NativeEnvironment(autoescape=True), set())
+
+class Sub(Base):
+    number = Argument(read_integer)
+
+    @sets_arguments
+    def __init__(self, *, number: int | str, said: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.said.append(said)
+        if number == "7":
+            raise ConfigurationError("number", number, "is refused by the body")
 
 
 @pytest.mark.parametrize(
@@ -69,64 +63,38 @@ def test_a_literal_is(value: Any) -> None:
 
 
 def test_arguments_that_may_be_templates_are_template_fields_beside_those_of_airflow() -> None:
-    assert Task.template_fields == ("airflows_own", "number", "limit")
+    assert Sub.template_fields == (*BaseOperator.template_fields, "limit", "number")
 
 
 def test_a_literal_is_read_when_it_is_set() -> None:
-    task = Task()
-    task.number = "7"
-    assert task.number == 7
+    task = Sub(number=1)
+    task.number = "8"
+    assert task.number == 8
     with pytest.raises(ConfigurationError, match="number"):
         task.number = "many"
     with pytest.raises(AttributeError, match="limit"):
-        _ = task.limit
+        _ = object.__new__(Sub).limit
 
 
 @pytest.mark.parametrize("template", ["{{ number }}", "{% if number %}{{ number }}{% endif %}"])
 def test_a_template_is_read_when_it_has_rendered(template: str) -> None:
-    task = Task()
-    task.number = template
-    assert task.number == template
-    task.render("number", "8")
-    assert task.number == 8
-    task.number = template
+    tasks = [Sub(number=template) for _ in range(2)]
+    assert vars(tasks[0])["number"] == template
+    tasks[0].render_template_fields({"number": "8"})  # type: ignore[typeddict-unknown-key]
+    assert tasks[0].number == 8
     with pytest.raises(ConfigurationError, match="number"):
-        task.render("number", "many")
+        tasks[1].render_template_fields({"number": "many"})  # type: ignore[typeddict-unknown-key]
 
 
 def test_a_template_that_renders_to_nothing_is_refused_where_nothing_could_be_given() -> None:
-    task = Task()
-    task.limit = None
-    assert task.limit is None
-    task.limit = "{{ limit }}"
+    assert Sub(number=1, limit=None).limit is None
     with pytest.raises(ConfigurationError, match="rendered to nothing"):
-        task.render("limit", None)
+        Sub(number=1, limit="{{ limit }}").render_template_fields({"limit": None})  # type: ignore[typeddict-unknown-key]
 
 
 def test_what_still_looks_like_a_template_after_rendering_is_read_as_it_is() -> None:
-    task = Task()
-    task.number = "{{ number }}"
     with pytest.raises(ConfigurationError, match="number"):
-        task.render("number", "{{")
-
-
-class Base(DeclaredArguments, Renders):
-    limit = Argument(optional(read_integer))
-
-    @sets_arguments
-    def __init__(self, *, limit: int | str | None = "5") -> None:
-        self.said: list[str] = []
-
-
-class Sub(Base):
-    number = Argument(read_integer)
-
-    @sets_arguments
-    def __init__(self, *, number: int | str, said: str = "", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.said.append(said)
-        if number == "7":
-            raise ConfigurationError("number", number, "is refused by the body")
+        Sub(number="{{ number }}").render_template_fields({"number": "{{"})  # type: ignore[typeddict-unknown-key]
 
 
 def test_declared_arguments_are_set_from_the_call_or_their_default() -> None:

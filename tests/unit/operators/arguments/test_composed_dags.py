@@ -13,14 +13,13 @@ from airflow.sdk import DAG, ObjectStoragePath
 from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import require_read
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.groups import ListGroupsOperator
-from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.spark import GroupOffsetsToSparkOperator, KafkaSparkSubmitOperator
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
@@ -111,53 +110,6 @@ def test_a_set_is_the_same_list_in_each_process() -> None:
     assert PlanCleanupOperator(task_id="t", **STORED, exclude=names).exclude == tuple(sorted(names))
 
 
-@pytest.mark.parametrize("name", ['"orders"', "5", "1_000", "True", r"a\b", "[x]"])
-def test_a_name_in_a_list_stays_as_it_is_where_jinja_makes_objects(name: str) -> None:
-    """Jinja took the quotes off, and ``orders`` was deleted; ``1_000`` was a number."""
-    given: dict[str, Any] = {"group_ids": ["a", "{{ params.group }}"]}
-    with a_dag(render_template_as_native_obj=True) as dag:
-        delete = DeleteGroupsOperator(task_id="t", **STORED, **given)
-        alter = AlterGroupOffsetsOperator(task_id="u", **STORED, offsets={"{{ params.group }}": {"t": {0: 5}}})
-        backlog = GroupOffsetsToSparkOperator(task_id="v", **STORED, group_id="{{ params.group }}")
-        words: Any = ["--group", "{{ params.group }}"]
-        job = KafkaSparkSubmitOperator(task_id="w", application="/my/job.py", application_args=words)
-    params = {"group": name}
-    assert render(dag, delete, params=params).group_ids == ["a", name]
-    assert list(render(dag, alter, params=params).offsets) == [name]
-    assert render(dag, backlog, params=params).group_id == name
-    assert render(dag, job, params=params).application_args == ["--group", name]
-
-
-def test_so_does_the_name_of_a_cluster_or_a_connection() -> None:
-    with a_dag(render_template_as_native_obj=True) as dag:
-        task = GroupOffsetsToSparkOperator(
-            task_id="v", storage_path="/x", cluster="{{ name }}", kafka_groups_conn_id="{{ name }}", group_id="a"
-        )
-    made = render(dag, task, name="2024.10")
-    assert (made.cluster, made.kafka_groups_conn_id) == ("2024.10", "2024.10")
-
-
-@pytest.mark.parametrize("native", [False, True])
-def test_letters_beyond_16_bits_are_whole(*, native: bool) -> None:
-    """``tojson`` writes their two halves, which Python's own reader leaves as two letters that no name has."""
-    name = "\U0001f680-*"
-    with a_dag(render_template_as_native_obj=native) as dag:
-        plan = PlanCleanupOperator(task_id="t", **STORED, exclude="{{ params.names | tojson }}")
-        alter = AlterGroupOffsetsOperator(task_id="u", **STORED, offsets="{{ params.offsets | tojson }}")
-    params = {"names": [name, "a"], "offsets": {name: {"t": {"0": 5}}}}
-    assert render(dag, plan, params=params).exclude == (name, "a")
-    assert list(render(dag, alter, params=params).offsets) == [name]
-
-
-@pytest.mark.parametrize(
-    "given", ['["{{ params.group }"]', '["{{ params.group | }}"]', '["{{ params.other }}"]', ["{{ params.other }}"]]
-)
-def test_a_template_that_cannot_be_rendered_is_said_by_its_argument(given: Any) -> None:
-    """It was an error of Jinja, of which nobody saw in which argument it is."""
-    with a_dag() as dag, pytest.raises(ConfigurationError, match=r"group_ids.*cannot (be rendered|read)"):
-        render(dag, DeleteGroupsOperator(task_id="t", **STORED, group_ids=given), params={"group": "a"})
-
-
 class Mail:
     """What has templates of its own, as Airflow's notifiers have."""
 
@@ -217,7 +169,7 @@ def test_a_name_that_a_task_sets_by_itself_is_no_template() -> None:
         render(dag, task)
     task.group_ids = ["{{ a"]
     assert task.group_ids == ["{{ a"]
-    require_read(task)
+    task.require_read()
 
 
 @pytest.mark.parametrize("place", [Path("/data"), ObjectStoragePath("s3://aws@bucket/groups")], ids=["disk", "store"])

@@ -201,9 +201,8 @@ def test_a_url_with_a_secret_on_the_command_line_is_refused_and_not_shown(field:
 @pytest.mark.parametrize(
     ("given", "more"),
     [
-        ('["--out", "{{ params.out }}"]', '/","--more'),
-        ('["--out", "{{ params.out }}"]', '"'),
-        ('["--out", "{{ params.out }}", "{{ params.nothing }}"]', ""),
+        ('["--out", {{ params.out }}]', '/","--more'),
+        ('["--out", {{ params.out | tojson }}, {{ params.nothing }}]', '"'),
         (["--out", "{{ params.out }}", "{{ params.nothing }}"], ""),
     ],
 )
