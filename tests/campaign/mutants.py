@@ -20,7 +20,7 @@ from airflow_kafka_groups.change.prune_topics import topic_recheck as prune_rech
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger import outcomes
-from airflow_kafka_groups.ledger.journal import checkpoint, files, history, journal
+from airflow_kafka_groups.ledger.journal import files, history, journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.storage import durable_files
 from tests.campaign import actions
@@ -109,8 +109,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "the journal's intents count for nothing": ((history, "_may_be_deleted", _certain),),
     "no intent is written": ((journal.RunJournal, "intend", _intend_nothing),),
     "a checkpoint forgets deletions": (
-        (checkpoint.Checkpoint, "deletions", _none),
-        (checkpoint.Checkpoint, "of_request", _none),
+        (history.Checkpoint, "deletions", _none),
+        (history.Checkpoint, "of_request", _none),
     ),
     "proof of life is forgotten": ((history.RunRecord, "alive", _no_mapping),),
     "fingerprints are not compared": ((recheck, "_by_offsets", _any_offsets),),

@@ -7,13 +7,13 @@ about a checkpoint is in doubt, all entries are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.journal.blocks import Blocks, write_blocks
+from airflow_kafka_groups.ledger.journal.blocks import write_blocks
 from airflow_kafka_groups.ledger.journal.files import (
     Entry,
     begun_backwards,
@@ -24,8 +24,14 @@ from airflow_kafka_groups.ledger.journal.files import (
     read_entry,
     require_begun,
 )
-from airflow_kafka_groups.ledger.journal.history import RecordedOutcome, RunRecord, keep_latest, leases_of
-from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.ledger.journal.history import (
+    Checkpoint,
+    CheckpointRow,
+    RecordedOutcome,
+    RunRecord,
+    keep_latest,
+    leases_of,
+)
 from airflow_kafka_groups.storage.durable_files import read_all
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import new_id, parse_time
@@ -39,37 +45,6 @@ _FIELDS = ["group", "runs", "deleted", "alive", "gone"]
 
 _DOUBTS = (JournalError, AttributeError, KeyError, TypeError, ValueError)
 """Errors of a checkpoint that is damaged."""
-
-
-class _Row(NamedTuple):
-    """What the ended runs say of one group: its latest deletion, proof of life, and look that found it gone."""
-
-    group_id: str
-    runs: tuple[int, ...]
-    deletion: RecordedOutcome | None
-    life: RecordedOutcome | None
-    gone: RecordedOutcome | None
-
-    def to_json(self) -> list[Any]:
-        found = (self.deletion, self.life, self.gone)
-        return [
-            *(self.group_id, self.runs),
-            *(
-                each and [each.at.isoformat(), each.run_id, each.outcome.value, each.code, each.reason]
-                for each in found
-            ),
-        ]
-
-    @classmethod
-    def from_json(cls, row: Sequence[Any]) -> _Row:
-        group_id, runs, *found = row
-        return cls(group_id, tuple(runs), *(each and _recorded(group_id, *each) for each in found))
-
-
-def _recorded(group_id: str, at: str, run_id: str, outcome: str, code: str, reason: str) -> RecordedOutcome:
-    return RecordedOutcome(
-        group_id=group_id, outcome=Outcome(outcome), code=code, reason=reason, at=parse_time(at), run_id=run_id
-    )
 
 
 def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry) -> dict[str, Any]:
@@ -97,7 +72,7 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
         for group_id in run.outcomes:
             of_group.setdefault(group_id, []).append(run.number)
     rows = [
-        _Row(id_, tuple(numbers), deletions.get(id_), lives.get(id_), gone.get(id_))
+        CheckpointRow(id_, tuple(numbers), deletions.get(id_), lives.get(id_), gone.get(id_))
         for id_, numbers in of_group.items()
     ]
     name = new_id(parse_time(last.data["at"]))  # a name of this try: of two runs that begin at once, one wins
@@ -117,68 +92,6 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
     }
     entry = create_entry(where / f"{name}.json", data)
     return {"file": f"{name}.json", "sha256": entry.sha256}
-
-
-class Checkpoint:
-    """A checkpoint that was read back, and that the chain vouches for.
-
-    :param read_run: reads an ended run by its number; called for runs that are asked for by request or group.
-    """
-
-    def __init__(self, folder: StoragePath, data: Mapping[str, Any], read_run: Callable[[int], RunRecord]) -> None:
-        self.runs = int(data["runs"])
-        self.last = str(data["last"])
-        self.open = [int(number) for number in data["open"]]
-        self.leases = {str(group_id): parse_time(at) for group_id, at in data["leases"].items()}
-        self._requests: Mapping[str, list[int]] = data["requests"]
-        self._blocks = Blocks(folder, data["body"])
-        self._read_run = read_run
-
-    def verify(self) -> None:
-        """Compare every line with its seal. Raises ``JournalError`` and ``StorageError``."""
-        self._blocks.verify()
-
-    def rows(self, request_id: str | None = None) -> Iterator[_Row]:
-        """Yield the groups, or those that no other request dealt with. Raises ``JournalError`` and ``StorageError``."""
-        if request_id is not None and not (tries := self._tries(request_id)):
-            return
-        for block in self._blocks.read():
-            for row in map(_Row.from_json, block):
-                if request_id is None or tries.issuperset(row.runs):
-                    yield row
-
-    def deletions(self, request_id: str | None = None) -> Iterator[RecordedOutcome]:
-        """Yield the latest deletion of each group that has one."""
-        return (row.deletion for row in self.rows(request_id) if row.deletion is not None)
-
-    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterator[RecordedOutcome]:
-        """Yield the latest proof of life of each group that has one, or the latest that found it gone."""
-        rows = self.rows(request_id)
-        return (life for row in rows if (life := row.gone if gone else row.life) is not None)
-
-    def of_request(self, request_id: str) -> list[RunRecord]:
-        """Read the tries of a request whose groups others dealt with, too: a row does not tell what was whose.
-
-        A task that is mapped over a thousand groups is one request: each of them would read the tries of all.
-        """
-        if not (tries := self._tries(request_id)):
-            return []
-        shared = set[int]()
-        for row in self.rows():
-            if (row.deletion or row.life) and not tries.issuperset(row.runs):
-                shared |= tries.intersection(row.runs)
-        return read_all(self._read_run, sorted(shared))
-
-    def _tries(self, request_id: str) -> frozenset[int]:
-        return frozenset(self._requests.get(request_id, ()))
-
-    def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
-        """Read the runs that dealt with a group, or the newest of them."""
-        for row in self._blocks.find(group_id) or ():
-            if row[0] == group_id:
-                numbers = _Row.from_json(row).runs
-                return [self._read_run(number) for number in (numbers if newest is None else numbers[-newest:])]
-        return []
 
 
 def read_checkpoint(

@@ -1,21 +1,22 @@
 """What the journal says: which groups were deleted or may have been, which were found alive, when and by which run.
 
-Pure: a ``DeletionHistory`` is made of entries that were read before, folded into a record of each run. An intent
+A ``DeletionHistory`` has a record of each run since the newest checkpoint, and what the checkpoint says. An intent
 without an outcome is *possibly deleted*, and counts as deleted for every later decision. A group that a recheck found
 alive counts as alive from that moment on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.journal.blocks import end_of, intents_of, outcomes_of
+from airflow_kafka_groups.ledger.journal.blocks import Blocks, end_of, intents_of, outcomes_of
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
-from airflow_kafka_groups.storage.durable_files import unless_damaged
+from airflow_kafka_groups.storage.durable_files import read_all, unless_damaged
+from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import parse_time
 
 PROOF_OF_LIFE = frozenset(
@@ -138,28 +139,94 @@ class IdleReset:
         return (judged_at - self.at).total_seconds() >= least_idle
 
 
-class Settled(Protocol):
-    """What ended runs amount to, without having read each of them."""
+class CheckpointRow(NamedTuple):
+    """What the ended runs say of one group: its latest deletion, proof of life, and look that found it gone."""
 
-    @property
-    def runs(self) -> int:
-        """The number of the last run that it is about; those without an end are left out."""
+    group_id: str
+    runs: tuple[int, ...]
+    deletion: RecordedOutcome | None
+    life: RecordedOutcome | None
+    gone: RecordedOutcome | None
 
-    @property
-    def leases(self) -> Mapping[str, datetime]:
-        """The lease groups of all these runs, and when the latest run with each of them began."""
+    def to_json(self) -> list[Any]:
+        """Return the row as JSON has it."""
+        found = self.deletion, self.life, self.gone
+        rows = (each and [each.at.isoformat(), each.run_id, each.outcome, each.code, each.reason] for each in found)
+        return [self.group_id, self.runs, *rows]
 
-    def deletions(self, request_id: str | None = None) -> Iterable[RecordedOutcome]:
-        """Return the latest deletion of each group, or of each that no other request dealt with."""
+    @classmethod
+    def from_json(cls, row: Sequence[Any]) -> CheckpointRow:
+        """Read ``to_json()`` back."""
+        group_id, runs, *found = row
+        return cls(group_id, tuple(runs), *(each and _recorded(group_id, *each) for each in found))
 
-    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterable[RecordedOutcome]:
-        """Return the latest proof of life of the same groups, or the latest that found it gone."""
+
+def _recorded(group_id: str, at: str, run_id: str, outcome: str, code: str, reason: str) -> RecordedOutcome:
+    return RecordedOutcome(
+        group_id=group_id, outcome=Outcome(outcome), code=code, reason=reason, at=parse_time(at), run_id=run_id
+    )
+
+
+class Checkpoint:
+    """A checkpoint that was read back, and that the chain vouches for.
+
+    :param read_run: reads an ended run by its number; called for runs that are asked for by request or group.
+    """
+
+    def __init__(self, folder: StoragePath, data: Mapping[str, Any], read_run: Callable[[int], RunRecord]) -> None:
+        self.runs = int(data["runs"])
+        self.last = str(data["last"])
+        self.open = [int(number) for number in data["open"]]
+        self.leases = {str(group_id): parse_time(at) for group_id, at in data["leases"].items()}
+        self._requests: Mapping[str, list[int]] = data["requests"]
+        self._blocks = Blocks(folder, data["body"])
+        self._read_run = read_run
+
+    def verify(self) -> None:
+        """Compare every line with its seal. Raises ``JournalError`` and ``StorageError``."""
+        self._blocks.verify()
+
+    def rows(self, request_id: str | None = None) -> Iterator[CheckpointRow]:
+        """Yield the groups, or those that no other request dealt with. Raises ``JournalError`` and ``StorageError``."""
+        if request_id is not None and not (tries := self._tries(request_id)):
+            return
+        for block in self._blocks.read():
+            for row in map(CheckpointRow.from_json, block):
+                if request_id is None or tries.issuperset(row.runs):
+                    yield row
+
+    def deletions(self, request_id: str | None = None) -> Iterator[RecordedOutcome]:
+        """Yield the latest deletion of each group that has one."""
+        return (row.deletion for row in self.rows(request_id) if row.deletion is not None)
+
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterator[RecordedOutcome]:
+        """Yield the latest proof of life of each group that has one, or the latest that found it gone."""
+        rows = self.rows(request_id)
+        return (life for row in rows if (life := row.gone if gone else row.life) is not None)
 
     def of_request(self, request_id: str) -> list[RunRecord]:
-        """Read the tries of a request that dealt with groups of other requests, too."""
+        """Read the tries of a request whose groups others dealt with, too: a row does not tell what was whose.
+
+        A task that is mapped over a thousand groups is one request: each of them would read the tries of all.
+        """
+        if not (tries := self._tries(request_id)):
+            return []
+        shared = set[int]()
+        for row in self.rows():
+            if (row.deletion or row.life) and not tries.issuperset(row.runs):
+                shared |= tries.intersection(row.runs)
+        return read_all(self._read_run, sorted(shared))
+
+    def _tries(self, request_id: str) -> frozenset[int]:
+        return frozenset(self._requests.get(request_id, ()))
 
     def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
-        """Read what the runs that dealt with a group say of it, or the newest of them."""
+        """Read the runs that dealt with a group, or the newest of them."""
+        for row in self._blocks.find(group_id) or ():
+            if row[0] == group_id:
+                numbers = CheckpointRow.from_json(row).runs
+                return [self._read_run(number) for number in (numbers if newest is None else numbers[-newest:])]
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +238,7 @@ class DeletionHistory:
     """
 
     runs: Sequence[RunRecord] = field(default=())
-    settled: Settled | None = None
+    settled: Checkpoint | None = None
 
     def deletions(self, request_id: str | None = None) -> dict[str, RecordedOutcome]:
         """Return the latest deletion, certain or possible, of each group.
