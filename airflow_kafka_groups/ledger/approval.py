@@ -23,7 +23,7 @@ from airflow_kafka_groups.storage.paths import APPROVALS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """An approval that holds.
+    """A valid approval.
 
     :param approved_by: the person, as Airflow named them to the asking task.
     :param excluded: groups of the plan that are kept.
@@ -41,7 +41,7 @@ class Approval:
 
 
 def seal_question(layout: Layout, plan: SealedPlan, asked_by: Mapping[str, Any], at: datetime) -> None:
-    """Record that somebody is asked; answers to earlier questions hold no longer.
+    """Record a question, which withdraws all earlier answers.
 
     :param asked_by: the asking task: DAG, run, task, try, and the id of its task instance.
 
@@ -143,7 +143,7 @@ def _excluded(value: Any, plan: SealedPlan) -> list[str]:
 
 
 def _approver(person: Any, plan: SealedPlan) -> str:
-    """Return how the one who answered is named in records. Raises ``PlanError`` when nobody is named."""
+    """Return the approver's name for records. Raises ``PlanError`` if it is missing."""
     if not isinstance(person, Mapping) or not (person.get("name") or person.get("id")):
         raise refused(plan, "nobody is named as the one who approved it")
     name, user_id = person.get("name") or person.get("id"), person.get("id") or person.get("name")

@@ -27,7 +27,7 @@ class ApprovalTerms:
             raise ConfigurationError("approval_rule", self.rule, f"must be one of {', '.join(RULES)}")
 
     def why(self, planned: int, noun: str = "groups") -> str | None:
-        """Return why so many have to be approved, ``None`` if they need not be.
+        """Return why a plan of this size needs an approval, ``None`` if it needs none.
 
         :param noun: what is planned. Default: groups.
         """

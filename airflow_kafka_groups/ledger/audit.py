@@ -1,7 +1,7 @@
 """Records of deletion runs: views of the journal.
 
-docs/formats.md shows a record. The last entry of a run is one as it stands; for a run without an end it is put together
-from what the journal has.
+docs/formats.md shows a record. It is the last entry of a run; that of a run without an end is assembled from its other
+entries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_END = "the run has begun and its end is not recorded: it was interrupted, or 
 
 
 def read_history(layout: Layout, kafka_cluster_id: str | None) -> DeletionHistory:
-    """Read everything that is known of the deletions on a cluster.
+    """Read the history of deletions on a cluster.
 
     Raises ``JournalError`` and ``StorageError``.
     """

@@ -41,7 +41,7 @@ from airflow_kafka_groups.storage.layout import Layout, StoragePath, json_bytes
 from airflow_kafka_groups.storage.paths import PLANS
 
 NAMED_BY_HAND = "explicit"
-"""Stands for the snapshot's id in a plan of groups that were named: nobody has judged how long they were idle."""
+"""The snapshot id in a plan of groups that were named: nobody has judged their idle time."""
 _MOST_TRIALS = 100
 
 
@@ -51,7 +51,7 @@ class DeletionPlan(SealedPlan):
 
     ``body`` is the file of the groups. ``evidence`` is what the judgement rests on, with a sentence for people;
     ``None`` for groups that were named. ``families`` are the families of groups in numbers. A ``trial`` was made by the
-    command line: until it is applied, it is none of the cluster's runs.
+    command line, and does not count as a run of the cluster until it is applied.
     """
 
     groups: Sequence[PlannedGroup]
@@ -107,7 +107,7 @@ class DeletionPlan(SealedPlan):
 
     @property
     def decided(self) -> list[Decided]:
-        """What it knows of the groups to delete that rules ask for."""
+        """The facts about the groups to delete that rules are matched against."""
         return list(map(Decided._make, zip(*map(self.planned.column, Decided._fields), strict=True)))
 
     def to_json(self) -> dict[str, Any]:

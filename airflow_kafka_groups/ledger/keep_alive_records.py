@@ -30,7 +30,7 @@ _BEGIN = 8_192
 
 
 def read_unless_move(path: StoragePath) -> bytes | None:
-    """Read the record of a change; of such a one no more than the beginning: it may have hundreds of megabytes.
+    """Read the record of a change; of one that creates no group only the beginning: it may have hundreds of megabytes.
 
     Return ``None`` if there is none. Raises ``StorageError``.
     """
@@ -43,7 +43,7 @@ def read_unless_move(path: StoragePath) -> bytes | None:
 
 
 def _is_json(data: bytes) -> bool:
-    """Return whether a record was read to its end: a storage may give fewer bytes than it was asked for."""
+    """Return whether a record is complete: a storage may return fewer bytes than it was asked for."""
     try:
         json.loads(data)
     except (ValueError, RecursionError):
@@ -52,7 +52,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def without_moves(data: bytes) -> bytes:
-    """Return the record of such a change without its groups, with which it ends; that of any other as it is."""
+    """Return the record of a change that creates no group without its groups; that of any other as it is."""
     try:
         return shorter if json.loads(shorter := without_groups(data))["what"] in _MOVES else data
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -60,7 +60,7 @@ def without_moves(data: bytes) -> bytes:
 
 
 def without_groups(data: bytes) -> bytes:
-    """Return the record of a change without its groups, with which it ends, also of one that ends within them."""
+    """Return the record of a change, which may be incomplete, without its groups: these are at its end."""
     head, groups, _ = data.partition(b'"groups": [')
     return head + groups + b"]}" if groups else data
 

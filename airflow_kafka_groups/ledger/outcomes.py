@@ -1,4 +1,4 @@
-"""What became of each group of a deletion, and the sum of it."""
+"""The outcome of each group of a deletion, and the report of all of them."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ CONFIRMED: dict[str, Any] = {
     "code": "confirmed",
     "reason": "deleted: it is gone, though its answer was lost",
 }
-"""What becomes of a possibly deleted group that is found gone."""
+"""The outcome of a possibly deleted group that is found gone."""
 
 
 _DELETED, _SAFE_CODE = Outcome.DELETED, SAFE.code.value
@@ -217,21 +217,21 @@ class DeletionReport:
 
 
 def kept(group_id: str, code: Reason, reason: str) -> GroupOutcome:
-    """Make the outcome of a group that was not touched."""
+    """Return the outcome of a group that was not touched."""
     return GroupOutcome(group_id=group_id, outcome=Outcome.KEPT, code=code.value, reason=reason)
 
 
 def of_decision(group_id: str, decision: Decision) -> GroupOutcome:
-    """Make the outcome of a group that the last reading kept or found gone."""
+    """Return the outcome of a group that the recheck kept or found gone."""
     outcome = Outcome.GONE if decision.action is Action.GONE else Outcome.KEPT
     return GroupOutcome(group_id=group_id, outcome=outcome, code=decision.code.value, reason=decision.reason)
 
 
 def would_delete(name: str, decision: Decision, *, backed_up: bool) -> GroupOutcome:
-    """Make the outcome of what only the dry run spared.
+    """Return the outcome of a group or topic that a dry run would have deleted.
 
     :param decision: the one by which it would be deleted.
-    :param backed_up: whether it is: a dry run needs no backup.
+    :param backed_up: whether it is backed up, which a dry run does not need.
     """
     reason = decision.reason if backed_up else decision.reason.replace(BACKED_UP, NOT_BACKED_UP)
     return GroupOutcome(group_id=name, outcome=Outcome.WOULD_DELETE, code=decision.code.value, reason=reason)

@@ -61,7 +61,7 @@ class PlannedGroup:
 
     @property
     def decided(self) -> Decided:
-        """What rules are asked about it by."""
+        """The facts that rules are matched against."""
         return Decided(self.group_id, self.group_type, self.owner, self.rule)
 
 

@@ -150,7 +150,7 @@ class SealedPlan(ABC):
             )
 
     def _terms(self) -> dict[str, Any]:
-        """Return what all plans have, as JSON, without what they delete and keep."""
+        """Return the fields that all plans share, as JSON."""
         return {
             "plan_id": self.plan_id,
             "cluster": self.cluster,
@@ -165,7 +165,7 @@ class SealedPlan(ABC):
 
 
 def read_header(path: StoragePath) -> dict[str, Any]:
-    """Read the JSON of a plan, which nobody has checked. Raises ``PlanError`` and ``StorageError``."""
+    """Read the JSON of a plan without checking it. Raises ``PlanError`` and ``StorageError``."""
     content = read_file(path)
     if content is None:
         raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
@@ -173,7 +173,7 @@ def read_header(path: StoragePath) -> dict[str, Any]:
 
 
 def read_terms(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what all plans have, by the names of the fields.
+    """Parse the fields that all plans share.
 
     Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` for a damaged one.
     """

@@ -78,7 +78,7 @@ def make_plan(
     :param owners: how owners are found. Default: there are none.
     :param notices: the notices that were given, by group. Default: none.
     :param kept_alive: the groups of keep-alive runs, which are not deleted. Default: none.
-    :param trial: whether it is none of the cluster's runs until it is applied. Default false.
+    :param trial: whether it counts as a run of the cluster only when it is applied. Default false.
 
     Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
     from its user, or if the job bridged longer gaps than the policy allows or did not read the log of commits that the
@@ -200,7 +200,7 @@ def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime
 
 @dataclass(frozen=True, slots=True)
 class _Objections:
-    """What may speak against a group, beside the caps. ``number`` is the group's place among the verdicts."""
+    """The possible objections to deleting a group, except for the caps. ``number`` is the place of its verdict."""
 
     ruled: RuledGroups
     policy: PlanPolicy
@@ -247,7 +247,7 @@ class _Objections:
 
 
 class _Candidate(NamedTuple):
-    """A group that nothing speaks against: where its verdict is, what the snapshot has of it, and the rules."""
+    """A group without an objection: the place of its verdict, what the snapshot shows of it, and its rules."""
 
     group_id: str
     idle_since: datetime | None
@@ -327,7 +327,7 @@ def plan_snapshot(
     :param lease_group_id: the lease of the connection; others on the cluster are a warning.
     :param file: the policy file whose rules decide. Default: none, so that the policy's own idle time counts.
     :param offsets_retention_minutes: the brokers' setting. Default: what the snapshot has of it.
-    :param trial: whether it is none of the cluster's runs until it is applied. Default false.
+    :param trial: whether it counts as a run of the cluster only when it is applied. Default false.
     :param notifies: whether owners are notified, whatever the policy has. Default: by ``PlanPolicy.notify`` only.
 
     Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,

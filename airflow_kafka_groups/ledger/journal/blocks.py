@@ -1,7 +1,7 @@
 """Bodies of journal entries with many groups: lines of JSON in the order of the groups' ids, each sealed by itself.
 
 The entry has an index with the first id, the place and the SHA-256 of each line. So who asks about one group reads one
-line, and what a line says is believed only if the entry vouches for it.
+line, and a line is believed only if its SHA-256 is the one in the entry.
 """
 
 from __future__ import annotations

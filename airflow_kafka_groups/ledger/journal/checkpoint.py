@@ -1,4 +1,4 @@
-"""Checkpoints: what the ended runs before one amount to, so that a history of a thousand runs is read like a short one.
+"""Checkpoints: the sum of all ended runs before one, so that a history of a thousand runs is read like a short one.
 
 A checkpoint is made from a complete reading of the chain, and the first entry of the next run has its SHA-256. It is
 believed only by that, and it saves nothing but reading: a run without an end is always read again, and when anything

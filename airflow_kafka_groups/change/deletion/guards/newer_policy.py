@@ -7,7 +7,7 @@ nothing is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.plan.caps import capped
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.judge.policy.matching import RulesBefore
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.judge.verdict_names import KeptName
@@ -117,25 +118,21 @@ class _Ruled:
     undecided: tuple[str, ...]
 
 
-class _Before:
-    """What the older rules demanded of planned groups, and the deletion does: also those that may match, too."""
+def _demands(group: PlannedGroup, rules: Mapping[str, Rule], before: RulesBefore) -> Rule | None:
+    """Return the rule that decided, with the longest notice and any approval; ``None`` if it is not known.
 
-    def __init__(self, plan: DeletionPlan) -> None:
-        self._rules = {rule.name: rule for rule in plan.policy.rules}
-        self._before = plan.policy.rules_before()
-
-    def demands_on(self, group: PlannedGroup) -> Rule | None:
-        """Return the rule that decided, with the longest notice and any approval; ``None`` if it is not known."""
-        rule = self._rules.get(group.rule or "")
-        if rule is None:
-            return None
-        every = self._before.of(group.decided)
-        notice, approval = max(each.notice_seconds for each in every), any(each.approval for each in every)
-        return replace(rule, notice_seconds=notice, approval=approval)
+    :param rules: the older rules, by name.
+    :param before: those that may match, too.
+    """
+    if (rule := rules.get(group.rule or "")) is None:
+        return None
+    every = before.of(group.decided)
+    notice, approval = max(each.notice_seconds for each in every), any(each.approval for each in every)
+    return replace(rule, notice_seconds=notice, approval=approval)
 
 
 def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
-    before = _Before(plan)
+    rules, before = {rule.name: rule for rule in plan.policy.rules}, plan.policy.rules_before()
     protected = GroupFilter(protected=file.protected)
     by_client = any(one.match.clients for one in file.rules)  # then owners are found by last client, too
     left, groups = [], list(plan.groups)
@@ -144,7 +141,7 @@ def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
         owner = rule.owner or known.owner
         if protected.protects(group.group_id):
             yield group.group_id, "protects it"
-        elif (why := _stricter(group, rule, before.demands_on(group))) is not None:
+        elif (why := _stricter(group, rule, _demands(group, rules, before))) is not None:
             yield group.group_id, f"rule {rule.name!r} {why}"
         elif rule.notice_seconds and owner != group.owner:
             why = _UNKNOWN_OWNER if owner is None and by_client else _ANOTHER_OWNER
