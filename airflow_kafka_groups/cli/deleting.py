@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver, DeletionRequest, no_lease
 from airflow_kafka_groups.cli.connection import Cluster, actor, use_airflow_database
 from airflow_kafka_groups.cli.options import add_value
-from airflow_kafka_groups.cli.output import Progress, say
+from airflow_kafka_groups.cli.output import Progress, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_text
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
     from airflow_kafka_groups.change.lease import LeaseGuard
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.ledger.outcomes import DeletionReport
 
 _MAX_WAIT_SECONDS = 86_400.0
@@ -47,33 +49,34 @@ def require_allowed(args: argparse.Namespace, cluster: Cluster) -> None:
             raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is applied")
 
 
-def deletion_request(
+def run_plan(
     args: argparse.Namespace,
     cluster: Cluster,
-    observer: Stoppable,
     limits: DeletionLimits,
+    delete: Callable[[GuardedAdminClient, DeletionRequest], Awaitable[DeletionResult]],
     *,
     command: str,
     leased: bool = True,
-) -> DeletionRequest:
-    """Return the request of a command.
+) -> DeletionResult:
+    """Delete by a plan, until it is done, interrupted, or stopped by the Airflow Variable.
 
-    :param args: its arguments; ``plan_id`` is the plan.
+    :param args: the command's arguments; ``plan_id`` is the plan.
     :param leased: whether it takes the cluster's lease; a dry run does not. Default true.
     """
     wait_seconds = read_duration("--lease-wait", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
     taken = partial(cluster.lease, command=command, wait_seconds=wait_seconds)
-    lease = (lambda: observer.taking(taken())) if leased and args.yes else no_lease
-    return DeletionRequest(
-        request_id=args.plan_id,
-        dry_run=not args.yes,
-        actor=actor(command),
-        protects=cluster.settings.protects,
-        lease=lease,
-        lease_group_id=cluster.settings.lease_group_id,
-        observer=observer,
-        limits=limits,
-    )
+    with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None, progress) as observer:
+        request = DeletionRequest(
+            request_id=args.plan_id,
+            dry_run=not args.yes,
+            actor=actor(command),
+            protects=cluster.settings.protects,
+            lease=(lambda: observer.taking(taken())) if leased and args.yes else no_lease,
+            lease_group_id=cluster.settings.lease_group_id,
+            observer=observer,
+            limits=limits,
+        )
+        return cluster.run(lambda admin: delete(admin, request))
 
 
 def to_delete(digest: str) -> str:
@@ -150,11 +153,8 @@ class Stoppable(DeletionObserver):
 
 
 @contextmanager
-def stoppable(variable: str | None, progress: Progress) -> Iterator[Stoppable]:
-    """Provide an observer that SIGINT, SIGTERM and a terminal that closes (SIGHUP) stop.
-
-    :param variable: the Airflow Variable that stops it, too; ``None`` looks at none.
-    """
+def _stoppable(variable: str | None, progress: Progress) -> Iterator[Stoppable]:
+    """Provide an observer that SIGINT, SIGTERM and a terminal that closes (SIGHUP) stop."""
     if variable is not None:
         use_airflow_database()
     observer = Stoppable(variable, progress)

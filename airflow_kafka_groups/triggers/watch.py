@@ -22,7 +22,6 @@ from airflow_kafka_groups.observe.fingerprint import committed_partitions, finge
 from airflow_kafka_groups.observe.patterns import GroupFilter
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
     from airflow_kafka_groups.kafka import AdminClient
     from airflow_kafka_groups.kafka.admin.results import GroupListings
 

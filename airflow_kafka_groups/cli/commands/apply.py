@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.deleting import (
-    add_deletion_arguments,
-    deletion_request,
-    exit_code,
-    require_allowed,
-    stoppable,
-    to_delete,
-)
-from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
+from airflow_kafka_groups.cli.deleting import add_deletion_arguments, exit_code, require_allowed, run_plan, to_delete
+from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_integer, read_number
@@ -70,17 +63,20 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     plan = load_plan(layout, args.plan_id)
     policy = policy_reader(policy_of_plan(layout, args.plan_id))
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
-    with progress_bars() as progress, stoppable(args.stop_variable if args.yes else None, progress) as observer:
-        limits = DeletionLimits(
-            groups_per_second=_pace(args) or None,
-            bytes_per_second=read_number("--bytes-per-second", args.bytes_per_second) or None,
-        )
-        request = deletion_request(args, cluster, observer, limits, command="apply", leased=not args.no_lease)
-        result = cluster.run(
-            lambda admin: delete_by_plan(
-                admin, layout, args.plan_id, digest, request, approval=terms, floors=floors, policy=policy
-            )
-        )
+    limits = DeletionLimits(
+        groups_per_second=_pace(args) or None,
+        bytes_per_second=read_number("--bytes-per-second", args.bytes_per_second) or None,
+    )
+    result = run_plan(
+        args,
+        cluster,
+        limits,
+        lambda admin, request: delete_by_plan(
+            admin, layout, args.plan_id, digest, request, approval=terms, floors=floors, policy=policy
+        ),
+        command="apply",
+        leased=not args.no_lease,
+    )
     return _show(out, layout, plan, result, cluster)
 
 

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.deleting import (
-    add_deletion_arguments,
-    deletion_request,
-    exit_code,
-    require_allowed,
-    stoppable,
-    to_delete,
-)
+from airflow_kafka_groups.cli.deleting import add_deletion_arguments, exit_code, require_allowed, run_plan, to_delete
 from airflow_kafka_groups.cli.options import add_value, flag_of
-from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
+from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
     MAX_GAP_SECONDS,
@@ -113,13 +106,15 @@ def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     plan = load_prune_plan(layout, args.plan_id)
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
     policy = policy_reader(plan.policy)
-    with progress_bars() as progress, stoppable(args.stop_variable if args.yes else None, progress) as observer:
-        request = deletion_request(
-            args, cluster, observer, DeletionLimits(chunk_size=CHUNK_SIZE), command="prune-topics"
-        )
-        result = cluster.run(
-            lambda admin: prune_by_plan(admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy)
-        )
+    result = run_plan(
+        args,
+        cluster,
+        DeletionLimits(chunk_size=CHUNK_SIZE),
+        lambda admin, request: prune_by_plan(
+            admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy
+        ),
+        command="prune-topics",
+    )
     return _show(out, plan.digest, result, cluster.command("restore", plan.plan_id))
 
 

@@ -40,7 +40,6 @@ from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.job_files import CALLERS, Storage, Workers
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
@@ -282,8 +281,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--commit-log", arguments.commit_log, "leave it out, or leave --commit-history out")
     if arguments.commit_log == REQUIRED and arguments.kafka_properties is None:
         raise ArgumentError("--commit-log", REQUIRED, f"give {KAFKA_PROPERTIES} too")
-    if arguments.snapshot_id is not None and not ids.is_id(arguments.snapshot_id):
-        raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {ids.ID_EXAMPLE}")
+    if arguments.snapshot_id is not None and not paths.is_id(arguments.snapshot_id):
+        raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {paths.ID_EXAMPLE}")
 
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged", starts_later=True)

@@ -30,7 +30,6 @@ from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session.preflight import prepare
 from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_of_write
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.job_files import Storage
 
 JOB = "roll_up"
@@ -103,7 +102,7 @@ def _days(storage: Storage, base: str, cluster: str, since: str) -> dict[str, li
     place = f"{folder}/{paths.summaries(paths.TableName.VERDICTS)}"
     for name in storage.files(place):
         snapshot_id = name.removesuffix(".json")
-        if not ids.is_id(snapshot_id) or (day := f"{ids.time_of(snapshot_id):%Y-%m-%d}") < since:
+        if not paths.is_id(snapshot_id) or (day := f"{paths.time_of(snapshot_id):%Y-%m-%d}") < since:
             continue
         judged[day][snapshot_id] = f"{place}/{name}"
     with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:

@@ -22,7 +22,6 @@ from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models.groups import GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from airflow_kafka_groups.change.deletion.recheck import GroupReading
