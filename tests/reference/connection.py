@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_kafka_groups.provider_info import get_provider_info
-from tests.reference.markdown import code, page, table
+from tests.reference.markdown import code, listing, page, table
 
 _STANDARD = {
     "host": "`broker1:9092,broker2:9092`; required",
@@ -30,19 +30,12 @@ def connection_page() -> str:
         table(("field", "in the form", "value"), standard),
         "## Extra fields",
         "Keys of the extra, as JSON. An unknown key is an error.",
-        table(
-            ("field", "in the form", "type", "default", "meaning"),
-            [_field(name, field) for name, field in connection["conn-fields"].items()],
-        ),
+        listing(_field(name, field) for name, field in connection["conn-fields"].items()),
         "## Airflow's configuration",
         "The section `[kafka_groups]`, or `AIRFLOW__KAFKA_GROUPS__` and the name in capitals. All but `report_tab` are "
         "[limits that no run can exceed](../howto/floors.md).",
-        table(
-            ("option", "type", "default", "example", "meaning"),
-            [
-                (f"`{name}`", option["type"], _text(option["default"]), _text(option["example"]), option["description"])
-                for name, option in options.items()
-            ],
+        listing(
+            (f"`{name}`", option["type"], *_values(option), option["description"]) for name, option in options.items()
         ),
     )
 
@@ -58,5 +51,5 @@ def _field(name: str, field: dict[str, Any]) -> tuple[str, ...]:
     return f"`{name}`", field["label"], kind, code(schema.get("default")), field["description"]
 
 
-def _text(value: str | None) -> str:
-    return f"`{value}`" if value else ""
+def _values(option: dict[str, Any]) -> list[str]:
+    return [f"{word} `{option[key]}`" for key, word in (("default", "default"), ("example", "e.g.")) if option[key]]

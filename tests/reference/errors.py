@@ -7,7 +7,7 @@ import re
 from airflow_kafka_groups import exceptions
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from tests.pages import ROOT
-from tests.reference.markdown import first_sentence, page, summary, table
+from tests.reference.markdown import first_sentence, listing, page, summary
 
 
 def public_errors() -> list[type[KafkaGroupsError]]:
@@ -36,7 +36,7 @@ def errors_page() -> str:
         "The exceptions of tasks, the command line and the Python core, importable from "
         "`airflow_kafka_groups.exceptions`, and below those of Spark's jobs and of single modules. "
         "[Troubleshooting](../help/troubleshooting.md) has what their messages do not say.",
-        table(("exception", "bases", "meaning"), rows),
+        listing(rows),
         "## Of Spark's jobs, and of single modules",
-        table(("exception", "importable from"), ((f"`{name}`", f"`{module}`") for name, module in other_errors())),
+        listing(((f"`{name}`", f"`{module}`") for name, module in other_errors())),
     )

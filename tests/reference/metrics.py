@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_kafka_groups.operators.support import telemetry
 from airflow_kafka_groups.report.metrics import METRIC_FAMILIES, PREFIX
-from tests.reference.markdown import page, table
+from tests.reference.markdown import listing, page
 from tests.reference.sent_metrics import SENT_METRICS
 
 
@@ -21,30 +21,21 @@ def metrics_page() -> str:
         "one that ends with its digest. With statsd's `statsd_influxdb_enabled`, tags are a part of a name: Airflow "
         "drops a metric with others than letters, digits, `.`, `_`, `-` and `/` in a tag, as each family has, or with "
         "more than 250 characters, so such a tag is left out.",
-        table(
-            ("name", "kind", "sent by", "meaning"),
-            [
-                (
-                    f"`{each.name}`",
-                    each.kind,
-                    f"[`{each.operator}`](operators.md#{each.operator.lower()})",
-                    each.meaning,
-                )
+        "Gauges, and counters where it says so:",
+        *(
+            f"[`{operator}`](operators.md#{operator.lower()}):\n\n"
+            + listing(
+                (f"`{each.name}`", "counter" if each.kind == "counter" else "", each.meaning)
                 for each in SENT_METRICS
-            ],
+                if each.operator == operator
+            )
+            for operator in dict.fromkeys(each.operator for each in SENT_METRICS)
         ),
         "## The OpenMetrics file",
         "Written by [`ExportGroupMetricsOperator`](operators.md#exportgroupmetricsoperator) and "
-        "[`metrics`](command-line-options.md#metrics). All are gauges. A value that is not known has no sample.",
-        table(
-            ("name", "labels", "meaning"),
-            [
-                (
-                    f"`{PREFIX}_{each.name}`",
-                    ", ".join(f"`{label}`" for label in ("cluster", *each.labels)),
-                    each.help,
-                )
-                for each in METRIC_FAMILIES
-            ],
+        "[`metrics`](command-line-options.md#metrics). All are gauges with the label `cluster`, and "
+        "those in brackets. A value that is not known has no sample.",
+        listing(
+            (f"`{PREFIX}_{each.name}`", *(f"`{label}`" for label in each.labels), each.help) for each in METRIC_FAMILIES
         ),
     )

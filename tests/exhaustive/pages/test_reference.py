@@ -37,8 +37,8 @@ def test_every_public_exception_is_beside_what_it_can_be_imported_from() -> None
         for path in PACKAGE.rglob("*.py")
         for name in re.findall(r"^class ([A-Z]\w*Error)\b", path.read_text(), re.M)
     }
-    assert defined == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
-    for name, module in re.findall(r"^\| `(\w+)` \| `(airflow_kafka_groups[\w.]+)` \|$", page, re.MULTILINE):
+    assert defined == set(re.findall(r"^- `(\w+)`", page, re.MULTILINE))
+    for name, module in re.findall(r"^- `(\w+)`: `(airflow_kafka_groups[\w.]+)`$", page, re.MULTILINE):
         assert issubclass(getattr(importlib.import_module(module), name), Exception)
 
 
