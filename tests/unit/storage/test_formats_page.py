@@ -27,17 +27,17 @@ def rows(text: str) -> Iterator[list[str]]:
 
 
 def documented(title: str, known: Mapping[str, columns.Column]) -> list[columns.Column]:
-    """Read a table of the page: several columns may share a line, with one type or one type each."""
+    """Read a list of the page: several columns may share a line, with one type or one type each."""
     found = []
-    for cells in rows(section(title)):
-        named = re.findall(r"`(\w+)`( \(null\))?", cells[0])
-        if len(cells) != 3:
-            continue
-        of_all, nullable = re.subn(r", null$", "", cells[1].replace("[us, UTC]", ""))
-        if of_all == "as above":
+    for names, of_all in re.findall(
+        r"^- ((?:`\w+`(?: \(null\))?(?:, )?)+) \(([^()]+)\)(?:: .*)?$", section(title), re.MULTILINE
+    ):
+        named = re.findall(r"`(\w+)`( \(null\))?", names)
+        kind, nullable = re.subn(r", null$", "", of_all.replace("[us, UTC]", ""))
+        if kind == "as above":
             found += [known[name] for name, _ in named]
             continue
-        kinds = of_all.split(", ")
+        kinds = kind.split(", ")
         kinds = kinds * len(named) if len(kinds) == 1 else kinds
         found += [
             columns.Column(name, kind, bool(nullable or null)) for (name, null), kind in zip(named, kinds, strict=True)
