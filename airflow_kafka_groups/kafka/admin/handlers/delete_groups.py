@@ -146,7 +146,7 @@ class DeleteGroupsHandler(ChangingHandler[str, None]):
     ) -> HandlerResult[str, None]:
         """Sort the groups. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final; the caller interprets them.
 
-        UNKNOWN_SERVER_ERROR means more tombstones than one batch holds (tombstone_size.py), and all groups of a
+        UNKNOWN_SERVER_ERROR means more tombstones than one batch holds (``TombstoneSizes``), and all groups of a
         partition fail together: the engine asks again in halves.
         """
         result: HandlerResult[str, None] = HandlerResult(completed=dict.fromkeys(response.deleted))
