@@ -21,11 +21,10 @@ FOREIGN = "Messages of Airflow, Spark and Java"
 """The section whose messages are not the package's."""
 
 ROWS = [
-    tuple(cell.strip() for cell in line.strip("|").split(" | "))
+    (message, said)
     for section in PAGE.split("\n## ")[1:]
     if not section.startswith(FOREIGN)
-    for line in section.splitlines()
-    if line.startswith("| ") and not line.startswith("| message |")
+    for message, said in re.findall(r"^- (`.+?`): (.+)$", section, re.MULTILINE)
 ]
 
 
@@ -62,6 +61,11 @@ def test_each_row_adds_something_to_its_message(row: tuple[str, ...]) -> None:
     message, said = row
     assert re.fullmatch(r"`[^`]+`(, `[^`]+`)*", message)
     assert len(said) > 10
+
+
+def test_each_line_of_a_list_is_a_row() -> None:
+    package = PAGE.partition(f"## {FOREIGN}")[2].partition("\n## ")[2]
+    assert len(ROWS) == package.count("\n- ") > 40
 
 
 @pytest.mark.parametrize("message", messages())
