@@ -76,8 +76,8 @@ def _meaning(each: type[Any], said: str) -> str:
 
 
 def _section(each: type[Any], shown: str) -> str:
-    import_line = f"```python\nfrom {each.__module__} import {each.__name__}\n```"
-    return "\n\n".join([f"## `{each.__name__}`", import_line, summary(each).split("\n\n")[0], shown])
+    said, *_ = summary(each).split("\n\n")
+    return f"## `{each.__name__}`\n\n{said} Import from `{each.__module__}`.\n\n{shown}"
 
 
 def arguments(each: type[Any]) -> dict[str, str]:
