@@ -73,12 +73,12 @@ def _targets(flat: Mapping[str, Number]) -> str:
 
 
 def _times(scenarios: Iterable[Mapping[str, Any]]) -> str:
-    header = ["Kafka", "groups", *(TITLES[peer] for peer in PEERS)]
     rows = []
-    for scenario in scenarios:
-        if scenario["groups"] >= _FEWEST:
-            rows.append([_where(scenario), f"{scenario['groups']:,}", *(_time(scenario, peer) for peer in PEERS)])
-    return markdown_table(header, rows)
+    shown = [scenario for scenario in scenarios if scenario["groups"] >= _FEWEST]
+    peers = [peer for peer in PEERS if any(_time(scenario, peer) != "n/a" for scenario in shown)]
+    for scenario in shown:
+        rows.append([_where(scenario), f"{scenario['groups']:,}", *(_time(scenario, peer) for peer in peers)])
+    return markdown_table(["Kafka", "groups", *(TITLES[peer] for peer in peers)], rows)
 
 
 def _where(scenario: Mapping[str, Any]) -> str:
