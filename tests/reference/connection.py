@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_kafka_groups.provider_info import get_provider_info
-from tests.reference.markdown import code, listing, page, table
+from tests.reference.markdown import code, first_sentence, listing, page, table
 
 _STANDARD = {
     "host": "`broker1:9092,broker2:9092`; required",
@@ -35,7 +35,8 @@ def connection_page() -> str:
         "The section `[kafka_groups]`, or `AIRFLOW__KAFKA_GROUPS__` and the name in capitals. All but `report_tab` are "
         "[limits that no run can exceed](../howto/floors.md).",
         listing(
-            (f"`{name}`", option["type"], *_values(option), option["description"]) for name, option in options.items()
+            (f"`{name}`", option["type"], *_values(option), first_sentence(option["description"]))
+            for name, option in options.items()
         ),
     )
 

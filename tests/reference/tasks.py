@@ -101,5 +101,6 @@ def _defaults(each: type[Any]) -> dict[str, str]:
             for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items():
                 if parameter.kind is parameter.KEYWORD_ONLY:
                     required = parameter.default is parameter.empty
-                    defaults[name] = "required" if required else f"`{parameter.default!r}`"
+                    value = "required" if required else f"`{parameter.default!r}`"
+                    defaults[name] = "" if parameter.default is None else value
     return defaults
