@@ -200,29 +200,6 @@ def test_a_connection_that_is_none_is_said_by_its_name() -> None:
         operator.kafka_groups_conn_id = None  # as a native template may render it
 
 
-NOTHING: list[tuple[type[BaseOperator], str, dict[str, Any]]] = [
-    (RestoreGroupOffsetsOperator, "group_ids", {**STORED, "plan_id": "p"}),
-    (ResetGroupOffsetsOperator, "topics", {**RESET, "to": "latest"}),
-    (DeleteGroupsOperator, "group_ids", STORED),
-    (PlanCleanupOperator, "protected", STORED),
-    (ListGroupOffsetsOperator, "cluster", STORED),
-    (GroupsStalledSensor, "kafka_groups_conn_id", {"group_ids": ["a"], "seconds": 1}),
-]
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize(("operator", "name", "arguments"), NOTHING, ids=lambda value: getattr(value, "__name__", None))
-def test_a_native_template_that_renders_to_nothing_is_not_all(
-    operator: type[BaseOperator], name: str, arguments: dict[str, Any]
-) -> None:
-    """``group_ids=None`` means every group of a backup to a restore: nobody meant that who gave a template."""
-    given: dict[str, Any] = {**arguments, name: "{{ params.nothing }}"}
-    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=True):
-        made = operator(task_id="t", **given)
-    with pytest.raises(ConfigurationError, match=f"{name}.*rendered to nothing"):
-        made.render_template_fields({"params": {"nothing": None}})
-
-
 def rendered_of_output(monkeypatch: pytest.MonkeyPatch, name: str, *, by_keywords: bool) -> Any:
     """Return one task that another task's output is mapped over, as Airflow renders it; the output names a group."""
     found = [{"group_ids": [name, "b"]}] if by_keywords else [[name, "b"]]

@@ -86,15 +86,6 @@ def test_names_of_one_of_several_outputs_that_a_task_is_mapped_over_are_no_templ
     assert render(dag, tasks, 0, first="a").group_ids == ["a"]
 
 
-def test_nor_are_names_in_json_that_a_task_is_mapped_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them failed, as a template that cannot be read."""
-    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: ['["{{ secret", "b"]'])
-    with a_dag() as dag:
-        output = ListGroupsOperator(task_id="l").output
-        tasks = DeleteGroupsOperator.partial(task_id="t", **STORED).expand(group_ids=output)
-    assert render(dag, tasks).group_ids == ["{{ secret", "b"]
-
-
 @pytest.mark.parametrize("kind", [set, frozenset, iter, dict.fromkeys], ids=lambda kind: kind.__name__)
 def test_a_template_in_any_collection_is_rendered(kind: Callable[[Any], Any]) -> None:
     """It was read as it is, when the DAG file was: the pattern ``{{ keep }}-*`` keeps nothing."""

@@ -496,10 +496,10 @@ def test_a_template_in_a_dag_with_its_own_delimiters_is_no_pattern_that_keeps_no
 ) -> None:
     """It was taken for a literal, and not rendered: the groups of that team were planned."""
     with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, jinja_environment_kwargs=own):
-        partial = PlanCleanupOperator.partial(task_id="t", **STORED)
-        tasks: Any = (
-            partial.expand(exclude=[given]) if mapped else PlanCleanupOperator(task_id="t", **STORED, exclude=given)
-        )
+        if mapped:
+            tasks: Any = PlanCleanupOperator.partial(task_id="t", **STORED).expand(exclude=[given])
+        else:
+            tasks = PlanCleanupOperator(task_id="t", **STORED, exclude=given)
     with pytest.raises(ConfigurationError, match=rf"exclude: has '{sign}': leave delimiters out"):
         rendered_of_mapped(tasks, params={"team": ["a"]})
 
