@@ -206,7 +206,7 @@ def test_a_template_that_renders_to_nothing_is_not_all(
     operator: Any, name: str, arguments: Any, *, native: bool
 ) -> None:
     """``group_ids=None`` means every group of a backup to a restore: nobody meant that who gave a template."""
-    for undefined in (jinja2.StrictUndefined, jinja2.Undefined):
+    for undefined in (jinja2.StrictUndefined, jinja2.Undefined, jinja2.ChainableUndefined):
         dag = {"render_template_as_native_obj": native, "template_undefined": undefined}
         for template in ("{{ params.nothing }}", "\n{{ params.nothing }}\n", "{{ params.misspelt }}"):
             task = made(operator, dag, **arguments | {name: template})
