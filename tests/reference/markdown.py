@@ -65,12 +65,12 @@ def listing(rows: Iterable[Sequence[str]]) -> str:
     for name, *notes, meaning in rows:
         noted = f" ({', '.join(cell(note) for note in notes if note)})" if any(notes) else ""
         lines.append(f"- {cell(name)}{noted}: {cell(meaning)}")
-    return "\n".join(lines)
+    return "\n".join(lines).replace("\\|", "|")  # a bar divides cells in tables only
 
 
 def without(rows: Sequence[Row], shared: Sequence[Row]) -> str:
     """Return the list of a section's own rows, and the names of those that it shares with others."""
-    names = ", ".join(row[0] for row in rows if row in shared)
+    names = ", ".join(f"`{row[0].strip('`').split()[0].strip('`,')}`" for row in rows if row in shared)
     own = listing(row for row in rows if row not in shared)
     return "\n\n".join(part for part in (own, f"Shared: {names}." if names else "") if part)
 
