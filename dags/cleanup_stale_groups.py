@@ -32,7 +32,6 @@ from airflow_kafka_groups.operators.report import CleanupReportOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 
-# [START cleanup_stale_groups]
 with DAG(
     dag_id="cleanup_stale_groups",
     description="Find stale Kafka consumer groups, back up their offsets and delete them.",
@@ -84,4 +83,3 @@ with DAG(
     chain(*planning, backup, approve, delete, verify, report, done)
     plan >> notify >> report  # an owner who cannot be notified does not hold up the groups of others
     [verify, notify] >> done
-# [END cleanup_stale_groups]

@@ -114,14 +114,13 @@ def _digits(value: float | None) -> str:
 
 
 def _memory(scenarios: Sequence[Mapping[str, Any]]) -> str:
-    """Write a row for the most groups of each operation and kind of broker."""
-    largest = {(scenario["operation"], scenario["broker"]): scenario["groups"] for scenario in scenarios}
+    """Write a row for the most groups of each operation."""
+    largest: dict[str, int] = {}
     for scenario in scenarios:
-        where = scenario["operation"], scenario["broker"]
-        largest[where] = max(largest[where], scenario["groups"])
+        largest[scenario["operation"]] = max(largest.get(scenario["operation"], 10_000), scenario["groups"])
     rows = []
     for scenario in scenarios:
-        if scenario["groups"] < max(10_000, largest[scenario["operation"], scenario["broker"]]):
+        if scenario["groups"] < largest[scenario["operation"]]:
             continue
         cells = []
         for peer in PEERS:
