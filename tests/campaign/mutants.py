@@ -112,7 +112,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         (history.Checkpoint, "deletions", _none),
         (history.Checkpoint, "of_request", _none),
     ),
-    "proof of life is forgotten": ((history.RunRecord, "alive", _no_mapping),),
+    "proof of life is forgotten": ((history.RunRecord, "lives", _none),),
     "fingerprints are not compared": ((recheck, "_by_offsets", _any_offsets),),
     "members are not looked at": ((recheck, "_by_life", _nothing),),
     "the backup is not looked into": ((recheck, "by_backup", _nothing),),

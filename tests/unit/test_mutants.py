@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign.mutants import MUTANTS, PRUNING_MUTANTS
 from tests.mutants.mutate import mutants_of, mutated, sample_of
 
 
@@ -41,3 +42,8 @@ def test_a_sample_stays_when_lines_move_and_when_code_is_added(tmp_path: Path) -
     after = {mutant.digest: mutant.line for mutant in mutants_of(module, 1)}
     assert before < set(after)
     assert sample_of(("hooks",), 5, seed=1) != sample_of(("hooks",), 5, seed=2)
+
+
+def test_every_guard_that_the_campaign_takes_out_is_there() -> None:
+    patches = [each for every in (MUTANTS, PRUNING_MUTANTS) for patches in every.values() for each in patches]
+    assert [(place, name) for place, name, _ in patches if not hasattr(place, name)] == []
