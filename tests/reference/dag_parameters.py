@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.reference.markdown import Row, code, listing, page, shared_by, without
+from tests.reference.markdown import Row, code, first_sentence, listing, page, shared_by, without
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 _SHARED = 2
@@ -40,7 +40,7 @@ def dags_page() -> str:
         "label and the default): fields of the form under *Trigger*, keys of a "
         "run's configuration, and names in `KAFKA_GROUPS_DEFAULTS`, which sets them for scheduled runs. An unknown "
         "name is an error. `airflow-kafka-groups copy-dags` copies the files; `from airflow_kafka_groups.example_dags "
-        "import …` imports one.",
+        "import …` imports one. The form says more of each.",
         "## Shared parameters",
         listing(shared),
         *(_section(name, dag, without(rows_of[name], shared)) for name, dag in dags.items()),
@@ -62,7 +62,7 @@ def _row(name: str, param: Any) -> Row:
     schema = param.schema
     limits = [f"{words} {schema[key]:,}" for key, words in _LIMITS.items() if key in schema]
     allowed = [f"one of {', '.join(map(str, schema['enum']))}"] if "enum" in schema else []
-    description = param.description or ""
+    description = first_sentence(param.description or "")
     notes = "; ".join(note for note in [*allowed, *limits] if note)
     shown = "`$AIRFLOW_HOME/kafka-groups`" if name == "storage_path" else code(param.value)
     return (

@@ -29,12 +29,12 @@ def errors_page() -> str:
     """Return the page."""
     rows = []
     for error in public_errors():
-        bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
+        bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__ if base is not KafkaGroupsError)
         rows.append((f"`{error.__name__}`", bases, first_sentence(summary(error))))
     return page(
         "Exceptions",
         "The exceptions of tasks, the command line and the Python core, importable from "
-        "`airflow_kafka_groups.exceptions`, and below those of Spark's jobs and of single modules. "
+        "`airflow_kafka_groups.exceptions`, with their bases beside `KafkaGroupsError`, and below those of Spark's jobs and of single modules. "
         "[Troubleshooting](../help/troubleshooting.md) has what their messages do not say.",
         listing(rows),
         "## Of Spark's jobs, and of single modules",

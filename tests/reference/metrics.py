@@ -18,9 +18,8 @@ def metrics_page() -> str:
         f"`{telemetry.PREFIX}.<cluster>.`, where the cluster is the operator's `cluster` or the connection's id, with "
         "`_` for each dot. `cluster`, `group` and `family` are also tags, with the exact names. A group's or family's "
         "name that is longer than 100 characters, or has others than letters, digits, `.`, `_` and `-`, is replaced by "
-        "one that ends with its digest. With statsd's `statsd_influxdb_enabled`, tags are a part of a name: Airflow "
-        "drops a metric with others than letters, digits, `.`, `_`, `-` and `/` in a tag, as each family has, or with "
-        "more than 250 characters, so such a tag is left out.",
+        "one that ends with its digest. With statsd's "
+        "`statsd_influxdb_enabled`, a tag that Airflow would refuse is left out.",
         "Gauges, and counters where it says so:",
         *(
             f"[`{operator}`](operators.md#{operator.lower()}):\n\n"
