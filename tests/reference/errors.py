@@ -34,7 +34,8 @@ def errors_page() -> str:
     return page(
         "Exceptions",
         "The exceptions of tasks, the command line and the Python core, importable from "
-        "`airflow_kafka_groups.exceptions`, with their bases beside `KafkaGroupsError`, and below those of Spark's jobs and of single modules. "
+        "`airflow_kafka_groups.exceptions`, with their bases beside "
+        "`KafkaGroupsError`, and below those of Spark's jobs and of single modules. "
         "[Troubleshooting](../help/troubleshooting.md) has what their messages do not say.",
         listing(rows),
         "## Of Spark's jobs, and of single modules",
