@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -101,21 +100,13 @@ class HadoopStorage(Storage):
                 raise OSError(f"{len(content)} of {end} bytes came from the JVM: give it more spark.driver.memory")
             return bytes(content)
 
-    @contextmanager
-    def _parquet(self, path: str) -> Iterator[Any]:
-        """Provide the JVM's reader of a Parquet file's footer within a block; Spark itself would run a job."""
+    def _footer(self, path: str) -> tuple[set[str], int]:
+        # By the JVM's reader: Spark itself would run a job.
         place = self._path(path), self._spark._jsc.hadoopConfiguration()
         file = self._java("org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(*place)
         with closing(self._java("org.apache.parquet.hadoop.ParquetFileReader").open(file)) as reader:
-            yield reader
-
-    def _columns(self, path: str) -> set[str]:
-        with self._parquet(path) as file:
-            return {str(each.getName()) for each in file.getFileMetaData().getSchema().getFields()}
-
-    def _rows(self, path: str) -> int:
-        with self._parquet(path) as file:
-            return int(file.getRecordCount())
+            fields = reader.getFileMetaData().getSchema().getFields()
+            return {str(each.getName()) for each in fields}, int(reader.getRecordCount())
 
     def _exists(self, path: str) -> bool:
         return bool(self._fs.exists(self._path(path)))

@@ -22,16 +22,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from struct import Struct
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from airflow_kafka_groups.exceptions import JobError, StorageError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.arrow_values import release_unused
-from airflow_kafka_groups.storage.local_files import create_local, read_local
-
-if TYPE_CHECKING:
-    from pyarrow.parquet import FileMetaData
-
+from airflow_kafka_groups.storage.local_files import create_local, read_local, unless_absent
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -211,23 +207,21 @@ class Storage(ABC):
         """Return whether a file is Parquet that has no other columns than these."""
         try:
             with self._named(f"{path} cannot be read"):
-                return self._columns(path) <= {*columns}
+                return self._footer(path)[0] <= {*columns}
         except StorageError:
             return False
-
-    @abstractmethod
-    def _columns(self, path: str) -> set[str]: ...
 
     def count_rows(self, paths: Iterable[str]) -> int:
         """Count the rows of Parquet files, from their footers."""
         rows = 0
         for path in paths:
             with self._named(f"{path} cannot be read"):
-                rows += self._rows(path)
+                rows += self._footer(path)[1]
         return rows
 
     @abstractmethod
-    def _rows(self, path: str) -> int: ...
+    def _footer(self, path: str) -> tuple[set[str], int]:
+        """Return the names of a Parquet file's columns, and the number of its rows."""
 
     def exists(self, path: str) -> bool:
         """Return whether a file or folder exists."""
@@ -334,25 +328,12 @@ def check(content: bytes, checksums: bytes) -> None:
         raise OSError("Checksum error: it is not what Hadoop wrote, and has a checksum of, beside it")
 
 
-def folders(folder: Path) -> list[str]:
-    """Return the sorted names of the folders in a folder; none if it does not exist."""
-    return sorted(entry.name for entry in _entries(folder) if entry.is_dir())
+def footer_of(source: Any) -> tuple[set[str], int]:
+    """Return the names of a Parquet file's columns, and the number of its rows."""
+    import pyarrow.parquet as pq  # not every job needs it
 
-
-def files(folder: Path) -> list[str]:
-    """Return the sorted names of the files in a folder, and that of a file; none if it does not exist."""
-    return sorted(entry.name for entry in _files(folder))
-
-
-def files_below(folder: Path) -> dict[tuple[str, str], int]:
-    """Return the sizes of the files in a folder and in its folders, by (their folder's name, name)."""
-    every = (folder, *(Path(entry.path) for entry in _entries(folder) if entry.is_dir()))
-    sizes = {}
-    for inner in every:
-        for entry in _files(inner):
-            with suppress(FileNotFoundError):  # another program has deleted it by now
-                sizes[inner.name, entry.name] = entry.stat().st_size
-    return sizes
+    footer = pq.read_metadata(source)
+    return {*footer.schema.to_arrow_schema().names}, footer.num_rows
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -366,50 +347,17 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
     To ask an entry what it is raises its errors; a ``Path`` takes some for "it is not there", and from Python 3.14 all.
     """
-    try:
+
+    def look() -> list[os.DirEntry[str]]:
         with os.scandir(folder) as found:
             return list(found)
+
+    try:
+        return unless_absent(folder, look)
     except FileNotFoundError:
         return []
     except NotADirectoryError:
         return [entry for entry in _entries(folder.parent) if entry.name == folder.name]
-
-
-def is_there(path: Path) -> bool:
-    """Return whether a file or folder exists."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        path.stat()
-        return True
-    return False
-
-
-def write(path: Path, content: bytes, *, replace: bool) -> None:
-    """Write a file, and the folders that it is in. Without ``replace``, raise ``FileExistsError`` if it exists."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb" if replace else "xb") as file:
-        checksum_of(path).unlink(missing_ok=True)
-        file.write(content)
-
-
-def move(path: Path, target: Path) -> bool:
-    """Move a file and create the target's folder; return whether it was moved: an existing target stays."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
-        return False
-    checksum_of(target).unlink(missing_ok=True)
-    return shutil.move(path, target) == target  # a link may lead to another disk
-
-
-def remove(path: Path, *, recursive: bool) -> None:
-    """Remove what there is of a file or folder. Of a link, what it leads to stays."""
-    if path.is_symlink() or not path.is_dir():
-        checksum_of(path).unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-    elif not recursive:
-        path.rmdir()
-    while recursive and is_there(path):
-        with suppress(FileNotFoundError):  # another job removes it, too
-            shutil.rmtree(path)
 
 
 class LocalStorage(Storage):
@@ -445,54 +393,73 @@ class LocalStorage(Storage):
         return None if here.parent == here else f"{_scheme(path)}{here.parent}"
 
     def _folders(self, folder: str) -> list[str]:
-        return folders(self.local(folder))
+        return sorted(entry.name for entry in _entries(self.local(folder)) if entry.is_dir())
 
     def _files(self, folder: str) -> list[str]:
-        return files(self.local(folder))
+        return sorted(entry.name for entry in _files(self.local(folder)))
 
     def _files_below(self, folder: str) -> dict[tuple[str, str], int]:
-        return files_below(self.local(folder))
+        here, sizes = self.local(folder), {}
+        for inner in (here, *(Path(entry.path) for entry in _entries(here) if entry.is_dir())):
+            for entry in _files(inner):
+                with suppress(FileNotFoundError):  # another program has deleted it by now
+                    sizes[inner.name, entry.name] = entry.stat().st_size
+        return sizes
 
     def _read(self, path: str) -> bytes:
         here = self.local(path)
-        content, beside = read_local(here), checksum_of(here)
+        content, beside = unless_absent(here, lambda: read_local(here)), checksum_of(here)
         if beside.is_file():
             check(content, beside.read_bytes())
         return content
 
-    def _columns(self, path: str) -> set[str]:
-        return {*self._footer(path).schema.to_arrow_schema().names}
-
-    def _rows(self, path: str) -> int:
-        return int(self._footer(path).num_rows)
-
-    def _footer(self, path: str) -> FileMetaData:
+    def _footer(self, path: str) -> tuple[set[str], int]:
         import pyarrow as pa  # not every job needs it
-        import pyarrow.parquet as pq
 
         try:
-            return pq.read_metadata(self.local(path))
+            return footer_of(self.local(path))
         except pa.ArrowException as exc:
             raise OSError(first_line(exc)) from exc
 
     def _exists(self, path: str) -> bool:
-        return is_there(self.local(path))
+        here = self.local(path)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            unless_absent(here, here.stat)
+            return True
+        return False
 
     def _written_at(self, path: str) -> datetime:
         return datetime.fromtimestamp(self.local(path).stat().st_mtime, UTC)
 
     def _write(self, path: str, content: bytes, *, replace: bool) -> None:
-        write(self.local(path), content, replace=replace)
+        here = self.local(path)
+        here.parent.mkdir(parents=True, exist_ok=True)
+        with here.open("wb" if replace else "xb") as file:
+            checksum_of(here).unlink(missing_ok=True)
+            file.write(content)
 
     def _create(self, path: str, content: bytes) -> None:
         create_local(self.local(path), content)
 
     def _create_whole(self, path: str, content: bytes, aside: str) -> bool:
         self._write(aside, content, replace=True)
-        return move(self.local(aside), self.local(path))
+        here = self.local(path)
+        here.parent.mkdir(parents=True, exist_ok=True)
+        if here.exists():
+            return False
+        checksum_of(here).unlink(missing_ok=True)
+        return shutil.move(self.local(aside), here) == here  # a link may lead to another disk
 
     def _delete(self, path: str, *, recursive: bool) -> None:
-        remove(self.local(path), recursive=recursive)
+        here = self.local(path)
+        if here.is_symlink() or not here.is_dir():  # of a link, what it leads to stays
+            checksum_of(here).unlink(missing_ok=True)
+            here.unlink(missing_ok=True)
+        elif not recursive:
+            here.rmdir()
+        while recursive and self._exists(path):
+            with suppress(FileNotFoundError):  # another job removes it, too
+                shutil.rmtree(here)
 
 
 def _scheme(path: str) -> str:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, KafkaGroupsError, StorageError
 from airflow_kafka_groups.shown import first_line
@@ -21,7 +20,7 @@ from airflow_kafka_groups.storage.durable_files import (
     remove_file,
     remove_folder,
 )
-from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.job_files import Storage, footer_of
 from airflow_kafka_groups.storage.layout import StoragePath, storage_errors, write_file
 
 
@@ -96,11 +95,8 @@ class JobStorage(Storage):
             raise FileNotFoundError("there is no such file")
         return content
 
-    def _columns(self, path: str) -> set[str]:
-        return {*pq.read_schema(pa.BufferReader(self._read(path))).names}
-
-    def _rows(self, path: str) -> int:
-        return int(pq.read_metadata(pa.BufferReader(self._read(path))).num_rows)
+    def _footer(self, path: str) -> tuple[set[str], int]:
+        return footer_of(pa.BufferReader(self._read(path)))
 
     def _exists(self, path: str) -> bool:
         place = self._at(path)

@@ -19,6 +19,7 @@ class NetworkFolder:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hidden: set[Path] = set()
         read_bytes, iterdir, open_descriptor = Path.read_bytes, Path.iterdir, os.open
+        status, scan = Path.stat, os.scandir
 
         def read(path: Path) -> bytes:
             self._require_known(path)
@@ -34,6 +35,17 @@ class NetworkFolder:
             self._ask(Path(path))
             return open_descriptor(path, *how, **more)
 
+        def looked_at(path: Path, **how: Any) -> os.stat_result:
+            self._require_known(path)
+            return status(path, **how)
+
+        def scanned(path: Any) -> Any:
+            self._require_known(Path(path))
+            self._ask(Path(path))
+            return scan(path)
+
+        monkeypatch.setattr(Path, "stat", looked_at)
+        monkeypatch.setattr(os, "scandir", scanned)
         monkeypatch.setattr(Path, "read_bytes", read)
         monkeypatch.setattr(Path, "iterdir", listed)
         monkeypatch.setattr(os, "open", opened)

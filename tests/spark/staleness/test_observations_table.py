@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +22,6 @@ from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.catalogue import CatalogueTable, add_observations
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, OBSERVATION_SCHEMA
-from airflow_kafka_groups.storage import job_files as local_disk
 from airflow_kafka_groups.storage.job_files import LocalStorage, Storage, Workers
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
@@ -82,7 +82,7 @@ class KilledError(Exception):
     """What ends a job in these tests."""
 
 
-@pytest.mark.parametrize(("owner", "method"), [(local_disk, "move"), (Storage, "write_text")])
+@pytest.mark.parametrize(("owner", "method"), [(shutil, "move"), (Storage, "write_text")])
 def test_a_job_that_is_killed_between_data_and_manifest_leaves_what_the_next_one_uses_or_hides(
     spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, method: str
 ) -> None:
