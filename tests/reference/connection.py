@@ -35,9 +35,9 @@ def connection_page() -> str:
         "The section `[kafka_groups]`, or `AIRFLOW__KAFKA_GROUPS__` and the name in capitals. All but `report_tab` are "
         "[limits that no run can exceed](../howto/floors.md).",
         listing(
-            (f"`{name}`", option["type"], *_values(option), first_sentence(option["description"]))
-            for name, option in options.items()
+            [("`report_tab`", options["report_tab"]["type"], first_sentence(options["report_tab"]["description"]))]
         ),
+        "The limits: " + ", ".join(f"`{name}`" for name in options if name != "report_tab") + ".",
     )
 
 
@@ -50,7 +50,3 @@ def _field(name: str, field: dict[str, Any]) -> tuple[str, ...]:
     if "minimum" in schema:
         kind += f", {schema['minimum']} to {schema['maximum']}"
     return f"`{name}`", field["label"], kind, code(schema.get("default")), field["description"]
-
-
-def _values(option: dict[str, Any]) -> list[str]:
-    return [f"{word} `{option[key]}`" for key, word in (("default", "default"), ("example", "e.g.")) if option[key]]
