@@ -30,7 +30,7 @@ _SEVERAL = "its template rendered to several: pass all of them as one template, 
 _LINE_END = "its template rendered to a line end: take it off by '| trim', or pass a list, '{{ … | tojson }}'"
 _IN_JSON = "is JSON with a template in quotes, or {% … %}: write each value as {{ … | tojson }}, or a list in Python"
 _BEGINS = re.compile(r"\{\{|\{%")
-_LIST = re.compile(r"""\s*[\[(]\s*["'].*["']\s*,?\s*[\])]\s*""", re.DOTALL)  # of strings: [0-9] is a pattern
+_LIST = re.compile(r"""\s*[\[(]\s*(["'].*["']\s*,?\s*)?[\])]\s*""", re.DOTALL)  # of strings: [0-9] is a pattern
 
 
 class Argument(Generic[T]):
@@ -101,8 +101,12 @@ class Argument(Generic[T]):
 
     def _text(self, context: Any, env: Environment, template: str, *, in_json: bool, is_item: bool) -> str:
         filled_in = partial(self._to_text, template, in_json=in_json, is_item=is_item)
-        found = render_template_to_string(env.overlay(finalize=filled_in).from_string(template), context)
-        if is_item and self.names and re.search(r"[\r\n]", found):  # no pattern with one keeps anything
+        one_name = is_item and self.names
+        env = env.overlay(finalize=filled_in, keep_trailing_newline=one_name)  # without it, it is another group
+        found = render_template_to_string(env.from_string(template), context)
+        if one_name and _LIST.fullmatch(found):  # loops and blocks put one together: as a glob, it is one letter
+            raise self._error(_SEVERAL, template)
+        if one_name and re.search(r"[\r\n]", found):  # no pattern with one keeps anything
             raise self._error(_LINE_END, template)
         return found
 
@@ -130,7 +134,7 @@ class Argument(Generic[T]):
                 why = f"has a template that Jinja cannot read: close each {{{{ … }}}} and {{% … %}} ({exc.message})"
                 raise self._error(why, text) from None
         begun = "".join(each.data for each in tree.find_all(TemplateData)) if isinstance(value, str) else ""
-        if self._is_text or not begun.lstrip().startswith(("[", "{")):
+        if self._is_text or not (begun.lstrip().startswith(("[", "{")) or '"' in begun):  # its [ may be filled in
             return False
         # Within quotes, the first quote of what stands for a template ends the string, and the next sign is no JSON.
         parts = [part for each in tree.body for part in (each.nodes if isinstance(each, Output) else [each])]
@@ -141,11 +145,16 @@ class Argument(Generic[T]):
 
     def refuse_own_delimiters(self, value: Any, env: Environment) -> None:
         """Raise for what begins a template usually, or in a DAG with delimiters of its own: arguments have none."""
-        signs = env.variable_start_string, env.block_start_string, "\n" + (env.line_statement_prefix or "")
-        own = {usual: sign for usual, sign in zip(("{{", "{%", "\n"), signs, strict=True) if usual != sign}
-        texts = [f"\n{each}" for each in _leaves(value) if isinstance(each, str)] if own else []
-        for sign in (*own.values(), *(own.keys() - {"\n"} if self.names else ())):
-            if any(sign in each for each in texts):
+        used = env.variable_start_string, env.block_start_string, "\n" + (env.line_statement_prefix or "")
+        own = {usual: sign for usual, sign in zip(("{{", "{%", "\n"), used, strict=True) if usual != sign}
+        texts = [re.sub(r"(?m)^[ \t\v]*", "\n", each) for each in _leaves(value) if isinstance(each, str)]
+        signs = {sign: texts for sign in (*own.values(), *(own.keys() - {"\n"} if self.names else ()))}
+        if self.names:  # a comment would cut a name short
+            comments = {env.comment_start_string, env.line_comment_prefix} - {"{#", None}
+            templates = list(filter(_BEGINS.search, texts))
+            signs |= {each: templates for each in comments - signs.keys()}
+        for sign, among in signs.items():
+            if any(sign in each for each in among):
                 raise self._error(f"has {sign.strip()!r}: leave delimiters out of this DAG's jinja_environment_kwargs")
 
     def _error(self, remedy: str, written: str = "") -> ConfigurationError:

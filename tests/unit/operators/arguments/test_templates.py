@@ -534,3 +534,48 @@ def test_literals_and_outputs_in_such_a_dag_may_have_any_name(monkeypatch: pytes
 def test_long_lists_of_templates_are_rendered_in_no_time() -> None:
     given = [f"orders-{number}-{{{{ params.site }}}}" for number in range(1_000)]
     assert rendered(False, DeleteGroupsOperator, {"site": "eu"}, group_ids=given).group_ids[-1] == "orders-999-eu"
+
+
+@both
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        ("[{% for each in params.keep %}'{{ each }}', {% endfor %}]", "several"),
+        ("{% if params.keep %}['a', 'b']{% endif %}{{ '' }}", "several"),
+        ("['{{ params.keep[0] }}', 'b']", "several"),
+        ("{{ params.none | tojson }}", "several"),
+        ("{{ params.keep[0] }}\n", "a line end"),
+    ],
+)
+def test_the_whole_of_an_item_is_one_name(item: str, why: str, *, native: bool) -> None:
+    """Each part of it may be sound: the glob ``['a', 'b']`` is one letter, and a line end is a part of a name."""
+    for name, operator in (("exclude", PlanCleanupOperator), ("group_ids", DeleteGroupsOperator)):
+        with pytest.raises(ConfigurationError, match=rf"{name}.*rendered to {why}.*\| tojson"):
+            rendered(native, operator, {"keep": ["a", "b"], "none": []}, **{name: ["a", item]})
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (["team#1-{{ params.x }}"], {"line_comment_prefix": "#"}),
+        (["team<#1#>-{{ params.x }}"], {"comment_start_string": "<#", "comment_end_string": "#>"}),
+        (["{{ params.x }} \t% y"], {"line_comment_prefix": "%"}),
+        ([" \t% set y = 1\nteam-{{ params.x }}"], {"line_statement_prefix": "%"}),
+    ],
+)
+def test_a_name_in_a_dag_with_comments_of_its_own_is_not_cut_short(given: list[str], options: dict[str, Any]) -> None:
+    """Of ``team#1-x`` the group ``team`` was left to delete, or to keep."""
+    for name, operator in (("exclude", PlanCleanupOperator), ("group_ids", DeleteGroupsOperator)):
+        task = made(operator, {"jinja_environment_kwargs": options}, **{name: given})
+        with pytest.raises(ConfigurationError, match=rf"{name}.*leave delimiters out of this DAG's jinja"):
+            task.render_template_fields({"params": {"x": "x"}})
+    literal = made(DeleteGroupsOperator, {"jinja_environment_kwargs": options}, group_ids=["team#1", "a<#b"])
+    literal.render_template_fields({"params": {}})
+    assert literal.group_ids == ["team#1", "a<#b"]
+
+
+@pytest.mark.parametrize("given", ["""{{ params.begins }}"{{ params.x }}"]""", """{{ '[' }}"a", "{{ params.x }}"]"""])
+def test_json_whose_beginning_is_filled_in_has_no_template_in_quotes_either(given: str) -> None:
+    """``b","c`` was two groups to delete."""
+    with pytest.raises(ConfigurationError, match=r"group_ids \(got .*is JSON with"):
+        made(DeleteGroupsOperator, group_ids=given)
