@@ -20,6 +20,7 @@ from jinja2 import Environment, TemplateError, TemplateSyntaxError, Undefined
 from jinja2.nodes import Output, TemplateData
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.observe.patterns import LIST_TEXT
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
 P = ParamSpec("P")
@@ -30,7 +31,6 @@ _SEVERAL = "its template rendered to several: pass all of them as one template, 
 _LINE_END = "its template rendered to a line end: take it off by '| trim', or pass a list, '{{ … | tojson }}'"
 _IN_JSON = "is JSON with a template in quotes, or {% … %}: write each value as {{ … | tojson }}, or a list in Python"
 _BEGINS = re.compile(r"\{\{|\{%")
-_LIST = re.compile(r"""\s*[\[(]\s*(["'].*["']\s*,?\s*)?[\])]\s*""", re.DOTALL)  # of strings: [0-9] is a pattern
 
 
 class Argument(Generic[T]):
@@ -104,7 +104,7 @@ class Argument(Generic[T]):
         one_name = is_item and self.names
         env = env.overlay(finalize=filled_in, keep_trailing_newline=one_name)  # without it, it is another group
         found = render_template_to_string(env.from_string(template), context)
-        if one_name and _LIST.fullmatch(found):  # loops and blocks put one together: as a glob, it is one letter
+        if one_name and LIST_TEXT.fullmatch(found):  # loops and blocks put one together: as a glob, it is one letter
             raise self._error(_SEVERAL, template)
         if one_name and re.search(r"[\r\n]", found):  # no pattern with one keeps anything
             raise self._error(_LINE_END, template)
@@ -117,7 +117,7 @@ class Argument(Generic[T]):
         if value is None or isinstance(value, Undefined) or text.strip() == "None":
             raise self._error(_NOTHING, template)
         is_several = isinstance(found, list | tuple | Mapping)
-        if self.names and ((is_several and (is_item or self._is_text)) or (is_item and _LIST.fullmatch(text))):
+        if self.names and ((is_several and (is_item or self._is_text)) or (is_item and LIST_TEXT.fullmatch(text))):
             raise self._error(_SEVERAL, template)
         if is_several or (in_json and not isinstance(found, str)):
             text = json.dumps(found, ensure_ascii=False)

@@ -52,6 +52,9 @@ DEFAULT_PROTECTED = (
 ALWAYS_PROTECTED = (f"*{LEASE_GROUP_ID}",)
 """Groups that no policy can release: the lease's group, with any prefix, because it keeps runs apart."""
 
+LIST_TEXT = re.compile(r"""\s*[\[(]\s*(["'].*["']\s*,?\s*)?[\])]\s*""", re.DOTALL)
+"""The text of a list of strings, as Python or JSON writes it; ``[0-9]`` is a pattern."""
+
 _REGEX = "re:"
 _GLOB_PART = re.compile(r"\*+|\[(?>!?\]?)[^\]]*\]|.", re.DOTALL)
 _POSIX = re.compile(r"\[:\^?\w+:\]")
@@ -237,6 +240,8 @@ def _check(name: str, pattern: object) -> None:
         raise ConfigurationError(
             name, pattern, "remove the whitespace around it; use 're:' to match ids that contain it"
         )
+    if LIST_TEXT.fullmatch(pattern):
+        raise ConfigurationError(name, pattern, "is the text of a list, and as a glob one letter: pass the list itself")
     if re.search(r"(?<!\\)[\r\n]\Z", pattern):  # as of a file's last line: it matches hardly any id
         raise ConfigurationError(name, pattern, "remove the line end; write it as '\\n' to match ids that end in one")
     for spelling in () if pattern.isascii() and not is_regex(pattern) else _spellings(pattern):  # a glob is valid

@@ -261,6 +261,18 @@ def test_an_item_is_rendered_to_one_name_without_a_line_end(item: str, keep: Any
             rendered(native, operator, {"keep": keep}, **{name: ["a", item]})
 
 
+@pytest.mark.parametrize("given", ["['a', 'b']", '["team-*"]', "('a',)", "[]"])
+def test_the_text_of_a_list_is_no_pattern_wherever_it_comes_from(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a glob it is one letter, and keeps nothing: other tasks write such a text, and so may a file."""
+    with pytest.raises(ConfigurationError, match=r"exclude.*is the text of a list"):
+        made(PlanCleanupOperator, exclude=["b", given])
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: given)
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None):
+        task = PlanCleanupOperator(task_id="t", **STORED, protected=[ListGroupsOperator(task_id="l").output])
+    with pytest.raises(ConfigurationError, match=r"protected.*is the text of a list"):
+        task.render_template_fields({})
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=repr)
 def test_a_pattern_with_a_line_end_is_refused_wherever_it_is(end: str) -> None:
     given = f"re:payments-.*{end}"
