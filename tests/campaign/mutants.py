@@ -48,10 +48,10 @@ def _no_mapping(*arguments: Any, **more: Any) -> dict[str, Any]:
     return {}
 
 
-def _read_by_luck(path: Any) -> bytes | None:
+def _read_by_luck(path: Any, start: int | None = None, end: int | None = None) -> bytes | None:
     """Read a file as code does that takes every error for absence."""
     try:
-        return bytes(path.fs.cat_file(path.path))
+        return bytes(path.fs.cat_file(path.path, start, end))
     except Exception:  # noqa: BLE001  # this is what is removed
         return None
 
