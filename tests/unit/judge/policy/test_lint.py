@@ -67,7 +67,10 @@ def test_a_rule_that_excepts_all_of_its_groups_never_matches(tmp_path: Path) -> 
         policy_of(tmp_path, rules("name: a, action: delete, match: {groups: 'xy*', except: 'x*'}"))
 
 
-globs = st.lists(st.text("ab*?[]", min_size=1, max_size=5), max_size=3).map(tuple)
+patterns = st.text("ab*?[]", min_size=1, max_size=5).filter(
+    lambda pattern: pattern != "[]"
+)  # no pattern: a list's text
+globs = st.lists(patterns, max_size=3).map(tuple)
 
 
 @given(globs, globs, globs, st.lists(st.text("ab[]", min_size=1, max_size=5), max_size=20))
