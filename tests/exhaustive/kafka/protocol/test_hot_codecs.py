@@ -233,7 +233,13 @@ def test_an_answer_is_read_as_kio_reads_it(api: Api, version: int, answers: Any,
         mine = by_hand(api, version, bytes(changed))
     except RemoteProtocolError:
         return
-    assert mine == by_kio(api, version, bytes(changed)), "one byte is not what it was: another answer than kio's"
+    try:
+        theirs = by_kio(api, version, bytes(changed))
+    except ValueError as error:  # kio refuses a complete response with a code that it does not know
+        if "is not a valid ErrorCode" not in str(error):
+            raise
+        return
+    assert mine == theirs, "one byte is not what it was: another answer than kio's"
 
 
 def test_fields_that_came_later_are_passed_over() -> None:
