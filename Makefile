@@ -44,7 +44,7 @@ spark-jars: $(STAMP) ## Fetch the jars by which Spark reads Kafka into build/spa
 # Without the archives of their classes, brokers and Spark jobs take twice as long to start.
 $(ARCHIVES): $(STAMP)
 	@echo "Preparing archives of Kafka's and Spark's classes (once, half a minute) …"
-	@$(BIN)/python -m tests.lab.class_archive >/dev/null
+	@$(BIN)/python -m tests.lab.class_archive 4.1.0 4.4.0 >/dev/null
 	@$(BIN)/python -m tests.lab.spark.archive >/dev/null
 	@mkdir -p build && touch $@
 

@@ -25,7 +25,7 @@ from tests.lab.machine.service import Service
 from tests.lab.workload.live import LiveConsumer
 from tests.lab.workload.topics import create_topics, produce
 
-VERSION = "4.1.0"
+VERSION = "4.4.0"
 ASLEEP = Path(__file__).parents[2] / "build" / ".sleepers"
 KEPT, CONTROL = "settlement-yearly", "inventory-yearly"
 TOPIC = "settlements"

@@ -30,7 +30,7 @@ from tests.pages import DOCS, ROOT
 PAGES = {"get-started": ("files", True), "shell": ("files-shell", False)}
 """The pages, their folder of files, and whether they install the package themselves."""
 
-VERSION = "4.1.0"
+VERSION = "4.4.0"
 _INSTALL = (
     "python3 -m venv ~/kafka-groups",
     "source ~/kafka-groups/bin/activate",
