@@ -15,7 +15,7 @@ from airflow_kafka_groups.ledger.audit import NO_END, records_of_plan
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.observe.snapshot.members import LastMembers, last_members
-from airflow_kafka_groups.report import charts as figures
+from airflow_kafka_groups.report import charts
 from airflow_kafka_groups.report.explorer import groups_json
 from airflow_kafka_groups.report.facts import ReportFacts, gather_facts
 from airflow_kafka_groups.report.groups import (
@@ -101,14 +101,14 @@ def render_report(
 
 def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> list[Markup]:
     planned = set(plan.group_ids)
-    shown = [figures.verdicts_over_time(facts.trend)] if facts.trend else []
-    shown.append(figures.idle_ages(_idle(plan, facts, planned)))
+    shown = [charts.verdicts_over_time(facts.trend)] if facts.trend else []
+    shown.append(charts.idle_ages(_idle(plan, facts, planned)))
     if facts.judged:
         judged = facts.judged
-        shown.append(figures.expiry_ahead((each.expires_at for each in judged.values()), now))
-        shown.append(figures.lag_ahead((id_, each.lag, each.lag_trend) for id_, each in judged.items()))
+        shown.append(charts.expiry_ahead((each.expires_at for each in judged.values()), now))
+        shown.append(charts.lag_ahead((id_, each.lag, each.lag_trend) for id_, each in judged.items()))
     if plan.families:
-        shown.append(figures.family_growth(plan.families))
+        shown.append(charts.family_growth(plan.families))
     return shown
 
 

@@ -21,7 +21,6 @@ from urllib.parse import quote
 
 from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, MaintenanceError, StorageError
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.access import described, remedy_of
 from airflow_kafka_groups.storage.formats import UnknownFormatError, check_format
 from airflow_kafka_groups.storage.local_files import make_folder, sync_folder_if_possible
@@ -102,21 +101,21 @@ def is_of_storage(error: Exception) -> bool:
 
 def check_id(field: str, value: object) -> str:
     """Return the id, or raise ``ConfigurationError`` for one that ``new_id()`` cannot have made."""
-    if not isinstance(value, str) or not ids.is_id(value):
-        raise ConfigurationError(field, value, f"an id looks like {ids.ID_EXAMPLE}: copy it from the file's name")
+    if not isinstance(value, str) or not paths.is_id(value):
+        raise ConfigurationError(field, value, f"an id looks like {paths.ID_EXAMPLE}: copy it from the file's name")
     return value
 
 
 def check_cluster(name: object) -> str:
     """Return the name of a cluster's folder, or raise ``ConfigurationError`` for one that storage cannot take."""
-    if not isinstance(name, str) or not ids.is_cluster_name(name):
-        raise ConfigurationError("cluster", name, ids.CLUSTER_NAME_RULE)
+    if not isinstance(name, str) or not paths.is_cluster_name(name):
+        raise ConfigurationError("cluster", name, paths.CLUSTER_NAME_RULE)
     return name
 
 
 def cluster_folder(text: str) -> str:
     """Make the name of a cluster's folder from any text, such as a connection id."""
-    return check_cluster(ids.cluster_name_from(text))
+    return check_cluster(paths.cluster_name_from(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 from airflow_kafka_groups.exceptions import AirflowUnavailableError, ConfigurationError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.triggers import conditions
-from airflow_kafka_groups.triggers import conditions as group_conditions
 from airflow_kafka_groups.triggers.conditions import Condition
 
 if TYPE_CHECKING:
@@ -34,10 +33,10 @@ CONDITIONS: dict[str, type[Any]] = {
         conditions.GroupsGone,
         conditions.OffsetsReached,
         conditions.LagAtMost,
-        group_conditions.GroupsExist,
-        group_conditions.GroupsEmpty,
-        group_conditions.EndReached,
-        group_conditions.NoProgress,
+        conditions.GroupsExist,
+        conditions.GroupsEmpty,
+        conditions.EndReached,
+        conditions.NoProgress,
     )
 }
 _NOT_CARRIED = frozenset({"clock"})

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.kafka.protocol import api_versions as apis
+from airflow_kafka_groups.kafka.protocol import api_versions
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
@@ -25,29 +25,29 @@ from airflow_kafka_groups.kafka.protocol.apis import (
 from airflow_kafka_groups.kafka.protocol.codec import Message, decode_message
 
 _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
-    apis.FETCH: fetch.from_kio,
-    apis.LIST_OFFSETS: list_offsets.from_kio,
-    apis.METADATA: metadata.from_kio,
-    apis.OFFSET_COMMIT: offset_commit.from_kio,
-    apis.OFFSET_FETCH: offset_fetch.from_kio,
-    apis.FIND_COORDINATOR: find_coordinator.from_kio,
-    apis.JOIN_GROUP: membership.join_from_kio,
-    apis.HEARTBEAT: membership.heartbeat_from_kio,
-    apis.LEAVE_GROUP: membership.leave_from_kio,
-    apis.SYNC_GROUP: membership.sync_from_kio,
-    apis.DESCRIBE_GROUPS: describe_groups.from_kio,
-    apis.LIST_GROUPS: list_groups.from_kio,
-    apis.DELETE_GROUPS: delete_groups.from_kio,
-    apis.OFFSET_DELETE: offset_delete.from_kio,
+    api_versions.FETCH: fetch.from_kio,
+    api_versions.LIST_OFFSETS: list_offsets.from_kio,
+    api_versions.METADATA: metadata.from_kio,
+    api_versions.OFFSET_COMMIT: offset_commit.from_kio,
+    api_versions.OFFSET_FETCH: offset_fetch.from_kio,
+    api_versions.FIND_COORDINATOR: find_coordinator.from_kio,
+    api_versions.JOIN_GROUP: membership.join_from_kio,
+    api_versions.HEARTBEAT: membership.heartbeat_from_kio,
+    api_versions.LEAVE_GROUP: membership.leave_from_kio,
+    api_versions.SYNC_GROUP: membership.sync_from_kio,
+    api_versions.DESCRIBE_GROUPS: describe_groups.from_kio,
+    api_versions.LIST_GROUPS: list_groups.from_kio,
+    api_versions.DELETE_GROUPS: delete_groups.from_kio,
+    api_versions.OFFSET_DELETE: offset_delete.from_kio,
 }
 _BY_HAND: Mapping[Api, tuple[int, Callable[[bytes, int], Any]]] = {
-    apis.METADATA: (9, metadata.decode),
-    apis.OFFSET_COMMIT: (8, offset_commit.decode),
-    apis.OFFSET_FETCH: (6, offset_fetch.decode),
-    apis.FIND_COORDINATOR: (4, find_coordinator.decode),
-    apis.DESCRIBE_GROUPS: (5, partial(describe_groups.decode, apis.DESCRIBE_GROUPS)),
-    apis.LIST_GROUPS: (3, list_groups.decode),
-    apis.DELETE_GROUPS: (2, delete_groups.decode),
+    api_versions.METADATA: (9, metadata.decode),
+    api_versions.OFFSET_COMMIT: (8, offset_commit.decode),
+    api_versions.OFFSET_FETCH: (6, offset_fetch.decode),
+    api_versions.FIND_COORDINATOR: (4, find_coordinator.decode),
+    api_versions.DESCRIBE_GROUPS: (5, partial(describe_groups.decode, api_versions.DESCRIBE_GROUPS)),
+    api_versions.LIST_GROUPS: (3, list_groups.decode),
+    api_versions.DELETE_GROUPS: (2, delete_groups.decode),
     **{api: (0, partial(describe_groups.decode, api)) for api in describe_groups.GROUP_TYPES},
 }
 """The first version that a hand-written decoder reads, and the decoder."""

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypeVar
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.job_files import Storage
 
 ALL = "*"
@@ -30,8 +29,8 @@ def is_one(asked: Sequence[str]) -> bool:
 
 def check_cluster(name: str) -> None:
     """Raise ``ArgumentError`` if this is not the name of a cluster."""
-    if not ids.is_cluster_name(name):
-        raise ArgumentError("--cluster", name, ids.CLUSTER_NAME_RULE)
+    if not paths.is_cluster_name(name):
+        raise ArgumentError("--cluster", name, paths.CLUSTER_NAME_RULE)
 
 
 def check_clusters(
@@ -68,7 +67,7 @@ def clusters_in(storage: Storage, base: str, asked: Sequence[str], each: Each = 
     """
     if ALL not in asked:
         return list(dict.fromkeys(asked))
-    names = list(filter(ids.is_cluster_name, storage.folders(base)))
+    names = list(filter(paths.is_cluster_name, storage.folders(base)))
     are_there = each(lambda name: storage.exists(f"{base}/{name}/{paths.MANIFESTS}"), names)
     found = [name for name, is_there in zip(names, are_there, strict=True) if is_there]
     if not found:

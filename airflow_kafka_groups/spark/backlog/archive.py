@@ -23,7 +23,6 @@ from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.session.settings import jvm_of
 from airflow_kafka_groups.spark.unread.ranges import Backlog, parse_ranges, range_rows
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.formats import check_format, digest_of
 
 # Neither "end" nor "offset" may be bare in a session with spark.sql.ansi.enforceReservedKeywords.
@@ -44,8 +43,8 @@ _LIMIT_OF_HDFS = "dfs.namenode.fs-limits.max-component-length"
 
 def read_plan(spark: SparkSession, folder: str, plan_id: str) -> tuple[set[str], str]:
     """Return the groups of a deletion plan and the id of the snapshot they were judged by. An edited one is refused."""
-    if not ids.is_id(plan_id):
-        raise ArgumentError("--plan-id", plan_id, f"give an id as {ids.ID_EXAMPLE}")
+    if not paths.is_id(plan_id):
+        raise ArgumentError("--plan-id", plan_id, f"give an id as {paths.ID_EXAMPLE}")
     storage = storage_of(spark, folder)
     path, body = f"{folder}/{paths.plan(plan_id)}", f"{folder}/{paths.plan_body(plan_id)}"
     text = storage.read_text(path)

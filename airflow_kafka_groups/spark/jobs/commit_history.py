@@ -38,7 +38,7 @@ from airflow_kafka_groups.spark.options import (
 )
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare_kafka
-from airflow_kafka_groups.storage import paths as ids
+from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.job_files import JobFiles
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 
@@ -90,9 +90,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    arguments.run_id = arguments.run_id or ids.new_id(datetime.now(UTC))
-    if not ids.is_cluster_name(arguments.run_id):
-        raise ArgumentError("--run-id", arguments.run_id, ids.CLUSTER_NAME_RULE)
+    arguments.run_id = arguments.run_id or paths.new_id(datetime.now(UTC))
+    if not paths.is_cluster_name(arguments.run_id):
+        raise ArgumentError("--run-id", arguments.run_id, paths.CLUSTER_NAME_RULE)
     check_tables(arguments.table, _TABLES["groups"][2], arguments.groups_table)
 
 
