@@ -41,12 +41,6 @@ def from_docstring(text: str) -> str:
     return re.sub(r"``(.+?)``", r"`\1`", text)
 
 
-def summary(thing: object) -> str:
-    """Return what a docstring says before its parameters."""
-    text = inspect.cleandoc(thing.__doc__ or "")
-    return from_docstring(re.split(r"^:param ", text, maxsplit=1, flags=re.MULTILINE)[0].strip())
-
-
 def first_sentence(text: str) -> str:
     """Return the first sentence of a text: a reference says what each part is, and other pages how to use it."""
     return re.split(r"(?<!e\.g\.)(?<=[.!?])\s+(?=[A-Z`])", " ".join(text.split()), maxsplit=1)[0]

@@ -6,6 +6,9 @@ from airflow_kafka_groups.operators.support import telemetry
 from airflow_kafka_groups.report.metrics import METRIC_FAMILIES, PREFIX
 from tests.reference.markdown import listing, page
 from tests.reference.sent_metrics import SENT_METRICS
+from tests.reference.tasks import classes
+
+EXPORT = "ExportGroupMetricsOperator"
 
 
 def metrics_page() -> str:
@@ -22,7 +25,7 @@ def metrics_page() -> str:
         "`statsd_influxdb_enabled`, a tag that Airflow would refuse is left out.",
         "Gauges, and counters where it says so:",
         *(
-            f"[`{operator}`](operators.md#{operator.lower()}):\n\n"
+            f"[`{operator}`](operators.md#{_place(operator)}):\n\n"
             + listing(
                 (f"`{each.name}`", "counter" if each.kind == "counter" else "", each.meaning)
                 for each in SENT_METRICS
@@ -31,10 +34,16 @@ def metrics_page() -> str:
             for operator in dict.fromkeys(each.operator for each in SENT_METRICS)
         ),
         "## The OpenMetrics file",
-        "Written by [`ExportGroupMetricsOperator`](operators.md#exportgroupmetricsoperator) and "
+        f"Written by [`{EXPORT}`](operators.md#{_place(EXPORT)}) and "
         "[`metrics`](command-line-options.md#metrics). All are gauges with the label `cluster`, and "
         "those in brackets. A value that is not known has no sample.",
         listing(
             (f"`{PREFIX}_{each.name}`", *(f"`{label}`" for label in each.labels), each.help) for each in METRIC_FAMILIES
         ),
     )
+
+
+def _place(operator: str) -> str:
+    """Return the anchor of an operator in the reference that mkdocstrings writes."""
+    (found,) = (each for each in classes("operators") if each.__name__ == operator)
+    return f"{found.__module__}.{operator}"
