@@ -130,6 +130,11 @@ class Output:
         self._stream.flush()
         self.record = None
 
+    def write_text(self, text: str) -> None:
+        """Write a result that has one form only. Raises ``OSError``."""
+        self._stream.write(text)
+        self._stream.flush()
+
     def _write_json(self, table: Table, summary: Mapping[str, Any] | None) -> None:
         columns = table.columns
         rows = [dict(zip(columns, row, strict=True)) for row in table.rows]

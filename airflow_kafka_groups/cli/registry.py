@@ -74,5 +74,6 @@ COMMANDS: Mapping[str, Command] = {
     "metrics": Command("metrics", "Write the metrics of groups for a scraper (OpenMetrics)"),
     "prune-topics": Command("prune_topics", "Prune topics that live groups stopped reading (a dry run without --yes)"),
     "doctor": Command("look.doctor", "Examine a connection, its storage and this machine"),
+    "policy": Command("policy", "Check a policy file, without a cluster; print its schema"),
     "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
 }
