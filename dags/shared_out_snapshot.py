@@ -61,7 +61,7 @@ with DAG(
 
     @task
     def read_share(worker: int, job: str, params: Any = None) -> list[int]:
-        from airflow_kafka_groups.kafka.membership import KafkaGroupMember
+        from airflow_kafka_groups.kafka import KafkaGroupMember
         from airflow_kafka_groups.storage.layout import write_json
 
         hook, folder = open_job(params, job)

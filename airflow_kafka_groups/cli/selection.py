@@ -12,7 +12,7 @@ from airflow_kafka_groups.cli.options import absolute_place, flag_of
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
-from airflow_kafka_groups.kafka.models.groups import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_patterns
 from airflow_kafka_groups.observe.protocols import selected_of, within_reach
 

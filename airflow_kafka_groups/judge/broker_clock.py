@@ -15,7 +15,7 @@ from enum import StrEnum
 from airflow_kafka_groups.checks import check_seconds
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupType
+from airflow_kafka_groups.kafka.models import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupType
 
 MARGIN_SHARE = 3
 """By default, a group is due in the last third of its retention."""

@@ -23,7 +23,7 @@ from airflow_kafka_groups.judge.policy.matching import Decided, RulesBefore
 from airflow_kafka_groups.judge.policy.notice import Notice, is_of_this_idle_time
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
-from airflow_kafka_groups.kafka.models.groups import GroupType
+from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.files import Entry, create_entry, numbers_of, read_entry
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_kafka_groups.checks import is_digest
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PlanError, UnsupportedByClientError
-from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint, sha256_of
+from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 
 HIDDEN_TOPICS = (

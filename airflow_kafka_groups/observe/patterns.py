@@ -22,7 +22,7 @@ from functools import lru_cache
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
-from airflow_kafka_groups.kafka.models.regexes import RegexSet, compile_regex, widened
+from airflow_kafka_groups.kafka.regexes import RegexSet, compile_regex, widened
 from airflow_kafka_groups.shown import with_links
 
 EVERYTHING = ("*",)

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
-from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint
+from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint
 from airflow_kafka_groups.kafka.models import (
     Broker,
     BrokerId,
@@ -16,8 +16,8 @@ from airflow_kafka_groups.kafka.models import (
     ListedOffset,
     OffsetSpec,
     TopicPartition,
+    keeps_progress_elsewhere,
 )
-from airflow_kafka_groups.kafka.models.groups import keeps_progress_elsewhere
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, protecting
 
 V = TypeVar("V")

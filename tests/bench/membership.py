@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_groups.kafka.membership import (
+from airflow_kafka_groups.kafka import (
     ClientConfig,
     ClusterClient,
     GroupMember,

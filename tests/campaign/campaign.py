@@ -16,7 +16,7 @@ import pyarrow
 
 from airflow_kafka_groups.change.backup import file
 from airflow_kafka_groups.change.backup import make_backup as planned
-from airflow_kafka_groups.kafka.models.regexes import RegexSet
+from airflow_kafka_groups.kafka.regexes import RegexSet
 from airflow_kafka_groups.ledger.journal import journal
 from airflow_kafka_groups.ledger.journal.checkpoint import CHECKPOINT_RUNS
 from airflow_kafka_groups.observe import patterns

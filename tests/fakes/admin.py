@@ -21,7 +21,7 @@ from airflow_kafka_groups.kafka import AdminClient, ClusterDescription
 from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_ids_of, one_or_many, partitions_of
 from airflow_kafka_groups.kafka.admin.lag import GroupLag
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
-from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint, sha256_of
+from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
 from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
 from airflow_kafka_groups.kafka.models import (
     Broker,

@@ -10,8 +10,7 @@ import pytest
 
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.kafka import ClientConfig
-from airflow_kafka_groups.kafka.membership import ClusterClient
+from airflow_kafka_groups.kafka import ClientConfig, ClusterClient
 from tests.lab.cluster import KafkaCluster
 
 VERSIONS = ["kafka41", "kafka28", "kafka39", "kafka44"]

@@ -17,8 +17,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.admin.arrow import as_array, packed_rows
-from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
-from airflow_kafka_groups.kafka.models.offsets import PACKED_ROW_SIZE
+from airflow_kafka_groups.kafka.models import PACKED_ROW_SIZE, GroupOffsets, TopicOffsets
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, literal, release_unused, repeat

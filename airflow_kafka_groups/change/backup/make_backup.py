@@ -32,8 +32,7 @@ from airflow_kafka_groups.change.backup.file import (
 from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds, planned_topics, read_topics
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
-from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets
-from airflow_kafka_groups.kafka.models.groups import keeps_progress_elsewhere
+from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, keeps_progress_elsewhere
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_here

@@ -10,8 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_kafka_groups.kafka.admin.results import GroupResult, is_not_found
-from airflow_kafka_groups.kafka.models import GroupDescription, GroupListing, GroupOffsets, GroupState, GroupType
-from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_PROTOCOL_TYPES, ELIGIBLE_TYPES, JUDGED_TYPES
+from airflow_kafka_groups.kafka.models import (
+    ELIGIBLE_PROTOCOL_TYPES,
+    ELIGIBLE_TYPES,
+    JUDGED_TYPES,
+    GroupDescription,
+    GroupListing,
+    GroupOffsets,
+    GroupState,
+    GroupType,
+)
 from airflow_kafka_groups.ledger.outcomes import SAFE, Action, Decision, Reason
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint

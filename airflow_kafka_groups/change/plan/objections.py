@@ -11,8 +11,7 @@ from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
 from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
-from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
+from airflow_kafka_groups.kafka.models import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState
 from airflow_kafka_groups.ledger.journal.history import IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup

@@ -24,8 +24,7 @@ from airflow_kafka_groups.change.prune_topics.abandoned_topics import CONSUMER_P
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, PartitionsFailedError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.models import GroupDescription, GroupListing, GroupOffsets, GroupState
-from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_TYPES
+from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, GroupDescription, GroupListing, GroupOffsets, GroupState
 from airflow_kafka_groups.ledger.outcomes import (
     PARTLY_DELETED,
     Action,

@@ -24,8 +24,8 @@ from airflow_kafka_groups.kafka.models import (
     ListedOffset,
     OffsetSpec,
     TopicPartition,
+    has_eligible_kind,
 )
-from airflow_kafka_groups.kafka.models.groups import has_eligible_kind
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
 from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin
 

@@ -24,7 +24,7 @@ from airflow_kafka_groups.hooks.fields import (
     pem_or_file,
     text_of,
 )
-from airflow_kafka_groups.kafka.cluster.servers import DEFAULT_PORT, format_servers, parse_servers
+from airflow_kafka_groups.kafka.cluster.librdkafka import DEFAULT_PORT, format_servers, parse_servers
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
 from airflow_kafka_groups.kafka.transport.security import (
     PASSWORD_MECHANISMS,

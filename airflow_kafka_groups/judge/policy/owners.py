@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.models.regexes import compile_regex
+from airflow_kafka_groups.kafka.regexes import compile_regex
 from airflow_kafka_groups.observe.patterns import PatternSet, check_patterns, glob_expression, is_regex
 
 if TYPE_CHECKING:

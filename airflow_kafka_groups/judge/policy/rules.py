@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from airflow_kafka_groups.checks import check_integer, check_number, check_seconds, check_share
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.judge.policy.families import TailShape
-from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_TYPES
+from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES
 from airflow_kafka_groups.observe.patterns import check_patterns
 
 DEFAULT_RULE = "default"

@@ -19,7 +19,7 @@ from airflow_kafka_groups.judge.staleness.observation_store import ObservationMa
 from airflow_kafka_groups.judge.staleness.observations import Reduction
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
-from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState
+from airflow_kafka_groups.kafka.models import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState
 from airflow_kafka_groups.observe.history.snapshots import History
 from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.job_files import Storage, Workers

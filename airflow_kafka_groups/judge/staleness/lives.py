@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.kafka.models.groups import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.storage.arrow_values import fill_nulls, in_one_piece, literal, of_numpy, to_numpy
 
 Ints = npt.NDArray[np.int64]

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
-from airflow_kafka_groups.kafka.models.offsets import PACKED_ROW_SIZE
+from airflow_kafka_groups.kafka.models import PACKED_ROW_SIZE, GroupOffsets, TopicOffsets
 from airflow_kafka_groups.storage.arrow_values import as_column, column, literal, repeat
 
 _INTEGERS_IN_A_ROW = PACKED_ROW_SIZE // 4

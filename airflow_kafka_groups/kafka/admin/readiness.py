@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_kafka_groups.kafka.models import GroupDescription, GroupId
-from airflow_kafka_groups.kafka.models.groups import JUDGED_TYPES, GroupState, GroupType
+from airflow_kafka_groups.kafka.models import JUDGED_TYPES, GroupDescription, GroupId, GroupState, GroupType
 
 Release = tuple[int, int]
 

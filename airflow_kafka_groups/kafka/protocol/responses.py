@@ -19,7 +19,6 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     membership,
     metadata,
     offset_commit,
-    offset_delete,
     offset_fetch,
 )
 from airflow_kafka_groups.kafka.protocol.codec import Message, decode_message
@@ -38,7 +37,7 @@ _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
     api_versions.DESCRIBE_GROUPS: describe_groups.from_kio,
     api_versions.LIST_GROUPS: list_groups.from_kio,
     api_versions.DELETE_GROUPS: delete_groups.from_kio,
-    api_versions.OFFSET_DELETE: offset_delete.from_kio,
+    api_versions.OFFSET_DELETE: offset_commit.from_kio,
 }
 _BY_HAND: Mapping[Api, tuple[int, Callable[[bytes, int], Any]]] = {
     api_versions.METADATA: (9, metadata.decode),

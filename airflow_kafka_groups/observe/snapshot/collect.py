@@ -18,8 +18,13 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, OffsetSpec, TopicPartition
-from airflow_kafka_groups.kafka.models.groups import keeps_progress_elsewhere
+from airflow_kafka_groups.kafka.models import (
+    BrokerId,
+    GroupDescription,
+    OffsetSpec,
+    TopicPartition,
+    keeps_progress_elsewhere,
+)
 from airflow_kafka_groups.observe.cluster_view import ViewReader
 from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.observe.protocols import GroupAdmin, is_out_of_reach, read_offsets

@@ -26,8 +26,8 @@ from airflow_kafka_groups.kafka.models import (
     GroupType,
     TopicOffsets,
     TopicPartition,
+    keeps_progress_elsewhere,
 )
-from airflow_kafka_groups.kafka.models.groups import keeps_progress_elsewhere
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.protocols import GroupAdmin
 from airflow_kafka_groups.storage.arrow_values import as_column, column, literal, release_unused

@@ -33,8 +33,7 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputP
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.admin.results import GroupResult
-from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, OffsetSpec
-from airflow_kafka_groups.kafka.models.groups import keeps_progress_elsewhere
+from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, OffsetSpec, keeps_progress_elsewhere
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.observe.snapshot.table import GroupRows, readable_part

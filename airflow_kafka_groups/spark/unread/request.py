@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
-from airflow_kafka_groups.kafka.models.groups import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.offset_values import Commit, Commits, Partition
 from airflow_kafka_groups.spark.unread.commit import Observed, OffsetsClient, moved, why_not_free
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog

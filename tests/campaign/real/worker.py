@@ -35,9 +35,8 @@ from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.kafka import ClientConfig, MaintenanceLease
 from airflow_kafka_groups.kafka.admin.results import GroupResults
-from airflow_kafka_groups.kafka.membership import MaintenanceLease
 from airflow_kafka_groups.kafka.models import GroupDescription, TopicPartition
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms

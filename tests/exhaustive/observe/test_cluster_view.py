@@ -17,7 +17,7 @@ from airflow_kafka_groups.exceptions import (
     PlanError,
     UnsupportedByClientError,
 )
-from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint, sha256_of
+from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.outcomes import DeletionReport
 from airflow_kafka_groups.observe.cluster_view import (

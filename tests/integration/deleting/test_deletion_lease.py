@@ -16,9 +16,8 @@ from airflow_kafka_groups.change.lease import LeaseGuard, deletion_lease
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka import AdminClient, ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.admin.results import GroupResults
-from airflow_kafka_groups.kafka.membership import ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
 from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP
 from airflow_kafka_groups.kafka.protocol.apis import membership

@@ -18,7 +18,7 @@ import pytest
 from airflow_kafka_groups.change.keep_alive import KeepAliveReport, KeepAliveRequest, keep_alive
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.kafka.membership import ClusterClient
+from airflow_kafka_groups.kafka import ClusterClient
 from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS, join_and_leave
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.storage.layout import Layout

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError
-from airflow_kafka_groups.kafka import AdminClient
-from airflow_kafka_groups.kafka.membership import (
+from airflow_kafka_groups.kafka import (
+    AdminClient,
     ClusterClient,
     GroupMember,
     GroupProtocol,

@@ -19,8 +19,8 @@ import pytest
 
 from airflow_kafka_groups.change.lease import deletion_lease
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, LeaseLostError, LeaseNotAcquiredError
+from airflow_kafka_groups.kafka import ClientConfig, ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.membership import ClientConfig, ClusterClient, MaintenanceLease
 from tests.integration.conftest import config_of, each_of
 from tests.integration.membership.test_membership import MEMBERSHIP_CLUSTERS, until
 from tests.lab.cluster import KafkaCluster

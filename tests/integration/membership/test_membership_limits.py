@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, InvalidAssignmentError, KafkaGroupsError
-from airflow_kafka_groups.kafka import AdminClient
-from airflow_kafka_groups.kafka.membership import (
+from airflow_kafka_groups.kafka import (
+    AdminClient,
     ClusterClient,
     GroupProtocol,
     JoinedMember,

@@ -9,7 +9,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from airflow_kafka_groups.kafka.membership import KafkaGroupMember
+from airflow_kafka_groups.kafka import KafkaGroupMember
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 

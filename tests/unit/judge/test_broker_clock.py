@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
-from airflow_kafka_groups.kafka.models.groups import GroupType
+from airflow_kafka_groups.kafka.models import GroupType
 from tests.fakes.groups import NOW
 
 WEEK = 10_080

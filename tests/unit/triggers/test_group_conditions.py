@@ -11,8 +11,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogBounds
-from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, ListedOffset, TopicPartition
-from airflow_kafka_groups.kafka.models.offsets import TopicOffsets
+from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, ListedOffset, TopicOffsets, TopicPartition
 from airflow_kafka_groups.triggers.clients import condition_from_json, condition_to_json, shared_client
 from airflow_kafka_groups.triggers.conditions import EndReached, GroupsEmpty, GroupsExist, NoProgress, lagging
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger

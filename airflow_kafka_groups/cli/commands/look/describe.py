@@ -11,7 +11,7 @@ from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import add_group_arguments, report_failures
-from airflow_kafka_groups.kafka.models.groups import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.models import GroupDescription, MemberDescription

@@ -19,7 +19,7 @@ from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, PlanError, QuietTimeError
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
-from airflow_kafka_groups.kafka.models.groups import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -15,7 +15,7 @@ from airflow_kafka_groups.cli.selection import (
     say_what_is_missing,
 )
 from airflow_kafka_groups.hooks.arguments import read_state_names, read_type_names
-from airflow_kafka_groups.kafka.models.groups import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient

@@ -6,23 +6,24 @@ those of confluent-kafka's AdminClient where it has them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self, overload
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.admin.client import changes, describing, listing, operations
+from airflow_kafka_groups.kafka.admin.client import access, changes, describing, listing
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of, many, one_or_many, partition_specs_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls, ChangePolicy, Progress
-from airflow_kafka_groups.kafka.admin.client.group_lag import end_readable, group_lag
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
-from airflow_kafka_groups.kafka.admin.handlers.list_offsets import ListOffsetsHandler
-from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogBounds
+from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FetchTailsHandler, ListOffsetsHandler
+from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogBounds, partitions_of
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.products import known_id
 from airflow_kafka_groups.kafka.models import (
+    ELIGIBLE_TYPES,
     Broker,
     BrokerId,
     CoordinatorType,
@@ -36,7 +37,6 @@ from airflow_kafka_groups.kafka.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_TYPES
 from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.kafka.transport.base import Connector
 
@@ -103,7 +103,7 @@ class AdminClient:
 
         The answer has the operations of the cluster and of topics; ``None`` where the broker is too old (before 2.3).
         """
-        return await operations.authorized_operations(self._calls, topics)
+        return await access.authorized_operations(self._calls, topics)
 
     async def sees_all_topics(self) -> bool:
         """Return whether this user may describe topics in general, asked of a topic that does not exist.
@@ -112,14 +112,14 @@ class AdminClient:
         group may have more offsets than it shows. A sign, not a proof: ACLs may hide single topics. Only a clear answer
         counts: that there is no such topic, or what it is.
         """
-        return operations.shows_absent_topic(await self.authorized_operations([operations.ABSENT_TOPIC]))
+        return access.shows_absent_topic(await self.authorized_operations([access.ABSENT_TOPIC]))
 
     async def group_operations(self, group_id: str) -> frozenset[str] | None:
         """Ask what this user may do with a group, also with one that does not exist (KIP-430).
 
         Returns operations such as ``read``, ``None`` before Kafka 2.3, and none if this user may not even describe it.
         """
-        return await operations.group_operations(self._calls, group_id)
+        return await access.group_operations(self._calls, group_id)
 
     async def find_coordinators(
         self, keys: Iterable[str], *, key_type: CoordinatorType = CoordinatorType.GROUP
@@ -223,7 +223,19 @@ class AdminClient:
         Each partition is asked for its ends once, however many groups read it. Groups whose offsets cannot be read are
         in ``.failed``; a partition whose ends cannot be read has the flag ``UNKNOWN``.
         """
-        return await group_lag(self, await self.list_consumer_group_offsets(many(groups, "groups")))
+        results = await self.list_consumer_group_offsets(many(groups, "groups"))
+        partitions = partitions_of(results.succeeded.values())
+        # Not before all commits are read: one that is newer than the end offset would look like one beyond it.
+        starts, ends = await asyncio.gather(
+            self.list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest())),
+            self.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest())),
+        )
+        bounds = LogBounds(starts, ends)
+        await self.end_readable(bounds, results.succeeded.values())
+        return GroupResults(
+            GroupResult(group_id, None if offsets is None else GroupLag(offsets, bounds), error)
+            for group_id, offsets, error in results.values()
+        )
 
     async def end_readable(self, bounds: LogBounds, groups: Iterable[GroupOffsets]) -> None:
         """Look whether what groups have left of a log holds records: the markers of transactions are none.
@@ -231,7 +243,9 @@ class AdminClient:
         Only where at most 1,000 offsets are left, and of 1,000 partitions at most, a few bytes of each. It needs the
         right to read the topic; without it, and on brokers before Kafka 2.7, all that is left counts as lag.
         """
-        await end_readable(self._calls, bounds, groups)
+        wanted = bounds.nearly_read(groups)
+        found = await self._calls.ask_leaders(wanted, FetchTailsHandler(wanted)) if wanted else ()
+        bounds.end_readable(wanted, [tail for _, tail, _ in found if tail is not None])
 
     async def delete_consumer_groups(
         self,

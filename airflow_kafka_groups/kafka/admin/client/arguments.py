@@ -15,7 +15,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.models.regexes import RegexSet, compile_regex
+from airflow_kafka_groups.kafka.regexes import RegexSet, compile_regex
 
 E = TypeVar("E", bound=Enum)
 Some = TypeVar("Some")

@@ -35,7 +35,7 @@ from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT, OFFSET_DELETE, Api
-from airflow_kafka_groups.kafka.protocol.apis import offset_commit, offset_delete
+from airflow_kafka_groups.kafka.protocol.apis import offset_commit
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
 
@@ -148,7 +148,7 @@ class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
     def build(self, keys: Sequence[str], version: int) -> Message:
         """Build a request for one group."""
         (group_id,) = keys
-        return offset_delete.build(group_id, self.partitions[group_id], version)
+        return offset_commit.build_delete(group_id, self.partitions[group_id], version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetChangeAnswer

@@ -1,11 +1,13 @@
-"""OffsetCommit: set a group's committed offsets from outside (generation -1, no member).
+"""OffsetCommit and OffsetDelete: change a group's committed offsets from outside (generation -1, no member).
 
-v2 · v5 no retention time · v6 leader epoch · v7 group.instance.id · v8 flexible · v9 KIP-848 errors ·
+OffsetCommit: v2 · v5 no retention time · v6 leader epoch · v7 group.instance.id · v8 flexible · v9 KIP-848 errors ·
 v10 topic ids (not used: see ``api_versions``)
 
-From v8 on, requests are written from columns, and nearly all responses say that everything was committed. A restore
-sends one request for each group, so that a generic codec's object for each partition is most of its time. A row of a
-request without metadata has 18 bytes, and one of a response without tagged fields 7::
+OffsetDelete (KIP-496): v0 one group; an error for the group, and one for each partition
+
+From OffsetCommit v8 on, requests are written from columns, and nearly all responses say that everything was committed.
+A restore sends one request for each group, so that a generic codec's object for each partition is most of its time. A
+row of a request without metadata has 18 bytes, and one of a response without tagged fields 7::
 
     partition int32 | offset int64 | leader epoch int32 | metadata 0x01 (empty) | tags 0x00
     partition int32 | error int16 | tags 0x00
@@ -14,7 +16,7 @@ request without metadata has 18 bytes, and one of a response without tagged fiel
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +24,7 @@ from kio.serial.readers import read_compact_string, read_int32, read_timedelta_i
 
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
-from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT, OFFSET_DELETE
 from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
 from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, read_error_code, string, uvarint
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
@@ -60,13 +62,14 @@ def build(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], ve
 
 
 def from_kio(response: Message) -> OffsetChangeAnswer:
-    """Convert a response that kio has read."""
+    """Convert a response of either API that kio has read; OffsetCommit has no error for the group."""
     partitions = {
         TopicPartition(topic.name, part.partition_index): ErrorCode(part.error_code)
         for topic in response.topics
         for part in topic.partitions
     }
-    return OffsetChangeAnswer(getattr(response, "throttle_time", NO_THROTTLE), ErrorCode.none, partitions)
+    error = ErrorCode(getattr(response, "error_code", 0))
+    return OffsetChangeAnswer(getattr(response, "throttle_time", NO_THROTTLE), error, partitions)
 
 
 def _encode(group_id: str, topics: Sequence[TopicOffsets]) -> bytes:
@@ -138,3 +141,14 @@ def _all_committed(rows: bytes, count: int) -> tuple[int, ...]:
 def _answer_rows(count: int) -> tuple[Callable[[bytes], tuple[Any, ...]], tuple[bytes, ...]]:
     """Return what unpacks each of so many rows into its partition and the rest, and the rest of plain ones."""
     return struct.Struct(">" + "i3s" * count).unpack, (b"\x00\x00\x00",) * count
+
+
+def build_delete(group_id: str, partitions: Iterable[TopicPartition], version: int) -> Message:
+    """Build a request of OffsetDelete for one group; no version takes more."""
+    schema = request_schema(OFFSET_DELETE, version)
+    by_topic: dict[str, list[Any]] = {}
+    for topic, partition in partitions:
+        item = schema.OffsetDeleteRequestPartition(partition_index=partition)
+        by_topic.setdefault(topic, []).append(item)
+    topics = tuple(schema.OffsetDeleteRequestTopic(name=topic, partitions=tuple(p)) for topic, p in by_topic.items())
+    return schema.OffsetDeleteRequest(group_id=group_id, topics=topics)

@@ -16,7 +16,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from airflow_kafka_groups.kafka.membership import ClientConfig, GroupProtocol, JoinedMember, MaintenanceLease, actions
+from airflow_kafka_groups.kafka import ClientConfig, GroupProtocol, JoinedMember, MaintenanceLease
+from airflow_kafka_groups.kafka.membership import actions
 from airflow_kafka_groups.kafka.membership import lease as lease_assignor
 from airflow_kafka_groups.kafka.membership.lease import PROTOCOL, PROTOCOL_TYPE
 from airflow_kafka_groups.kafka.membership.state import Membership

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, MembershipError
-from airflow_kafka_groups.kafka.membership import GroupProtocol, JoinedMember, MemberOptions, Phase, actions
+from airflow_kafka_groups.kafka import GroupProtocol, JoinedMember, MemberOptions, Phase
+from airflow_kafka_groups.kafka.membership import actions
 from airflow_kafka_groups.kafka.membership.actions import ErrorAction, error_action
 from airflow_kafka_groups.kafka.membership.state import Membership
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import airflow_kafka_groups
-from airflow_kafka_groups.kafka.models.groups import (
+from airflow_kafka_groups.kafka.models import (
     ELIGIBLE_TYPES,
     JUDGED_TYPES,
     GroupType,
@@ -63,7 +63,7 @@ def test_no_other_module_lists_group_types() -> None:
     lists = [
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in sorted(PACKAGE.rglob("*.py"))
-        if path != PACKAGE / "kafka" / "models" / "groups.py"
+        if path != PACKAGE / "kafka" / "models.py"
         for line in _lists_of_types(parsed(path))
     ]
     assert lists == []

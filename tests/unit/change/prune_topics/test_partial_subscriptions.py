@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.kafka.cluster.connection_print import sha256_of
+from airflow_kafka_groups.kafka.cluster.config import sha256_of
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupState, MemberDescription
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot

@@ -19,8 +19,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.kafka.cluster.client_credentials import client_credentials
-from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig, ConnectionPrint
 from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.kafka.transport.pem import Pem
 from airflow_kafka_groups.kafka.transport.security import SaslConfig, TokenEndpoint

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from airflow_kafka_groups.kafka.membership import ClusterClient
+from airflow_kafka_groups.kafka import ClusterClient
 from tests.fakes.cluster import FakeCluster
 from tests.unit.kafka.membership.group import ScriptedGroup
 

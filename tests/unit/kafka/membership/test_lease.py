@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
-from airflow_kafka_groups.kafka.membership import ClientConfig, JoinedMember, MaintenanceLease
+from airflow_kafka_groups.kafka import ClientConfig, JoinedMember, MaintenanceLease
 from airflow_kafka_groups.kafka.membership import lease as lease_assignor
 from airflow_kafka_groups.kafka.membership.lease import Bid, _LeaseMember
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import threading
@@ -19,8 +18,7 @@ from airflow_kafka_groups.exceptions import (
     MembershipError,
     NoBrokerAvailableError,
 )
-from airflow_kafka_groups.kafka import membership
-from airflow_kafka_groups.kafka.membership import ClientConfig, ClusterClient, JoinedMember, KafkaGroupMember
+from airflow_kafka_groups.kafka import ClientConfig, ClusterClient, JoinedMember, KafkaGroupMember
 from airflow_kafka_groups.kafka.membership.brief import join_and_leave
 from airflow_kafka_groups.kafka.membership.work_assignment import PROTOCOL, _WorkMember, divide
 from airflow_kafka_groups.kafka.protocol.api_versions import JOIN_GROUP
@@ -192,10 +190,3 @@ async def test_where_another_member_leads_it_was_not_alone(group: ScriptedGroup,
     with pytest.raises(MembershipError, match="another member"):
         await join_and_leave(cluster, "g", ["t"])
     assert group.left == ["m1"]
-
-
-def test_all_is_exactly_what_the_package_offers() -> None:
-    offered = {
-        name for name, value in vars(membership).items() if not name.startswith("_") and not inspect.ismodule(value)
-    }
-    assert offered == set(membership.__all__)

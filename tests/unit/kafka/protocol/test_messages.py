@@ -52,7 +52,6 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     list_offsets,
     metadata,
     offset_commit,
-    offset_delete,
     offset_fetch,
 )
 from airflow_kafka_groups.kafka.protocol.apis.describe_groups import GROUP_TYPES, decode
@@ -98,7 +97,7 @@ REQUESTS: list[tuple[Api, int, Any]] = [
         (apis.OFFSET_COMMIT, v, lambda v: offset_commit.build("g", {PART: OffsetAndMetadata(7, "m", 3)}, v))
         for v in versions_of(apis.OFFSET_COMMIT)
     ),
-    (apis.OFFSET_DELETE, 0, lambda v: offset_delete.build("g", [PART], v)),
+    (apis.OFFSET_DELETE, 0, lambda v: offset_commit.build_delete("g", [PART], v)),
     *((apis.METADATA, v, lambda v: metadata.build(["t"], v)) for v in versions_of(apis.METADATA)),
     (apis.FETCH, 12, lambda v: fetch.build({PART: 7}, v)),
     *(

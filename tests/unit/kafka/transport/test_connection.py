@@ -258,7 +258,7 @@ def test_an_answer_of_such_a_source_that_cannot_be_read_is_not_shown(answer: Any
 
 
 async def test_kerberos_without_its_package_is_said_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.kafka.transport.kerberos.find_spec", lambda name: None)
+    monkeypatch.setattr("airflow_kafka_groups.kafka.transport.aiokafka_connection.find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match="pip install gssapi"):
         async with AdminClient(config("127.0.0.1:1", "GSSAPI")):
             raise AssertionError

@@ -14,7 +14,7 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
-from airflow_kafka_groups.kafka.transport.kerberos import KerberosAuthenticator, require_kerberos
+from airflow_kafka_groups.kafka.transport.aiokafka_connection import KerberosAuthenticator, require_kerberos
 from airflow_kafka_groups.kafka.transport.pem import pem_lines
 from airflow_kafka_groups.kafka.transport.security import SaslConfig
 from tests.lab.security.certificates import Authority
@@ -127,7 +127,7 @@ async def test_what_kerberos_says_is_shown_with_whose_login_it_was(
 
 
 def test_a_keytab_that_this_machine_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.kafka.transport.kerberos.find_spec", lambda name: object())
+    monkeypatch.setattr("airflow_kafka_groups.kafka.transport.aiokafka_connection.find_spec", lambda name: object())
     keytab = tmp_path / "me.keytab"
     sasl = SaslConfig(mechanism="GSSAPI", kerberos_keytab=str(keytab))
     with pytest.raises(ConfigurationError, match=r"sasl\.kerberos\.keytab .*me\.keytab.* cannot be read on"):

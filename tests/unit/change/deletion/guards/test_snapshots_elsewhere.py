@@ -11,7 +11,7 @@ import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.kafka.cluster.connection_print import sha256_of
+from airflow_kafka_groups.kafka.cluster.config import sha256_of
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot

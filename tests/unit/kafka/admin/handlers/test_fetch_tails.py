@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow_kafka_groups.kafka.admin.handlers.fetch_tails import FetchTailsHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FetchTailsHandler
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import FetchAnswer, FetchedTail
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.kafka.models import regexes
-from airflow_kafka_groups.kafka.models.regexes import RegexSet, compile_regex
+from airflow_kafka_groups.kafka import regexes
+from airflow_kafka_groups.kafka.regexes import RegexSet, compile_regex
 
 
 @pytest.mark.parametrize(
