@@ -64,8 +64,6 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
     """
     snapshot = SnapshotReader(layout, snapshot_id)
     blocks = [*snapshot.blocks([group_id], ["state", "members", "observed_at", "error", *_COLUMNS])]
-    if len(blocks) > 1:
-        raise SnapshotError(f"snapshot {snapshot_id} has group {group_id!r} in two files: take a new one")
     found = [row for block in blocks for row in to_rows(block.rows)]
     if not found:
         raise ConfigurationError("group_id", group_id, f"is not in snapshot {snapshot_id}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_kafka_groups.storage.formats import FORMAT, check_format
 from airflow_kafka_groups.storage.paths import parse_time
@@ -79,6 +79,14 @@ class SubscriptionsFile:
         return cls(name=_text(data, "name"), rows=_count(data, "rows"), sha256=_text(data, "sha256"))
 
 
+class SnapshotFile(NamedTuple):
+    """A file of a snapshot's rows. No group has rows in two of them, and each begins where the one before ends."""
+
+    name: str
+    rows: int
+    sha256: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotManifest:
     """What vouches for the files of one snapshot.
@@ -86,7 +94,7 @@ class SnapshotManifest:
     :param complete: whether every broker answered the listing; ``missing_brokers`` has those that did not.
     :param sees_all_topics: whether the user may describe all topics: brokers leave out the offsets of the others.
     :param scope: the patterns, and ``group_ids`` for a snapshot of named groups only.
-    :param files: names and numbers of rows.
+    :param files: the files of its rows, sorted by group.
     :param offsets_retention_minutes: the smallest ``offsets.retention.minutes`` of the brokers; ``None`` if it is not
         known of each.
     :param view: what the connection saw of the cluster (``observe/cluster_view.py``): a plan takes it over.
@@ -107,7 +115,7 @@ class SnapshotManifest:
     failed_groups: int
     rows: int
     scope: Mapping[str, Any]
-    files: tuple[tuple[str, int], ...]
+    files: tuple[SnapshotFile, ...]
     members: MembersFile
     subscriptions: SubscriptionsFile
     offsets_retention_minutes: int | None = None
@@ -123,7 +131,7 @@ class SnapshotManifest:
         content = {name: getattr(self, name) for name in self.__slots__}
         times = {name: content[name].isoformat() for name in ("started_at", "observed_at")}
         mappings = {name: dict(content[name]) for name in ("missing_brokers", "scope")}
-        files = [{"name": name, "rows": rows} for name, rows in self.files]
+        files = [file._asdict() for file in self.files]
         tables = {"members": self.members.to_json(), "subscriptions": self.subscriptions.to_json()}
         return {"format": FORMAT, **content, **times, **mappings, "files": files, **tables}
 
@@ -149,7 +157,9 @@ class SnapshotManifest:
             failed_groups=_count(data, "failed_groups"),
             rows=_count(data, "rows"),
             scope=dict(data["scope"]),
-            files=tuple((_text(file, "name"), _count(file, "rows")) for file in data["files"]),
+            files=tuple(
+                SnapshotFile(_text(file, "name"), _count(file, "rows"), _text(file, "sha256")) for file in data["files"]
+            ),
             offsets_retention_minutes=None if data[_RETENTION] is None else _count(data, _RETENTION),
             view=None if data["view"] is None else dict(data["view"]),
             members=MembersFile.from_json(data["members"]),
@@ -159,10 +169,10 @@ class SnapshotManifest:
         return manifest
 
     def _check(self) -> None:
-        names = [name for name, _ in self.files]
+        names = [file.name for file in self.files]
         if len(set(names)) != len(names) or any("/" in name or not name.strip(".") for name in names):
             raise ValueError("the names of its files are not plain and different from each other")
-        if (rows := sum(rows for _, rows in self.files)) != self.rows:
+        if (rows := sum(file.rows for file in self.files)) != self.rows:
             raise ValueError(f"its files have {rows} rows by their own count, {self.rows} in all")
         if self.complete and self.missing_brokers:
             raise ValueError("it calls itself complete and names missing brokers")

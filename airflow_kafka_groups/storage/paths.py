@@ -104,8 +104,8 @@ TREND_PAGE = "trend.html"
 STOP = "STOP"
 """A file in the cluster's folder, or in the storage's: as long as it exists, nothing is deleted."""
 
-SNAPSHOT_FILE = "part-00000.parquet"
-"""The name of a snapshot's only file; a manifest may name several."""
+SNAPSHOT_FILE = "part-{:05d}.parquet"
+"""The names of a snapshot's files, by their number from 0."""
 
 
 class TableName(StrEnum):

@@ -16,7 +16,7 @@ from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
 from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, write_rows
 from airflow_kafka_groups.storage.layout import Layout, write_json
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE, new_id
+from airflow_kafka_groups.storage.paths import new_id
 from tests.campaign.cluster import ModelAdmin
 from tests.campaign.process import Process
 from tests.campaign.world import MIN_IDLE, World
@@ -92,8 +92,8 @@ def write_snapshot(layout: Layout, snapshot: ModelSnapshot) -> None:
         facts = GroupFacts(row.group_id, row.group_type, row.protocol_type, row.state, row.members, row.coordinator)
         read = None if row.errors else row.offsets
         table.add(facts, row.observed_at, read, error=row.errors[0] if row.errors else None)
-    rows = write_rows(layout, manifest.snapshot_id, table)
-    stored = replace(manifest, rows=rows, files=((SNAPSHOT_FILE, rows),))
+    files = write_rows(layout, manifest.snapshot_id, table)
+    stored = replace(manifest, rows=sum(file.rows for file in files), files=files)
     write_json(layout.manifests, f"{manifest.snapshot_id}.json", stored.to_json())
 
 

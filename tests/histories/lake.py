@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,13 @@ def flip_a_bit(path: Path, column: str) -> None:
     path.write_bytes(content)
 
 
+def file_of(base: Path, name: str, rows: int, part: str = "part-00000.parquet") -> dict[str, Any]:
+    """Return a manifest's entry for a file of a snapshot."""
+    path = base / CLUSTER / "data" / name / part
+    content = path.read_bytes() if path.is_file() else b""
+    return {"name": part, "rows": rows, "sha256": sha256(content).hexdigest()}
+
+
 def write_manifest(base: Path, name: str, rows: int, /, **changes: Any) -> Path:
     manifest: dict[str, Any] = {
         "format": 1,
@@ -55,7 +63,7 @@ def write_manifest(base: Path, name: str, rows: int, /, **changes: Any) -> Path:
         "failed_groups": 0,
         "rows": rows,
         "scope": {"include": [], "exclude": []},
-        "files": [{"name": "part-00000.parquet", "rows": rows}],
+        "files": [file_of(base, name, rows)],
         "offsets_retention_minutes": None,
         "view": None,
         "members": NO_MEMBERS.to_json(),

@@ -82,7 +82,7 @@ class ObservationManifest:
 
 def source_of(manifest: SnapshotManifest, history: History) -> str:
     """Return the digest that binds observations to their snapshot."""
-    sizes = {name: history.sizes.get((manifest.snapshot_id, name)) for name, _ in manifest.files}
+    sizes = {file.name: history.sizes.get((manifest.snapshot_id, file.name)) for file in manifest.files}
     return digest_of({"manifest": manifest.to_json(), "sizes": sizes})
 
 

@@ -29,10 +29,9 @@ from airflow_kafka_groups.observe import counting
 from airflow_kafka_groups.observe.history import snapshot_rows
 from airflow_kafka_groups.observe.history.snapshot_rows import (
     UnusableFileError,
-    file_parts,
     lacks_required,
     parts_of,
-    require_all,
+    stored_rows,
 )
 from airflow_kafka_groups.observe.history.snapshots import History, rows_of
 from airflow_kafka_groups.storage import arrow_values as values
@@ -218,8 +217,6 @@ class Reduction:
         def made(each: tuple[SnapshotManifest, Callable[[], pa.Table]]) -> Callable[[], R]:
             manifest, reduce = each
             table = reduce()
-            found = (pc.sum(table[name], min_count=0).as_py() for name in ("rows", "invalid"))
-            require_all(manifest, *found)
             return partial(keep, manifest, table)
 
         if self._storage.is_local:
@@ -236,8 +233,8 @@ class Reduction:
         return ((manifest, partial(self._reduced, manifest)) for manifest in manifests)
 
     def _reduced(self, manifest: SnapshotManifest) -> pa.Table:
-        files = rows_of(self._history, manifest)
-        parts = (part for path in files for part in file_parts(self._storage, manifest, path))
+        files = zip(manifest.files, rows_of(self._history, manifest), strict=True)
+        parts = (part for file, path in files for part in stored_rows(self._storage, manifest.snapshot_id, file, path))
         try:
             return reduced(parts, manifest.snapshot_id)
         except MemoryError as exc:

@@ -1,14 +1,13 @@
 """The rows of snapshots, read from their files by pyarrow, a part at a time, and checked.
 
-Memory holds a row group and one part of it, and the bytes of a file that is not on a local disk.
-``parts_of`` reads in the driver or in Spark's tasks, which need no more of this package than this module and the stored
-columns.
+Memory holds the bytes of a file, and of its rows a row group and one part of it.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from airflow_kafka_groups.observe.history.snapshots import History, half_written
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.arrow_values import fill_nulls, to_numpy
 from airflow_kafka_groups.storage.job_files import Storage
-from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.manifest import SnapshotFile
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, known_columns, with_missing
 
 _ROWS_AT_ONCE = 250_000
@@ -38,49 +37,48 @@ class UnusableFileError(Exception):
 class SnapshotRows:
     """The rows of the judged snapshot of a history: parts as those of ``parts_of``, read again by each loop.
 
-    A loop raises as ``file_parts`` does, and ``SnapshotError`` at its end, unless all rows were there.
+    A loop raises as ``rows_in`` does, and ``StorageError`` for a file that cannot be read.
     """
 
     def __init__(self, storage: Storage, history: History) -> None:
         self._storage, self._history = storage, history
 
     def __iter__(self) -> Iterator[pa.Table]:
-        manifest, rows, lacking = self._history.judged, 0, 0
-        for path in rows_of(self._history, manifest):
-            for part in file_parts(self._storage, manifest, path):
-                rows += part.num_rows
-                lacking += int(lacks_required(part).sum())
-                yield part
-        require_all(manifest, rows, lacking)
+        manifest = self._history.judged
+        for file, path in zip(manifest.files, rows_of(self._history, manifest), strict=True):
+            yield from stored_rows(self._storage, manifest.snapshot_id, file, path)
 
 
-def file_parts(storage: Storage, manifest: SnapshotManifest, path: str) -> Iterator[pa.Table]:
-    """Read a file of a snapshot, as ``parts_of`` does, from storage.
-
-    Raises ``SnapshotError`` for a file that cannot be used, and ``StorageError`` for one that cannot be read.
-    """
-    here = storage.direct(path)
+def stored_rows(storage: Storage, snapshot_id: str, file: SnapshotFile, path: str) -> Iterator[pa.Table]:
+    """Read a snapshot's file from storage. Raises as ``rows_in`` does, and ``StorageError``."""
     try:
-        source = str(here) if here is not None else pa.BufferReader(storage.read_bytes(path))
-        yield from parts_of(source, manifest.snapshot_id)
-    except UnusableFileError as exc:
-        raise SnapshotError(half_written(manifest.snapshot_id, f"{path.rpartition('/')[2]}: {exc}")) from exc
+        yield from rows_in(file, snapshot_id, storage.read_bytes(path))
     except (OSError, MemoryError) as exc:  # the snapshot may be sound: to delete its manifest is no remedy
         raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
 
 
-def require_all(manifest: SnapshotManifest, rows: int, lacking: int) -> None:
-    """Raise ``SnapshotError`` unless a snapshot has as many rows as its manifest says, with all required columns.
+def rows_in(file: SnapshotFile, snapshot_id: str, content: Any) -> Iterator[pa.Table]:
+    """Read a snapshot's file in parts, as ``parts_of`` does, and compare all of it with its manifest.
 
-    :param rows: the number of rows that it has.
-    :param lacking: the number of those that lack a required column.
+    :param file: what the manifest says of it.
+    :param content: its bytes.
+
+    Raises ``SnapshotError`` for a file that cannot be used, at its end if it has other rows than the manifest says.
     """
-    if rows != manifest.rows:
-        problem = f"{rows} rows where its manifest says {manifest.rows}"
-        raise SnapshotError(half_written(manifest.snapshot_id, problem))
-    if lacking:
-        problem = f"{lacking} rows lack a group, a time, a state or another required column"
-        raise SnapshotError(half_written(manifest.snapshot_id, problem))
+    rows = lacking = 0
+    try:
+        for part in parts_of(pa.BufferReader(content), snapshot_id):
+            rows += part.num_rows
+            lacking += int(lacks_required(part).sum())
+            yield part
+        if rows != file.rows:
+            raise UnusableFileError(f"{rows} rows where its manifest says {file.rows}")
+        if lacking:
+            raise UnusableFileError(f"{lacking} rows lack a group, a time, a state or another required column")
+        if sha256(content).hexdigest() != file.sha256:
+            raise UnusableFileError("it has other bytes than its manifest describes")
+    except UnusableFileError as exc:
+        raise SnapshotError(half_written(snapshot_id, f"{file.name}: {exc}")) from exc
 
 
 def parts_of(source: Any, snapshot_id: str) -> Iterator[pa.Table]:

@@ -253,7 +253,7 @@ def find_history(
     without_manifest = {name for name, _ in stored if name <= judged} - {name.removesuffix(".json") for name in names}
     skipped += [(name, "data without a manifest: incomplete, ignored") for name in without_manifest]
     for manifest in (*manifests, *incomplete):
-        lost = [name for name, _ in manifest.files if (manifest.snapshot_id, name) not in stored]
+        lost = [file.name for file in manifest.files if (manifest.snapshot_id, file.name) not in stored]
         if lost:
             raise SnapshotError(half_written(manifest.snapshot_id, f"data file(s) missing: {', '.join(lost[:3])}"))
     passed_over += skipped
@@ -286,7 +286,7 @@ def require_left(storage: Storage, history: History, withdraw: Callable[[], None
 def rows_of(history: History, manifest: SnapshotManifest) -> list[str]:
     """Return the paths of exactly the files that a manifest names."""
     folder = f"{history.folder}/{paths.snapshot_data(manifest.snapshot_id)}"
-    return [f"{folder}/{name}" for name, _ in sorted(manifest.files)]
+    return [f"{folder}/{file.name}" for file in manifest.files]
 
 
 def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> str:

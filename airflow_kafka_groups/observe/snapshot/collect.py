@@ -36,7 +36,7 @@ from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, 
 from airflow_kafka_groups.storage.durable_files import require_writable
 from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.paths import CLOCK_SLACK, SNAPSHOT_FILE, new_id, time_prefix
+from airflow_kafka_groups.storage.paths import CLOCK_SLACK, new_id, time_prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,8 @@ async def take_snapshot(
     _require_one_clock(started_at, table.times(), observed_at, timedelta(seconds=clock.now() - began))
     missing = {_missing(where): str(error) for where, error in listings.errors.items()}
     progress("write", 0, len(table))
-    rows = await asyncio.to_thread(write_rows, layout, snapshot_id, table)
+    files = await asyncio.to_thread(write_rows, layout, snapshot_id, table)
+    rows = sum(file.rows for file in files)
     existing = set(listings) if listings.complete else None
     members_file = await asyncio.to_thread(write_members, layout, members, existing, kafka_cluster_id)
     subscriptions_file = await asyncio.to_thread(write_subscriptions, layout, subscriptions)
@@ -159,7 +160,7 @@ async def take_snapshot(
         failed_groups=len(failed),
         rows=rows,
         scope=scope if wanted is None else {**scope, "group_ids": wanted},
-        files=((SNAPSHOT_FILE, rows),),
+        files=files,
         offsets_retention_minutes=offsets_retention_minutes,
         view=None if seen is None else seen.to_json(),
         members=members_file,

@@ -6,13 +6,11 @@ the rows of a batch's last group wait for the next batch.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import SnapshotError
@@ -248,7 +246,7 @@ class SnapshotReader:
     def __init__(self, layout: Layout, snapshot_id: str, *, may_be_copied: bool = False) -> None:
         self.layout = layout
         self.manifest = load_manifest(layout, snapshot_id, may_be_copied=may_be_copied)
-        for name, rows in self.manifest.files:
+        for name, rows, _ in self.manifest.files:
             with self._parquet(name) as parquet:
                 found = parquet.metadata.num_rows
                 try:
@@ -263,34 +261,32 @@ class SnapshotReader:
 
         Raises ``SnapshotError`` for rows that this package does not write.
         """
-        files = [self._summaries(name) for name, _ in self.manifest.files]
-        if len(files) == 1:  # one file is checked to name each group once
-            yield from files[0]
-            return
-        last = None
-        for group in heapq.merge(*files, key=attrgetter("group_id")):
-            if group.group_id == last:
-                raise SnapshotError(f"snapshot {self.manifest.snapshot_id} has group {last!r} in two files")
-            last = group.group_id
-            yield group
+        for name, block in self._blocks(None, [*_FACTS, "observed_at", "error", *OFFSET_COLUMNS]):
+            try:
+                errors = block.errors()
+                digests, partitions = block.fingerprints()
+                times = utc_times(block.first("observed_at"))
+                facts = [block.first(fact).to_pylist() for fact in _FACTS]
+            except (ValueError, OverflowError) as exc:
+                raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
+            rows = zip(block.group_ids, *facts, times, errors, partitions, digests, strict=True)
+            yield from map(tuple.__new__, itertools.repeat(GroupSummary), rows)  # sooner than the constructor
 
     def blocks(self, group_ids: Collection[str], columns: Collection[str]) -> Iterator[GroupBlock]:
-        """Yield the rows of the given groups, each checked to be of this snapshot, and sorted by id.
+        """Return the rows of the given groups, each checked to be of this snapshot, and sorted by id.
 
         :param columns: the columns to read beside the group's id.
 
         Raises ``SnapshotError`` for rows that this package does not write.
         """
-        wanted = set(group_ids)
-        for name, _ in self.manifest.files:
-            yield from self._blocks(name, wanted, columns)
+        return (block for _, block in self._blocks(set(group_ids), columns))
 
     def topics(self) -> dict[str, frozenset[str]]:
         """Return the topics with committed offsets of each group that has any. Raises ``SnapshotError``."""
         import pyarrow.compute as pc
 
         found: dict[str, set[str]] = {}
-        for name, _ in self.manifest.files:
+        for name, *_ in self.manifest.files:
             for batch in self._batches(name, None, ["group_id", "topic", "committed_offset"]):
                 rows = batch.filter(pc.is_valid(batch["committed_offset"]))
                 for group_id, topic in {*zip(rows["group_id"].to_pylist(), rows["topic"].to_pylist(), strict=True)}:
@@ -301,7 +297,7 @@ class SnapshotReader:
         """Return all topics that the given groups have rows of. Raises ``SnapshotError``."""
         import pyarrow.compute as pc
 
-        files = [name for name, _ in self.manifest.files]
+        files = [file.name for file in self.manifest.files]
         batches = (batch for name in files for batch in self._batches(name, set(group_ids), ["group_id", "topic"]))
         return {topic for batch in batches for topic in pc.unique(batch["topic"]).drop_null().to_pylist()}
 
@@ -343,12 +339,17 @@ class SnapshotReader:
         except ValueError as exc:  # no group id, or none that is text
             raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
 
-    def _blocks(self, name: str, wanted: set[str] | None, columns: Collection[str]) -> Iterator[GroupBlock]:
-        """Yield the groups of a file, each checked to be of this snapshot, and sorted."""
+    def _blocks(self, wanted: set[str] | None, columns: Collection[str]) -> Iterator[tuple[str, GroupBlock]]:
+        """Yield the groups, each checked to be of this snapshot, and sorted, so each is there once; with their file."""
         import pyarrow.compute as pc
 
         last, own = None, {"cluster": self.manifest.cluster, "run_id": self.manifest.snapshot_id}
-        for block in self._whole_groups(name, wanted, [*own, "group_id", *columns]):
+        blocks = (
+            (file.name, block)
+            for file in self.manifest.files
+            for block in self._whole_groups(file.name, wanted, [*own, "group_id", *columns])
+        )
+        for name, block in blocks:
             for where, value in own.items():
                 if not pc.all(pc.equal(block.rows[where], literal(value)), skip_nulls=False).as_py():
                     raise SnapshotError(f"{name} has rows of another snapshot in {self.manifest.snapshot_id}")
@@ -356,16 +357,4 @@ class SnapshotReader:
                 if last is not None and group_id <= last:
                     raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is not sorted by group")
                 last = group_id
-            yield block
-
-    def _summaries(self, name: str) -> Iterator[GroupSummary]:
-        for block in self._blocks(name, None, [*_FACTS, "observed_at", "error", *OFFSET_COLUMNS]):
-            try:
-                errors = block.errors()
-                digests, partitions = block.fingerprints()
-                times = utc_times(block.first("observed_at"))
-                facts = [block.first(fact).to_pylist() for fact in _FACTS]
-            except (ValueError, OverflowError) as exc:
-                raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
-            rows = zip(block.group_ids, *facts, times, errors, partitions, digests, strict=True)
-            yield from map(tuple.__new__, itertools.repeat(GroupSummary), rows)  # sooner than the constructor
+            yield name, block

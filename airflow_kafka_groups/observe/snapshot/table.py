@@ -9,10 +9,13 @@ request.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
+from hashlib import sha256
+from io import BytesIO
 from typing import IO, Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import PartitionOffsetsError, StorageError
@@ -34,6 +37,7 @@ from airflow_kafka_groups.storage.arrow_values import as_column, column, literal
 from airflow_kafka_groups.storage.durable_files import local_path, remove_file, remove_folder, sync_file
 from airflow_kafka_groups.storage.layout import Layout, Progress, storage_errors
 from airflow_kafka_groups.storage.local_files import make_folder
+from airflow_kafka_groups.storage.manifest import SnapshotFile
 from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, Columns, arrow_schema
 
@@ -179,6 +183,8 @@ def _committed(topic: TopicOffsets) -> TopicOffsets:
 
 
 _ROWS_AT_ONCE = 131_072
+ROWS_OF_A_FILE = 1_000_000
+"""The most rows in a file of a snapshot: what reads one holds its bytes, and one of its row groups."""
 
 
 class GroupFacts(NamedTuple):
@@ -230,15 +236,42 @@ class GroupTable:
         """Set where the logs of ``partitions()`` start and end."""
         self._log_ends = log_ends
 
-    def chunks(self, rows: int = _ROWS_AT_ONCE, **more: Any) -> Iterator[dict[str, Any]]:
+    def files(self, rows: int) -> Iterator[Iterator[dict[str, Any]]]:
+        """Return all rows as ``chunks`` does, in parts for a file each: at least one. No group is in two of them.
+
+        :param rows: the most rows in a file, unless a single group has more.
+        """
+        import pyarrow.compute as pc
+
+        groups, rank = self._groups()
+        order = pc.sort_indices(rank)
+        ends = pc.run_end_encode(rank.take(order)).run_ends.to_pylist()
+        begin = place = 0
+        while begin == 0 or place < len(ends):
+            place = max(bisect_right(ends, begin + rows), place + 1)
+            end = ends[place - 1] if ends else 0
+            yield self._gathered.chunks(groups, self._log_ends, _ROWS_AT_ONCE, order.slice(begin, end - begin))
+            if not ends:
+                return
+            begin = end
+
+    def chunks(self, rows: int, **more: Any) -> Iterator[dict[str, Any]]:
         """Return all rows as named Arrow arrays, each group's rows together, groups sorted by id.
 
+        :param rows: the most rows in a chunk.
         :param more: further columns, with an entry for each group in the order in which they were added.
         """
+        import pyarrow.compute as pc
+
+        groups, rank = self._groups()
+        return self._gathered.chunks(groups | more, self._log_ends, rows, pc.sort_indices(rank))
+
+    def _groups(self) -> tuple[dict[str, Any], Any]:
+        """Return columns with an entry for each group, and of each row the place of its group, sorted by id."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        gathered, facts = self._gathered, self._facts
+        facts = self._facts
         groups = {
             name: column([getattr(fact, name) for fact in facts], pa.string())
             for name in ("group_id", "group_type", "protocol_type", "state")
@@ -246,33 +279,36 @@ class GroupTable:
         groups |= {
             name: column([getattr(fact, name) for fact in facts], pa.int32()) for name in ("members", "coordinator")
         }
-        groups |= more
         groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self._rows.observed)
         by_id = column(sorted(range(len(facts)), key=lambda number: facts[number].group_id), pa.int32())
         rank = pc.sort_indices(by_id)  # the inverse of a permutation sorts it
-        order = pc.sort_indices(rank.take(gathered.group))
-        return gathered.chunks(groups, self._log_ends, rows, order)
+        return groups, rank.take(self._gathered.group)
 
     @cached_property
     def _gathered(self) -> GatheredRows:
         return self._rows.end()
 
 
-def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
-    """Write the rows of a snapshot and return their number. Raises ``StorageError``."""
+def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> tuple[SnapshotFile, ...]:
+    """Write the rows of a snapshot and return its files. Raises ``StorageError``."""
     constants = {"cluster": layout.cluster, "run_id": snapshot_id}
-    folder = layout.snapshot_data(snapshot_id)
+    folder, files = layout.snapshot_data(snapshot_id), list[SnapshotFile]()
     with storage_errors("written", folder):
         if (local := local_path(folder)) is not None:
             make_folder(local)
         try:
-            with (folder / SNAPSHOT_FILE).open("wb") as file:
-                rows = write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
-            sync_file(folder / SNAPSHOT_FILE)  # before there is a manifest that vouches for it
-            return rows
+            for chunks in table.files(ROWS_OF_A_FILE):
+                name, content = SNAPSHOT_FILE.format(len(files)), BytesIO()
+                rows = write_parquet(content, SNAPSHOT_COLUMNS, chunks, constants)
+                files.append(SnapshotFile(name, rows, sha256(content.getbuffer()).hexdigest()))
+                with (folder / name).open("wb") as file:
+                    file.write(content.getbuffer())
+                sync_file(folder / name)  # before there is a manifest that vouches for it
+            return tuple(files)
         except BaseException:  # what does not fit would fill the disk for good
             with suppress(StorageError):
-                remove_file(folder / SNAPSHOT_FILE)
+                for written in files:
+                    remove_file(folder / written.name)
                 remove_folder(folder)
             raise
 

@@ -67,6 +67,11 @@ def add_to_files(folder: Path, every: int = 1) -> None:
     assert files
     for path in files[::every]:
         path.write_bytes(add_to_bytes(path.read_bytes()))
+        manifest = folder.parent / "manifests" / f"{path.parent.name}.json"
+        if folder.name == "data":
+            content = json.loads(manifest.read_text())
+            content["files"][0]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+            manifest.write_text(json.dumps(content))
 
 
 def add_and_seal(path: Path, manifest: Path, entry: str | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.storage.formats import UnknownFormatError
-from airflow_kafka_groups.storage.manifest import MembersFile, SnapshotManifest, SubscriptionsFile
+from airflow_kafka_groups.storage.manifest import MembersFile, SnapshotFile, SnapshotManifest, SubscriptionsFile
 
 MANIFEST = SnapshotManifest(
     snapshot_id="20260301T120000Z-0123abcd",
@@ -25,7 +25,7 @@ MANIFEST = SnapshotManifest(
     failed_groups=1,
     rows=5,
     scope={"include": ["*"], "exclude": []},
-    files=(("a.parquet", 2), ("b.parquet", 3)),
+    files=(SnapshotFile("a.parquet", 2, "ab" * 32), SnapshotFile("b.parquet", 3, "cd" * 32)),
     offsets_retention_minutes=10_080,
     view={"brokers": {"1": "b1:9092"}},
     members=MembersFile(
@@ -48,7 +48,7 @@ CONTENT: dict[str, Any] = json.loads(json.dumps(MANIFEST.to_json()))
 def test_it_reads_back_as_it_was_written() -> None:
     assert SnapshotManifest.from_json(CONTENT) == MANIFEST
     assert list(CONTENT) == ["format", *SnapshotManifest.__slots__]
-    assert CONTENT["files"] == [{"name": "a.parquet", "rows": 2}, {"name": "b.parquet", "rows": 3}]
+    assert CONTENT["files"][0] == {"name": "a.parquet", "rows": 2, "sha256": "ab" * 32}
 
 
 def test_what_a_cluster_may_not_tell_may_be_null() -> None:
@@ -87,9 +87,10 @@ def test_no_field_may_be_missing(name: str) -> None:
         ({"rows": 6}, "5 rows by their own count, 6 in all"),
         ({"missing_brokers": {"1": "timed out"}}, "calls itself complete"),
         ({"files": None}, "not iterable"),
-        ({"files": [{"name": "a/b", "rows": 5}]}, "not plain"),
-        ({"files": [{"name": "..", "rows": 5}]}, "not plain"),
-        ({"files": [{"name": "a", "rows": 2}, {"name": "a", "rows": 3}]}, "different from each other"),
+        ({"files": [{"name": "a/b", "rows": 5, "sha256": ""}]}, "not plain"),
+        ({"files": [{"name": "..", "rows": 5, "sha256": ""}]}, "not plain"),
+        ({"files": 2 * [{"name": "a", "rows": 2, "sha256": ""}]}, "different from each other"),
+        ({"files": [{"name": "a", "rows": 5, "sha256": None}]}, "sha256 is None"),
     ],
 )
 def test_what_is_wrong_is_refused_by_its_name(changes: dict[str, Any], problem: str) -> None:

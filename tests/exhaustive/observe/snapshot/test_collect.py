@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 from datetime import timedelta
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,25 @@ async def test_the_columns_are_the_contract(tmp_path: Path) -> None:
         ("log_end", "int64", True),
         ("error", "string", True),
     ]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 6, 7, 100])
+async def test_large_snapshots_have_several_files_and_no_group_is_in_two_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    admin = FakeAdmin()
+    for number, partitions in enumerate((1, 2, 0, 3, 1, 1)):
+        admin.add(f"g{number}", *(("t", partition, 5) for partition in range(partitions)))
+    monkeypatch.setattr("airflow_kafka_groups.observe.snapshot.table.ROWS_OF_A_FILE", most)
+    summary = await take_snapshot(admin, layout_in(tmp_path), now=Ticking())
+    reader = SnapshotReader(layout_in(tmp_path), summary.snapshot_id)
+    files = [pq.read_table(Path(summary.data) / file.name)["group_id"].to_pylist() for file in reader.manifest.files]
+    assert [len(file) for file in files] == [file.rows for file in reader.manifest.files]
+    assert [*chain.from_iterable(files)] == [f"g{number}" for number in (0, 1, 1, 2, 3, 3, 3, 4, 5)]
+    assert all(len(file) <= most or len({*file}) == 1 for file in files)
+    assert not any({*one} & {*other} for one, other in pairwise(files))
+    assert all(len(one) + other.count(other[0]) > most for one, other in pairwise(files)), "none is smaller than needed"
+    assert [group.group_id for group in reader.summaries()] == [f"g{number}" for number in range(6)]
 
 
 async def test_a_cluster_without_groups_is_a_snapshot_too(tmp_path: Path) -> None:

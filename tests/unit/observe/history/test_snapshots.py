@@ -243,8 +243,8 @@ def test_the_rows_of_one_snapshot_are_all_that_its_manifest_says_each_time(tmp_p
         ({"rows": -1}, "rows is -1"),
         ({"rows": 5}, "its files have 1 rows by their own count, 5 in all"),
         ({"files": None}, "cannot be used"),
-        ({"files": [{"name": "../x", "rows": 1}]}, "are not plain"),
-        ({"files": [{"name": "x", "rows": 0}, {"name": "x", "rows": 1}]}, "different from each other"),
+        ({"files": [{"name": "../x", "rows": 1, "sha256": ""}]}, "are not plain"),
+        ({"files": 2 * [{"name": "x", "rows": 1, "sha256": ""}]}, "different from each other"),
     ],
 )
 def test_a_manifest_that_is_not_as_the_contract_says_is_refused(

@@ -244,7 +244,7 @@ async def test_nothing_is_deleted_while_a_newer_snapshot_cannot_be_read(tmp_path
     admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
     newer = await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
-    (layout.snapshot_data(newer.snapshot_id) / SNAPSHOT_FILE).write_bytes(b"torn")
+    (layout.snapshot_data(newer.snapshot_id) / SNAPSHOT_FILE.format(0)).write_bytes(b"torn")
     with pytest.raises(SnapshotError):
         await delete(admin, layout, plan)
     assert admin.deleted == []
