@@ -7,7 +7,6 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from airflow_kafka_groups.judge.verdict_names import KeptName
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.report.charts import run_labels, verdicts_over_time
 from airflow_kafka_groups.report.page import render, words_of
@@ -50,13 +49,11 @@ def _families(points: Sequence[TrendPoint], labels: Sequence[str]) -> Markup:
         Series(name, kind, [point.families.get(name, 0) for point in points])
         for name, kind in zip(names, _FAMILY_KINDS, strict=False)
     ]
-    # Of a run with so many families, the others are not on record, and had some groups or none; plans of earlier
-    # versions, which knew no policy file either, have none on record.
+    # Of a run with so many families, the others are not on record, and had some groups or none.
     unknown = {
         (name, place)
         for place, point in enumerate(points)
         for name in names
-        if name not in point.families
-        and (len(point.families) >= MOST_FAMILIES or not (point.families or KeptName.BY_RULE in point.counts))
+        if name not in point.families and len(point.families) >= MOST_FAMILIES
     }
     return columns("Groups of the largest families", labels, series, over_time=True, unknown=unknown)

@@ -1,8 +1,7 @@
 """The runs of a cluster in numbers: ``reports/trend.json``.
 
-Each report puts the entry of its plan there, and the newest runs stay. Where the file is missing or damaged it is made
-again from the headers of the plans and the records of their runs. Nothing is decided by it, and an entry that
-two runs at once lose is written with the plan's next report.
+Each report puts the entry of its plan there, and the newest runs stay. Nothing is decided by it: a damaged file begins
+again, and an entry that two runs at once lose is written with the plan's next report.
 """
 
 from __future__ import annotations
@@ -10,19 +9,17 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.ledger.audit import records_of_plan
-from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
-from airflow_kafka_groups.report.merging import merge_outcomes, runs_that_count
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.shown import shortened
-from airflow_kafka_groups.storage.durable_files import list_ids, read_file, read_json
+from airflow_kafka_groups.storage.durable_files import read_file
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.storage.layout import Layout, parse_json, write_json
-from airflow_kafka_groups.storage.paths import PLANS, REPORTS, TREND, is_id, parse_time
+from airflow_kafka_groups.storage.paths import REPORTS, TREND, is_id, parse_time
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +27,6 @@ MOST_RUNS = 90
 """The number of runs that the trend has, the newest."""
 MOST_FAMILIES = 20
 """The number of families that an entry has, the largest."""
-_REBUILT_RUNS = 30
-_MOST_READ = 1_000
-"""The most headers that are read for them: deletions by name have some, too, which are none of the cluster's runs."""
 _LONGEST_NAME = 100
 _DAMAGED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
 """What an entry raises that is not as this package writes it. JSON's Infinity is no integer."""
@@ -115,7 +109,7 @@ def _stored(layout: Layout) -> Sequence[TrendPoint]:
     path = layout.root / REPORTS / TREND
     content = read_file(path)
     if content is None:
-        return _from_plans(layout)
+        return []
     try:
         data = parse_json(content, path, "the trend", MaintenanceError, has_format=False)
         check_format(data)
@@ -124,44 +118,8 @@ def _stored(layout: Layout) -> Sequence[TrendPoint]:
         found = exc.found if isinstance(exc, UnknownFormatError) else None
         if isinstance(found, int) and found > FORMAT:  # what a newer version wrote is neither lost nor damaged
             raise MaintenanceError(f"{path} is left as it is: {exc}. Upgrade what writes the report") from exc
-        log.warning("%s is made again from the plans: %s", path, exc)
-    return _from_plans(layout)
-
-
-def _from_plans(layout: Layout) -> list[TrendPoint]:
-    found: list[TrendPoint] = []
-    for plan_id in list_ids(layout.root / PLANS)[: -_MOST_READ - 1 : -1]:
-        if len(found) == _REBUILT_RUNS:
-            break
-        try:
-            header = read_json(layout.plan(plan_id), "the plan", MaintenanceError)
-            if header["snapshot_id"] == NAMED_BY_HAND:  # it has the groups that were named, not those of the cluster
-                continue
-            entry: dict[str, Any] = {"plan_id": plan_id, "outcomes": {}, "dry_run": None}
-            entry |= {"created_at": header["created_at"], "counts": header["counts"]}
-            point = TrendPoint.from_json({**entry, "families": _largest(header.get("families", ()))})
-            point = _with_runs(layout, point, header["kafka_cluster_id"])
-            if not header.get("trial") or point.dry_run is False:
-                found.append(point)
-        except StorageError:  # what is left out now would be left out for good
-            raise
-        except (MaintenanceError, *_DAMAGED) as exc:
-            log.warning("plan %s is not in the trend: %s", plan_id, exc)
-    return found[::-1]
-
-
-def _with_runs(layout: Layout, point: TrendPoint, kafka_cluster_id: str) -> TrendPoint:
-    """Return the entry with the outcomes of its plan's runs; without them where their records are damaged."""
-    try:
-        records = records_of_plan(layout, kafka_cluster_id, point.plan_id, point.created_at)
-        used, dry_run = runs_that_count([*records.values()])
-        outcomes = Counter(item["outcome"] for item in merge_outcomes(used).values())
-    except StorageError:
-        raise
-    except (MaintenanceError, *_DAMAGED) as exc:
-        log.warning("the trend does not have the runs of plan %s: %s", point.plan_id, exc)
-        return point
-    return replace(point, outcomes=dict(sorted(outcomes.items())), dry_run=dry_run)
+        log.warning("%s is damaged, and begins again: %s", path, exc)
+    return []
 
 
 def _largest(families: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -1,8 +1,4 @@
-"""What a policy says and cannot mean: rules that never match, owners that nobody can notify, times that never pass.
-
-Whether an earlier rule leaves nothing for a later one is asked only of rules that may cover each other, and globs are
-compiled once: 2,000 rules have two million pairs.
-"""
+"""What a policy says and cannot mean: rules that never match, owners that nobody can notify, times that never pass."""
 
 from __future__ import annotations
 
@@ -19,6 +15,8 @@ from airflow_kafka_groups.shown import first_of
 _WILD = frozenset("?[]")
 _EXACT = ("owners", "types", "families")
 _PATTERNS = ("groups", "topics", "clients")
+_COMPARED = 2_000
+"""A rule is compared with so many before it at most, which takes a second for that many rules."""
 
 
 class Covering:
@@ -66,65 +64,13 @@ class CoveringMatch:
         return all(patterns.covers(getattr(later, name)) for name, patterns in self._patterns)
 
 
-class _Index:
-    """Rules by their values of one condition: as these are spelled, and globs by their beginning and end."""
-
-    def __init__(self) -> None:
-        self._by_value: dict[str, list[int]] = {}
-        self._by_ends: dict[tuple[str, str], list[int]] = {}
-        self._lengths: set[tuple[int, int]] = set()
-
-    def add(self, value: str, number: int) -> None:
-        """Add a rule by one of its values."""
-        self._by_value.setdefault(value, []).append(number)
-        if "*" in value and _is_simple(value):
-            ends = value.partition("*")[0], value.rpartition("*")[2]
-            numbers = self._by_ends.setdefault(ends, [])
-            if numbers[-1:] != [number]:  # of a rule, many globs may have the same ends
-                numbers.append(number)
-            self._lengths.add((len(ends[0]), len(ends[1])))
-
-    def find(self, value: str) -> Iterator[int]:
-        """Yield the rules with a value that may cover this one."""
-        yield from self._by_value.get(value, ())
-        for first, last in self._lengths:
-            yield from self._by_ends.get((value[:first], value[len(value) - last :]), ())
-
-
-class EarlierRules:
-    """The rules before one, by what a rule that they cover must have: a value of their first condition of these."""
-
-    def __init__(self) -> None:
-        self._rules: list[tuple[Rule, CoveringMatch]] = []
-        self._others: list[int] = []
-        self._by = {name: _Index() for name in ("groups", "owners", "topics", "clients")}
-
-    def add(self, rule: Rule) -> None:
-        """Add the next rule."""
-        number, match = len(self._rules), rule.match
-        self._rules.append((rule, CoveringMatch(match)))
-        given = next((name for name in self._by if getattr(match, name)), None)
-        if given is None:
-            self._others.append(number)
-            return
-        for value in getattr(match, given):
-            self._by[given].add(value, number)
-
-    def covering(self, later: Rule) -> Rule | None:
-        """Return the first rule that matches every group that a later one matches; ``None`` if none is known to."""
-        match = later.match
-        is_wider = not later.deletes and not _is_plain(match)  # than a rule that deletes by the same patterns
-        for number in sorted(set(self._candidates(match))):
-            rule, conditions = self._rules[number]
-            if conditions.covers(match) and not (is_wider and rule.deletes and _has_patterns(rule.match)):
-                return rule
-        return None
-
-    def _candidates(self, match: Match) -> Iterator[int]:
-        yield from self._others
-        for name, index in self._by.items():
-            for value in getattr(match, name)[:1]:
-                yield from index.find(value)
+def _covering(earlier: Sequence[tuple[Rule, CoveringMatch]], later: Rule) -> Rule | None:
+    """Return the first rule that matches every group that a later one matches; ``None`` if none is known to."""
+    is_wider = not later.deletes and not _is_plain(later.match)  # than a rule that deletes by the same patterns
+    for rule, conditions in earlier[:_COMPARED]:
+        if conditions.covers(later.match) and not (is_wider and rule.deletes and _has_patterns(rule.match)):
+            return rule
+    return None
 
 
 def _has_patterns(match: Match) -> bool:
@@ -173,12 +119,11 @@ def lint(
     """
     by_client = any(rule.match.clients for rule in rules)
     safe, known = Covering((*ALWAYS_PROTECTED, *protected)), sorted({owner for _, owner in owners.mapping})
-    places, earlier = rule_places(rules, problems), EarlierRules()
-    for rule in rules[: -len(places)]:  # the keep file's
-        earlier.add(rule)
+    places = rule_places(rules, problems)
+    earlier = [(rule, CoveringMatch(rule.match)) for rule in rules[: -len(places)]]  # the keep file's
     for rule, path in places[:-1]:
-        covering = earlier.covering(rule)
-        earlier.add(rule)
+        covering = _covering(earlier, rule)
+        earlier.append((rule, CoveringMatch(rule.match)))
         if covering is not None:
             problems.add(
                 path,

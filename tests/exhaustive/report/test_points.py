@@ -1,8 +1,7 @@
-"""The runs of a cluster in numbers, and what happens when their file is lost."""
+"""The runs of a cluster in numbers, and what happens when their file is damaged."""
 
 from __future__ import annotations
 
-import errno
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -61,27 +60,17 @@ def test_a_stored_file_is_read_as_it_is(layout: Layout, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        *(None, "", "[]", '{"format": 1}', '{"format": 1, "runs": [{}]}', LITERAL.replace("20261121T", "../1121T")),
+        *("", "[]", '{"format": 1}', '{"format": 1, "runs": [{}]}', LITERAL.replace("20261121T", "../1121T")),
         LITERAL.replace('"found": 0', '"found": Infinity'),
         LITERAL.replace('"dry_run": false', '"dry_run": []'),
         LITERAL.replace('"dry_run": false', '"dry_run": "no"'),
     ],
 )
-async def test_a_lost_or_damaged_file_is_made_again_from_the_plans(
-    tmp_path: Path, layout: Layout, content: str | None
-) -> None:
-    admin = FakeAdmin()
-    for number in range(3):
-        admin.add(f"etl-{number}", ("t", 0, 1))
-    plan = await planned(admin, layout)
-    (tmp_path / "prod" / "plans" / "20200101T000000Z-00000000.json").write_text("not a plan")
-    if content is not None:
-        (tmp_path / "prod" / "reports").mkdir()
-        (tmp_path / "prod" / "reports" / "trend.json").write_text(content)
-    first, last = update_trend(layout, point(10**4))
-    assert first == replace(point_of(plan, {}), families=first.families)
-    assert (first.counts["planned"], dict(first.families)) == (3, {"etl-<number>": 3})
-    assert last == point(10**4)
+def test_a_damaged_file_begins_again(tmp_path: Path, layout: Layout, content: str) -> None:
+    (tmp_path / "prod" / "reports").mkdir(parents=True)
+    (tmp_path / "prod" / "reports" / "trend.json").write_text(content)
+    assert update_trend(layout, point(1)) == [point(1)]
+    assert update_trend(layout) == [point(1)]
 
 
 async def test_the_entry_of_a_plan_has_its_outcomes(tmp_path: Path, layout: Layout) -> None:
@@ -148,21 +137,3 @@ def test_a_storage_that_fails_is_no_file_that_is_lost(
         with pytest.raises(StorageError, match="does not answer"):
             update_trend(layout, point(1))
     assert path.read_text() == before
-
-
-async def test_a_plan_that_the_storage_does_not_give_once_is_not_left_out_for_good(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file is made of the plans once: what it lacks then, it lacks in all later reports."""
-    plan, read = await planned(FakeAdmin(), layout), Path.read_bytes
-
-    def away(path: Path) -> bytes:
-        if path == layout.plan(plan.plan_id):
-            raise OSError(errno.EIO, "Input/output error")
-        return read(path)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "read_bytes", away)
-        with pytest.raises(StorageError, match="Input/output error"):
-            update_trend(layout, point(10**4))
-    assert [each.plan_id for each in update_trend(layout, point(10**4))] == [plan.plan_id, point(10**4).plan_id]

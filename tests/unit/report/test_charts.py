@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND
 from airflow_kafka_groups.report import charts as figures
-from airflow_kafka_groups.report import trend_points as points
 from airflow_kafka_groups.report.svg import Series, bars, columns
 from airflow_kafka_groups.report.trend import trend_page
-from airflow_kafka_groups.report.trend_points import TrendPoint, point_of, update_trend
-from airflow_kafka_groups.storage.paths import new_id
-from tests.fakes.admin import FakeAdmin
+from airflow_kafka_groups.report.trend_points import TrendPoint, point_of
 from tests.fakes.groups import NOW as PLANNED_AT
-from tests.fakes.groups import FakeGroup
-from tests.unit.change.scene import layout_in, planned
 
 EVIL = '<b onclick="x">'
 
@@ -171,13 +161,6 @@ def test_a_family_that_a_run_did_not_record_is_not_said_to_have_had_no_group() -
     assert of_grown == ["-", "0", "90"]
 
 
-def test_the_plan_of_an_earlier_version_is_not_said_to_have_had_no_family() -> None:
-    """It names none, also where the trend is made again from it: each family seemed to begin with the new version."""
-    page = trend_page("prod", [replace(point(2), families={}), replace(point(1), families={"f-<uuid>": 90})], NOW)
-    figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
-    assert [row[0] for row in numbers(figure).values()] == ["-", "90"]
-
-
 def test_a_run_without_any_family_is_said_to_have_had_none() -> None:
     """A family that was new seemed to have been there before, not recorded."""
     plan = replace(point(2), counts={"found": 3, "by_rule": 0}, families={})
@@ -194,19 +177,3 @@ def test_families_of_one_shown_name_are_counted_together() -> None:
     plan: Any = SimpleNamespace(plan_id="p", created_at=PLANNED_AT, counts={}, families=families)
     (groups,) = point_of(plan, {}).families.values()
     assert groups == 9_002
-
-
-async def test_many_deletions_by_name_do_not_hide_the_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mapped task makes a plan for each of its chunks: after 30 of these, the trend began with nothing."""
-    layout = layout_in(tmp_path)
-    plan = await planned(FakeAdmin({"a": FakeGroup()}), layout)
-    header = json.loads(Path(str(layout.plan(plan.plan_id))).read_text())  # noqa: ASYNC240  # it is fast
-    for minute in range(40):
-        plan_id = new_id(PLANNED_AT + timedelta(days=1, minutes=minute))
-        content = {**header, "plan_id": plan_id, "snapshot_id": NAMED_BY_HAND}
-        Path(str(layout.plan(plan_id))).write_text(json.dumps(content))  # noqa: ASYNC240
-    newest = point_of(await planned(FakeAdmin({"a": FakeGroup()}), layout, now=PLANNED_AT + timedelta(hours=2)), {})
-    assert [each.plan_id for each in update_trend(layout, newest)] == [plan.plan_id, newest.plan_id]
-    monkeypatch.setattr(points, "_MOST_READ", 10)
-    (layout.root / "reports" / "trend.json").unlink()
-    assert [each.plan_id for each in update_trend(layout, newest)] == [newest.plan_id], "they are read to an end"

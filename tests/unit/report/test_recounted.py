@@ -22,7 +22,6 @@ from airflow_kafka_groups.report.groups import done_section, kept_section
 from airflow_kafka_groups.report.html import make_report, render_report
 from airflow_kafka_groups.report.pruned import prunings
 from airflow_kafka_groups.report.svg import Series, bars, columns
-from airflow_kafka_groups.report.trend_points import point_of, update_trend
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
@@ -31,7 +30,7 @@ from tests.records import records
 from tests.ui.report_scene import group_ids, plan_of
 from tests.unit.change.deletion.steps import cluster, delete, fates
 from tests.unit.change.prune_topics import scene as pruning
-from tests.unit.change.scene import LATER, POLICY, backed_up, delete_names, judge, layout_in, planned, snapshot
+from tests.unit.change.scene import LATER, POLICY, backed_up, delete_names, judge, layout_in, snapshot
 from tests.unit.report.test_html import Balanced
 from tests.unit.report.test_pruned import prune
 
@@ -162,17 +161,6 @@ async def test_the_runs_of_the_page_are_those_of_the_xcom(tmp_path: Path) -> Non
     _, records = make_report(layout, plan)
     assert re.search(r"Runs\s+2\b", text), "the dry run is one of them"
     assert _summary(plan, records)["runs"] == 2
-
-
-async def test_a_deletion_by_name_is_no_point_of_the_trend(tmp_path: Path) -> None:
-    """It names two groups: the cluster did not shrink to two."""
-    admin, layout = FakeAdmin(), layout_in(tmp_path)
-    for name in ("a", "b", "c", "d"):
-        admin.add(name, ("t", 0, 1))
-    plan = await planned(admin, layout)
-    await delete_names(admin, layout, ["d"], dry_run=False, observe_seconds=0.01)
-    runs = update_trend(layout, point_of(plan, {}))  # the file is missing: it is made from the plans
-    assert [run.counts.get("found") for run in runs] == [4]
 
 
 async def test_a_pruning_is_shown_whatever_dry_runs_came_after_it(tmp_path: Path) -> None:
