@@ -14,11 +14,11 @@ import time
 from collections.abc import Sequence
 
 from tests.lab.machine.reaper import Reaper
+from tests.lanes import screen
 from tests.lanes.lane import Lane, choose
 from tests.lanes.process import LaneProcess
 from tests.lanes.project import FOLDER, LANES, MISSING_VERSIONS, ON_REQUEST, ROOT
 from tests.lanes.schedule import Schedule
-from tests.lanes.screen import Screen
 
 _POLL_S = 0.2
 _STOP_TIMEOUT_S = 30.0
@@ -41,10 +41,9 @@ class Interruptions:
 class Runner:
     """The lanes of one run."""
 
-    def __init__(self, lanes: Sequence[Lane], capacity: float, screen: Screen) -> None:
+    def __init__(self, lanes: Sequence[Lane], capacity: float) -> None:
         self._interruptions = Interruptions()
         self._schedule = Schedule(lanes, capacity)
-        self._screen = screen
         self._reaper = Reaper()
         self._lanes: list[LaneProcess] = []
         self._failed: list[str] = []
@@ -53,21 +52,20 @@ class Runner:
         """Run everything and print the summary; return the exit code."""
         FOLDER.mkdir(parents=True, exist_ok=True)
         if warning := short_of_space(shutil.disk_usage(FOLDER).free):
-            self._screen.say(warning)
+            screen.say(warning)
         try:
             while not self._schedule.is_finished and not self._interruptions.count:
                 self._start_lanes()
                 self._look_at_lanes()
-                self._screen.show(self._running())
                 time.sleep(_POLL_S)
             if self._interruptions.count:
-                self._screen.say("Interrupted: ending all lanes …")
+                screen.say("Interrupted: ending all lanes …")
                 self._failed += [lane.lane.name for lane in self._running()]
                 self._failed += [lane.name for lane in self._schedule.waiting]
                 return _INTERRUPTED
         finally:
             self._stop()
-            (FOLDER / "summary.txt").write_text(self._screen.summary(self._lanes, self._failed, notes()))
+            (FOLDER / "summary.txt").write_text(screen.summary(self._lanes, self._failed, notes()))
         return 1 if self._failed else 0
 
     def _running(self) -> list[LaneProcess]:
@@ -75,7 +73,7 @@ class Runner:
 
     def _start_lanes(self) -> None:
         while (lane := self._schedule.start_next()) is not None:
-            self._screen.say(f"{lane.name:<13} starts")
+            screen.say(f"{lane.name:<13} starts")
             self._lanes.append(LaneProcess(lane, root=ROOT, folder=FOLDER, reaper=self._reaper))
 
     def _look_at_lanes(self) -> None:
@@ -83,10 +81,10 @@ class Runner:
             code = lane.poll()
             if code is None:
                 continue
-            self._screen.ended(lane, code)
+            screen.ended(lane, code)
             given_up = self._schedule.end(lane.lane.name, succeeded=code == 0)
             for other in given_up:
-                self._screen.say(f"{other.name:<13} is not run: {lane.lane.name} failed")
+                screen.say(f"{other.name:<13} is not run: {lane.lane.name} failed")
             self._failed += [lane.lane.name] * (code != 0) + [other.name for other in given_up]
 
     def _stop(self) -> None:
@@ -115,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         lanes = choose((*LANES, *ON_REQUEST), arguments.lanes or [lane.name for lane in LANES])
     except ValueError as error:
         parser.error(str(error))
-    return Runner(lanes, arguments.capacity, Screen()).run()
+    return Runner(lanes, arguments.capacity).run()
 
 
 def notes() -> list[str]:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-RECORDS_VARIABLE = "LANE_RECORDS"
-"""Names the file to which the recorder writes, in the environment of a lane."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:

@@ -7,16 +7,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from tests.lab.machine.reaper import Reaper
 from tests.lab.machine.scratch import memory_folder
-from tests.lanes import orphans
-from tests.lanes.lane import RECORDS_VARIABLE, Lane
-from tests.lanes.results import Records, read_records
+from tests.lanes.lane import Lane
 
 
 class LaneProcess:
@@ -26,16 +23,13 @@ class LaneProcess:
     reaper kills the lanes, whose own reapers then kill their brokers. Each lane has a temporary folder of its own, so
     that a test that looks for leftovers finds those of its own lane only; that of a lane that passes is removed.
 
-    :param folder: where ``<lane>.log`` and the records of its tests are written.
+    :param folder: where ``<lane>.log`` is written.
     """
 
     def __init__(self, lane: Lane, *, root: Path, folder: Path, reaper: Reaper) -> None:
         self.lane = lane
         self.log = folder / f"{lane.name}.log"
-        self.cpu_seconds = 0.0
-        """User and system time of the commands that have ended and of all that they started."""
         self.ended_after: float | None = None
-        self._records_path = folder / f"{lane.name}.jsonl"
         self._root = root
         self._reaper = reaper
         self._commands = list(lane.commands)
@@ -43,8 +37,7 @@ class LaneProcess:
         self._exit_code: int | None = None
         self._temporary = tempfile.mkdtemp(prefix=f"lane-{lane.name}-", dir=os.environ.get("TMPDIR") or memory_folder())
         self._started = time.monotonic()
-        for path in (self.log, self._records_path):
-            path.unlink(missing_ok=True)
+        self.log.unlink(missing_ok=True)
 
     @property
     def seconds(self) -> float:
@@ -52,9 +45,9 @@ class LaneProcess:
         return time.monotonic() - self._started if self.ended_after is None else self.ended_after
 
     @property
-    def records(self) -> Records:
-        """The outcomes of its tests so far."""
-        return read_records(self._records_path)
+    def output(self) -> str:
+        """What its commands have printed."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def poll(self) -> int | None:
         """Return the exit code, or ``None`` while there is something to do. Starts the next command when one ended."""
@@ -81,12 +74,11 @@ class LaneProcess:
         self._signal(signal.SIGKILL)
 
     def _start(self, command: tuple[str, ...]) -> None:
-        own = {RECORDS_VARIABLE: str(self._records_path), "TMPDIR": self._temporary}
-        environment = os.environ | own | dict(self.lane.environment)
+        environment = os.environ | {"TMPDIR": self._temporary} | dict(self.lane.environment)
         nice = ("nice", "-n", str(self.lane.nice)) if self.lane.nice else ()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*nice, sys.executable, "-I", "-S", orphans.__file__, *command],
+                [*nice, *command],
                 cwd=self._root,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -97,16 +89,14 @@ class LaneProcess:
         self._reaper.watch(self._process.pid)
 
     def _reap(self) -> int | None:
-        """Return the exit code of the command that runs, once it has ended, and count its processor time."""
+        """Return the exit code of the command that runs, once it has ended; what is left in its group ends, too."""
         assert self._process is not None
         pid = self._process.pid
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
-        self._signal(signal.SIGTERM)  # what is left in its group; nobody else can have its id before wait4
-        _, status, used = os.wait4(pid, 0)
-        self.cpu_seconds += used.ru_utime + used.ru_stime
+        self._signal(signal.SIGTERM)  # nobody else can have its id before it is waited for
+        code = self._process.wait()
         self._reaper.release(pid)
-        self._process.returncode = code = os.waitstatus_to_exitcode(status)
         self._process = None
         return code
 

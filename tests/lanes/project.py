@@ -78,8 +78,8 @@ _NEEDS_PYSPARK = "tests/unit/cli/commands/look/test_doctor.py"  # it takes 470 M
 
 
 def pytest_command(*arguments: str, python: str = _PYTHON) -> tuple[str, ...]:
-    """Return the command that runs pytest and records each test. Lanes share no cache folder."""
-    return (python, "-m", "pytest", "-p", "tests.lanes.recorder", "-p", "no:cacheprovider", *arguments)
+    """Return the command that runs pytest, and names what it repeats, and the slowest tests. No cache is shared."""
+    return (python, "-m", "pytest", "-raR", "--durations", "20", "-p", "no:cacheprovider", *arguments)
 
 
 def share_arguments(name: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.component.lanes.waiting import TIMEOUT_S, is_gone, is_written, until
+from tests.component.lanes.waiting import is_gone, is_written, until
 from tests.lab.machine.reaper import Reaper
 from tests.lanes.lane import Lane
 from tests.lanes.process import LaneProcess
@@ -58,23 +58,6 @@ def test_the_first_command_that_fails_ends_the_lane(tmp_path: Path, reaper: Reap
     assert not (tmp_path / "second").exists()
 
 
-def test_processor_time_is_counted_with_that_of_children(tmp_path: Path, reaper: Reaper) -> None:
-    burn = f"{sys.executable} -c 'import time; x = time.process_time\nwhile x() < 0.1: pass'"
-    process = start(tmp_path, reaper, burn, burn)
-    assert ended(process) == 0
-    assert 0.2 <= process.cpu_seconds < TIMEOUT_S
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
-def test_processor_time_is_counted_with_that_of_programs_that_outlive_their_parent(
-    tmp_path: Path, reaper: Reaper
-) -> None:
-    leave = 'import os, time; os.setsid(); os.mkdir("left"); x = time.process_time\nwhile x() < 0.5: pass'
-    process = start(tmp_path, reaper, f"{sys.executable} -c '{leave}' & until test -d left; do sleep 0.01; done")
-    assert ended(process) == 0
-    assert 0.5 <= process.cpu_seconds < TIMEOUT_S
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a process of its parent's death")
 def test_the_command_of_a_lane_ends_with_what_watches_it(tmp_path: Path, reaper: Reaper) -> None:
     child = tmp_path / "child"
@@ -111,12 +94,3 @@ def test_each_lane_has_a_temporary_folder_that_is_left_only_by_one_that_fails(tm
         assert folder.name.startswith("lane-one-")
         assert folder.exists() is is_left
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def test_records_of_a_run_before_are_not_taken_for_this_ones(tmp_path: Path, reaper: Reaper) -> None:
-    (tmp_path / "one.jsonl").write_text('{"total": 5}\n')
-    (tmp_path / "one.log").write_text("old")
-    process = start(tmp_path, reaper, 'echo \'{"total": 1}\' > "$LANE_RECORDS"')
-    assert ended(process) == 0
-    assert process.records.total == 1
-    assert process.log.read_text() == ""
