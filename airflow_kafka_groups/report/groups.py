@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,7 +75,7 @@ def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMemb
     shown = groups[:SHOWN]
     heads, cells = forecast_columns(shown)
     members = [last[group.group_id].sentence() if group.group_id in last else None for group in shown]
-    rows = list(zip(shown, map(lag_cell, shown), cells, members, strict=True))
+    rows = by_reason(zip(shown, map(lag_cell, shown), cells, members, strict=True), [g.reason for g in shown])
     note = f"{groups.total('partitions'):,} committed offsets, {_unread(groups)}" if groups else ""
     return part("groups", title, rows, heads, bool(last), len(groups), note)
 
@@ -95,11 +95,12 @@ def not_done_section(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str
     items = [item for item in outcomes.values() if item["outcome"] in _ORDER]
     unasked = [group_id for group_id in plan.group_ids if group_id not in outcomes]
     items.sort(key=lambda item: (_ORDER.index(Outcome(item["outcome"])), item["code"], item["group_id"]))
-    rows = [(item["group_id"], item["outcome"], item["reason"]) for item in items[:SHOWN]]
-    rows += [(group_id, "kept", NOT_REACHED) for group_id in unasked[: SHOWN - len(rows)]]
+    rows = [(item["group_id"], item["outcome"]) for item in items[:SHOWN]]
+    rows += [(group_id, "kept") for group_id in unasked[: SHOWN - len(rows)]]
+    reasons = [item["reason"] for item in items[:SHOWN]] + [NOT_REACHED] * (len(rows) - len(items[:SHOWN]))
     codes = Counter(f"{item['outcome']}: {item['code'].replace('_', ' ')}" for item in items)
     codes += Counter({"kept: not reached": len(unasked)})
-    return part("not_done", rows, len(items) + len(unasked), counted(codes), dry_run)
+    return part("not_done", by_reason(rows, reasons), len(items) + len(unasked), counted(codes), dry_run)
 
 
 def kept_section(plan: DeletionPlan) -> Markup:
@@ -109,7 +110,22 @@ def kept_section(plan: DeletionPlan) -> Markup:
     places = {name: place for place, name in enumerate(KEPT_IN_ORDER)}
     # They are sorted by id already, and sorting keeps that order.
     numbers = sorted(range(len(verdicts)), key=lambda number: places.get(verdicts[number], len(places)))
-    return part("kept", plan.all_kept.take(numbers[:SHOWN]), len(verdicts), counted(Counter(verdicts)))
+    shown = list(plan.all_kept.take(numbers[:SHOWN]))
+    rows = by_reason(shown, [group.reason for group in shown])
+    return part("kept", rows, len(verdicts), counted(Counter(verdicts)))
+
+
+def by_reason(rows: Iterable[Any], reasons: Iterable[str]) -> list[tuple[str, list[tuple[Any, str]]]]:
+    """Group rows by what their reasons have in common, in the order in which these first appear.
+
+    The first clause of a reason with several is about the group alone, such as "idle for 9.0 days (4 snapshots)": it
+    stays with the row.
+    """
+    found: dict[str, list[tuple[Any, str]]] = {}
+    for row, reason in zip(rows, reasons, strict=True):
+        own, several, common = reason.partition("; ")
+        found.setdefault(common if several else reason, []).append((row, own if several else ""))
+    return list(found.items())
 
 
 def restore_command(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, Any]], storage: str) -> str:

@@ -8,11 +8,15 @@
   const PAGE = 100, PRINTED = 1000, MOST_NAMED = 50;
   const UNITS = [[120, 1, "s"], [7200, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "days"]];
   const rows = data.rows;
+  // The first clause of a reason with several is about the group alone; what follows is said once for all that share it.
+  const clauses = rows.map((row) => (row[REASON].includes("; ") ? row[REASON].split(/; (.*)/s) : ["", row[REASON]]));
+  const compare = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
+  const first = rows.map((_, n) => n).sort((a, b) => rows[a][STATUS] - rows[b][STATUS] || compare(clauses[a][1], clauses[b][1]) || a - b);
   const texts = rows.map((row) => `${row[ID]}\n${row[REASON]}`.toLowerCase());
   // Of a long id the page has the beginning only: whoever searches for all of it is to find it.
   const begins = new Map(data.cut.map((n) => [n, rows[n][ID].slice(0, rows[n][ID].lastIndexOf("… (")).toLowerCase()]));
   const matches = (n, wanted) => texts[n].includes(wanted) || (begins.has(n) && wanted.startsWith(begins.get(n)));
-  const state = { sort: -1, down: false, page: 0, shown: rows.map((_, n) => n) };
+  const state = { sort: -1, down: false, page: 0, shown: first };
 
   const el = (tag, attributes = {}, ...children) => {
     const made = document.createElement(tag);
@@ -37,8 +41,9 @@
     ["Lag", (row) => number(row[LAG]), "num"],
     ["Idle", (row) => duration(row[IDLE]), "num"],
     ["Offsets expire by", (row) => date(row[EXPIRES]), "num"],
-    ["Why", (row) => row[REASON], ""],
+    ["Why", (row, n) => (isGrouped() ? clauses[n][0] : row[REASON]), ""],
   ];
+  const isGrouped = () => state.sort === -1;
   const KEYS = [null, data.statuses, data.families, data.owners];
 
   const order = (a, b) => {
@@ -49,7 +54,7 @@
       return (state.down ? -1 : 1) * names[x].localeCompare(names[y]) || a - b;
     }
     if (x === null || y === null) return x === y ? a - b : x === null ? 1 : -1;
-    return (state.down ? -1 : 1) * (x < y ? -1 : x > y ? 1 : 0) || a - b;
+    return (state.down ? -1 : 1) * compare(x, y) || a - b;
   };
 
   const search = el("input", { type: "search", id: "search", autocomplete: "off", spellcheck: "false" });
@@ -81,10 +86,12 @@
   const pager = el("p", { class: "pager" }, back, where, next);
   const undo = el("div", { class: "undo" });
 
-  const draw = (first, most) => {
-    body.replaceChildren(
-      ...state.shown.slice(first, first + most).map((n) => el("tr", {}, ...COLUMNS.map(([, cell, kind]) => el("td", { class: kind }, cell(rows[n])))))
-    );
+  const line = (n) => el("tr", {}, ...COLUMNS.map(([, cell, kind]) => el("td", { class: kind }, cell(rows[n], n))));
+  const heading = (n) => el("tr", { class: "why" }, el("th", { colspan: String(COLUMNS.length), scope: "rowgroup" }, clauses[n][1]));
+  const draw = (start, most) => {
+    const page = state.shown.slice(start, start + most);
+    const begins = (n, at) => isGrouped() && (at === 0 || clauses[page[at - 1]][1] !== clauses[n][1]);
+    body.replaceChildren(...page.flatMap((n, at) => (begins(n, at) ? [heading(n), line(n)] : [line(n)])));
   };
   const show = () => {
     const pages = Math.max(1, Math.ceil(state.shown.length / PAGE));
@@ -107,9 +114,9 @@
     const wanted = search.value.toLowerCase();
     const chosen = [[status, STATUS], [family, FAMILY], [owner, OWNER]].filter(([select]) => select.value !== "").map(([select, column]) => [Number(select.value), column]);
     state.shown = [];
-    rows.forEach((row, n) => {
-      if (matches(n, wanted) && chosen.every(([value, column]) => row[column] === value)) state.shown.push(n);
-    });
+    for (const n of first) {
+      if (matches(n, wanted) && chosen.every(([value, column]) => rows[n][column] === value)) state.shown.push(n);
+    }
     if (state.sort >= 0) state.shown.sort(order);
     heads.forEach((head, column) => {
       if (column === state.sort) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");

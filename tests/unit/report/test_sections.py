@@ -20,7 +20,7 @@ from airflow_kafka_groups.operators.support.question import question
 from airflow_kafka_groups.report import explorer as rows
 from airflow_kafka_groups.report import page
 from airflow_kafka_groups.report.explorer import groups_json
-from airflow_kafka_groups.report.groups import forecast_columns, lag_cell, restore_command
+from airflow_kafka_groups.report.groups import by_reason, forecast_columns, lag_cell, restore_command
 from airflow_kafka_groups.report.page import HEAD, content_policy, counted, part, render, script
 from airflow_kafka_groups.report.policy import families_section, policy_section
 from tests.ui.report_scene import group_ids, plan_of, record_of
@@ -84,9 +84,24 @@ def test_a_sentence_of_a_message_is_shown_in_full() -> None:
     [("by_rule", "kept by a rule"), ("over_cap", "over the cap"), ("notice", "notice period"), ("live", "live")],
 )
 def test_a_verdict_is_said_in_words(name: str, words: str) -> None:
-    page = part("not_done", [("g", name, "why")], 1, "", False)
+    page = part("not_done", by_reason([("g", name)], ["why"]), 1, "", False)
     assert f'<span class="pill {name}">{words}</span>' in page
     assert counted({name: 1_200}) == f"{words} 1,200"
+
+
+def test_a_reason_is_said_once_for_all_that_share_it() -> None:
+    rows = [("a", "kept"), ("b", "kept"), ("c", "failed"), ("d", "kept")]
+    why = "the policy requires 7 days"
+    reasons = by_reason(
+        rows, [f"idle for 8 days; {why}", f"idle for 9 days; {why}", "broken", f"idle for 7 days; {why}"]
+    )
+    page = part("not_done", reasons, 4, "", False)
+    assert [(reason, [row[0] for row, _ in found]) for reason, found in reasons] == [
+        (why, ["a", "b", "d"]),
+        ("broken", ["c"]),
+    ]
+    assert page.count(why) == 1
+    assert page.index(why) < page.index("idle for 8 days") < page.index("idle for 9 days") < page.index("broken")
 
 
 def group(forecast: dict[str, Any] | None = None, lag: int | None = 7) -> PlannedGroup:
