@@ -1,8 +1,11 @@
 """The lease in a deletion: one run deletes on a cluster at a time, and one that has lost the lease deletes no more.
 
-The lease is asked three times: before a chunk is read (it may come back after a moment's doubt, so that is waited for),
-right before the delete request, and all the time while that request is under way. Once lost it stays lost for this run:
-another may have begun.
+The lease is asked four times: before a chunk is read (it may come back after a moment's doubt, so that is waited for),
+after the intent, once more by a heartbeat whose answer is awaited right before the delete request leaves, and all the
+time while that request is under way. Once lost it stays lost for this run: another may have begun.
+
+The heartbeat is what notices a worker whose host paused it: all of its clocks stood still, and by them its reading is
+young and its lease held. The coordinator's clock went on.
 """
 
 from __future__ import annotations
@@ -84,9 +87,17 @@ class LeaseGuard:
                 self._require(MARGIN_SECONDS)
         return self.lost
 
-    def check(self) -> None:
-        """Note the generation under which the next request is sent. Raises ``LeaseLostError`` if it must not be."""
+    async def prove(self, within: float) -> None:
+        """Wait for the coordinator's answer to a heartbeat that is sent now: a paused worker's clocks say nothing.
+
+        Note the generation under which the next request is sent.
+
+        :param within: seconds to wait for it.
+
+        Raises ``LeaseLostError`` if the request must not be sent, and ``NotSentError`` if there is no answer in time.
+        """
         with self._noted():
+            await self._lease.prove(within)
             self._require(MARGIN_SECONDS)
         self._generations[self._lease.generation] = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError
@@ -51,11 +51,12 @@ class GroupAdmin(Protocol):
         offsets: Mapping[str, GroupOffsets] | None = None,
         send_within: float | None = None,
         coordinators: Mapping[str, BrokerId] | None = None,
+        before_sending: Callable[[], Awaitable[None]] | None = None,
     ) -> GroupResults[None]:
         """Delete groups, in requests sized by the number of their offsets.
 
         Past ``send_within`` seconds no request leaves: the groups that are left fail with ``NotSentError``. Only
-        ``coordinators`` are asked: a group that has moved fails.
+        ``coordinators`` are asked: a group that has moved fails. ``before_sending`` is awaited after all that is read.
         """
 
     async def list_offsets(
@@ -131,6 +132,9 @@ class DeletionLease(Protocol):
 
     async def confirm(self, at_least: float = 0.0) -> None:
         """Wait until the lease is confirmed. Raises ``LeaseLostError`` if that does not happen."""
+
+    async def prove(self, within: float) -> None:
+        """Wait for the answer to a heartbeat that is sent now. Raises ``LeaseLostError``; ``NotSentError`` for none."""
 
 
 def is_out_of_reach(group_id: str, error: KafkaGroupsError | None, protected: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ The admin client's own check of group types is left out: what the maintenance la
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -121,12 +121,15 @@ class ModelAdmin(FakeAdmin):
         types: Any = (),
         send_within: float | None = None,
         coordinators: Mapping[str, int] | None = None,
+        before_sending: Callable[[], Awaitable[None]] | None = None,
     ) -> GroupResults[None]:
         ids, began = list(group_ids), self.world.clock
         due = self.process.at("delete")
         for _ in range(6):  # a lease that ended meanwhile is noticed here, and the request does not leave
             await asyncio.sleep(0)
         self.process.check_interrupted()
+        if before_sending is not None:
+            await before_sending()
         if not self.process.alive:
             self.process.kill()
         if send_within is not None and self.world.clock - began >= send_within:
@@ -228,6 +231,9 @@ class ModelLease:
     async def confirm(self, at_least: float = 0.0) -> None:
         self._world.renew(self._process)
         self.check(at_least)
+
+    async def prove(self, within: float) -> None:
+        self.check()
 
 
 @asynccontextmanager

@@ -60,7 +60,7 @@ def _replace_object(path: Any, data: bytes) -> None:
     path.fs.pipe_file(path.path, data, mode="overwrite")
 
 
-async def _never_lost(self: Any) -> None:
+async def _at_once(*arguments: Any) -> None:
     return None
 
 
@@ -133,8 +133,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "later runs are not looked for": ((journal.RunJournal, "overtaken", _no),),
     "no run notices another": (
         (journal.RunJournal, "overtaken", _no),
-        (lease.LeaseGuard, "why_lost", _never_lost),
-        (lease.LeaseGuard, "check", _nothing),
+        (lease.LeaseGuard, "why_lost", _at_once),
+        (lease.LeaseGuard, "prove", _at_once),
         (lease.LeaseGuard, "run_while_held", _work),
     ),
     "every listing is complete": ((GroupListings, "complete", property(lambda self: True)),),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, cast
 
 from airflow_kafka_groups.exceptions import (
@@ -201,6 +201,7 @@ class FakeAdmin(ClusterState):
         types: Iterable[GroupType | str] = (GroupType.CLASSIC, GroupType.CONSUMER),
         send_within: float | None = None,
         coordinators: Mapping[str, BrokerId] | None = None,
+        before_sending: Callable[[], Awaitable[None]] | None = None,
     ) -> GroupResults[None]:
         wanted = group_ids_of(group_ids)
         self._note("delete", wanted)
@@ -208,6 +209,8 @@ class FakeAdmin(ClusterState):
         if self.delete_hangs:
             await asyncio.Event().wait()
         self.coordinators.append(coordinators)
+        if before_sending is not None:
+            await before_sending()
         others = set(GroupType) - {GroupType(kind) for kind in types} - {GroupType.UNKNOWN}
         listed = {listing.group_id: listing.type for listing in self._listings() if listing.type in others}
 

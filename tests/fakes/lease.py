@@ -14,6 +14,10 @@ from tests.fakes.groups import CLUSTER_ID
 WHY = "the group went on without this run"
 
 
+async def at_once() -> None:
+    """Be ready to delete without a lease."""
+
+
 class ScriptedLease:
     """A lease that is held until ``lose()``; the next ``doubts`` confirmations take a moment."""
 
@@ -27,6 +31,9 @@ class ScriptedLease:
         self.seconds = 5.0
         self.confirmed = 0
         self.doubts = 0
+        self.proved = 0
+        self.paused = False
+        """Whether the worker was paused with all of its clocks: the lease seems to be held, and is not."""
 
     @property
     def remaining(self) -> float:
@@ -46,6 +53,12 @@ class ScriptedLease:
             await asyncio.sleep(0)
             self.seconds = 5.0
         self.check(at_least)
+
+    async def prove(self, within: float) -> None:
+        self.proved += 1
+        if self.paused:
+            self.lose()
+        self.check()
 
 
 class FakeLease:

@@ -10,8 +10,10 @@ For each chunk:
    alive meanwhile are kept.
 4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent. Then the
    switch and the groups of step 3 are looked at again: a restore that is recorded later finds the intent, and waits.
-5. The lease is checked, the request sent, and given up as soon as the lease ends. No request leaves later than the
-   lease was certain for when it was checked, even if the event loop is held up until then.
+5. The lease is checked, and its coordinator asked: its answer to a heartbeat that was sent after the intent is awaited
+   right before the request leaves, and a worker that was paused with all of its clocks does not get it. The request is
+   given up as soon as the lease ends. None leaves later than the lease was certain for when it was checked, even if the
+   event loop is held up until then.
 6. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
 
 One chunk is read ahead, while the one before it goes through steps 3 to 6. The intent of a chunk follows the outcome of
@@ -24,7 +26,7 @@ A process that dies anywhere in between leaves an intent without an outcome, whi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -37,12 +39,16 @@ from airflow_kafka_groups.exceptions import (
     LeaseLostError,
     MaintenanceError,
     MissingAnswerError,
+    NotSentError,
     OutcomeUnknownError,
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from airflow_kafka_groups.ledger.outcomes import SAFE, Decision, GroupOutcome, Reason, kept, of_deletion, would_delete
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+
+Ready = Callable[[], Awaitable[None]]
+"""Awaited right before requests leave. Raises ``KafkaGroupsError`` if none may."""
 
 
 class ChunkWork(ChunkReader):
@@ -51,17 +57,21 @@ class ChunkWork(ChunkReader):
     safe: ClassVar[Decision] = SAFE
     """The decision by which something is deleted."""
 
-    async def delete(self, reading: ChunkReading, send_within: float) -> GroupResults[None]:
+    async def delete(self, reading: ChunkReading, send_within: float, ready: Ready) -> GroupResults[None]:
         """Delete what is safe. What was read a moment ago also says how much the broker will have to write.
 
         Only the coordinators that were read are asked: one that was replaced without knowing it, such as a broker that
         stood still for some seconds, answers with what it knew before, and its successor would delete what lives.
 
-        No request leaves later than after these seconds. Raises ``KafkaGroupsError``.
+        No request leaves later than after these seconds. Raises ``KafkaGroupsError``, also that of ``ready``.
         """
         safe = reading.safe
         return await self._admin.delete_consumer_groups(
-            list(safe), offsets=safe, send_within=send_within, coordinators=reading.coordinators
+            list(safe),
+            offsets=safe,
+            send_within=send_within,
+            coordinators=reading.coordinators,
+            before_sending=ready,
         )
 
     def outcome(self, name: str, error: KafkaGroupsError | None) -> GroupOutcome:
@@ -260,30 +270,41 @@ class ChunkedDeletion:
         groups, send_by, seconds = reading.safe, reading.send_by, self._limits.max_delete_seconds
         if self._request.monotonic() >= send_by:
             return self._not_sent(groups, Reason.TOO_SLOW, "the reading was too old")
-        try:
+        may_be_sent = self._lease is None
+
+        async def ready() -> None:
+            nonlocal may_be_sent
             if self._lease is not None:
-                self._lease.check()
-        except LeaseLostError as exc:
-            self._warn(str(exc))
-            return self._not_sent(groups, Reason.LEASE_LOST, str(exc))
+                await self._lease.prove(send_by - self._request.monotonic())
+            may_be_sent = True
 
         async def delete() -> GroupResults[None]:
             # Asked for as it begins: the event loop may have been held up since the check above.
             send_within = max(send_by - self._request.monotonic(), 0.0)
             if self._lease is not None:  # nor can it be cancelled while that lasts
                 send_within = min(send_within, self._lease.send_within)
-            return await self._work.delete(reading, send_within)
+            return await self._work.delete(reading, send_within, ready)
 
         began = self._request.monotonic()
         try:
             async with asyncio.timeout(seconds):
                 results = await (delete() if self._lease is None else self._lease.run_while_held(delete))
-        except KafkaGroupsError as exc:
-            return self._lost(groups, f"deleting failed: {exc}")
-        except TimeoutError:
-            return self._lost(groups, f"deleting took longer than {seconds:g} s and was given up")
+        except (KafkaGroupsError, TimeoutError) as exc:
+            return self._failed(groups, exc, may_be_sent)
         self._pace.answered(len(groups), self._request.monotonic() - began)
         return [self._work.outcome(group_id, _error(results, group_id)) for group_id in groups]
+
+    def _failed(self, group_ids: Iterable[str], error: Exception, may_be_sent: bool) -> list[GroupOutcome]:
+        why = str(error) or f"it took longer than {self._limits.max_delete_seconds:g} s and was given up"
+        if may_be_sent:
+            why = f"deleting failed: {why}"
+            self._warn(why)
+            return [self._work.outcome(group_id, OutcomeUnknownError(why)) for group_id in group_ids]
+        if isinstance(error, NotSentError):
+            return self._not_sent(group_ids, Reason.TOO_SLOW, why)
+        self._warn(why)
+        code = Reason.LEASE_LOST if isinstance(error, LeaseLostError) else Reason.STOPPED
+        return self._not_sent(group_ids, code, why)
 
     async def _conclude(self, outcomes: Sequence[GroupOutcome]) -> None:
         if not outcomes:
@@ -301,10 +322,6 @@ class ChunkedDeletion:
 
     def _not_sent(self, group_ids: Iterable[str], code: Reason, why: str) -> list[GroupOutcome]:
         return [kept(group_id, code, f"not sent: {why}") for group_id in group_ids]
-
-    def _lost(self, group_ids: Iterable[str], why: str) -> list[GroupOutcome]:
-        self._warn(why)
-        return [self._work.outcome(group_id, OutcomeUnknownError(why)) for group_id in group_ids]
 
 
 def _error(results: GroupResults[None], group_id: str) -> KafkaGroupsError | None:

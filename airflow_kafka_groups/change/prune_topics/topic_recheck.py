@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
+from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork, Ready
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReading, read_groups
 from airflow_kafka_groups.change.deletion.recheck import (
     GroupReading,
@@ -135,12 +135,13 @@ class TopicWork(ChunkWork):
         name = expected.group_id
         return decide_topic(self._topics[name], reading, self._backup(name), needs_backup=self._entries is not None)
 
-    async def delete(self, reading: ChunkReading, send_within: float) -> GroupResults[None]:
+    async def delete(self, reading: ChunkReading, send_within: float, ready: Ready) -> GroupResults[None]:
         """Delete the offsets of each topic, with a request for each, by the broker that described its group.
 
         It said who subscribes to what, and may have been replaced since without knowing it, as in ``ChunkWork.delete``.
         """
         send_by, room = clock.now() + send_within, asyncio.Semaphore(_AT_ONCE)
+        await ready()
 
         async def delete(name: str, offsets: GroupOffsets) -> GroupResult[None]:
             group_id = self._topics[name].group_id

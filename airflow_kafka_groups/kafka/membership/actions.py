@@ -38,7 +38,7 @@ class Synced:
     """The assignment of this member, and when the coordinator last confirmed it.
 
     ``confirmed_at`` is when the confirming request was *sent*, so it is never later than the confirmation. After a
-    silence it may be earlier.
+    silence it may be earlier. ``heartbeat`` is the number of the last heartbeat that was accepted, 0 before the first.
     """
 
     generation: int
@@ -46,15 +46,16 @@ class Synced:
     protocol: str
     assignment: bytes
     confirmed_at: float
+    heartbeat: int = 0
 
-    def confirmed(self, sent_at: float, most: float) -> Synced:
+    def confirmed(self, sent_at: float, most: float, heartbeat: int = 0) -> Synced:
         """Return this assignment, confirmed by an answer for no more than so many seconds longer than before.
 
         A broker that was suspended together with this member answers as if it still were the coordinator. Its successor
         has waited for a session timeout since the confirmation before, and not since this one. Before the first one, it
         has waited since JoinGroup was sent.
         """
-        return replace(self, confirmed_at=min(sent_at, self.confirmed_at + most))
+        return replace(self, confirmed_at=min(sent_at, self.confirmed_at + most), heartbeat=heartbeat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +124,16 @@ Action: TypeAlias = Prepare | Find | Join | Assign | Sync | Complete | Pause | I
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A heartbeat that was sent. ``holding``: whether the member had its assignment at that time."""
+    """A heartbeat that was sent. ``holding``: whether the member had its assignment at that time.
+
+    ``number`` grows with each one: which of two was sent later shows also where all clocks stood still.
+    """
 
     generation: int
     member_id: str
     holding: bool
     sent_at: float
+    number: int = 0
 
 
 class ErrorAction(Enum):

@@ -37,6 +37,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     LeaseLostError,
     LeaseNotAcquiredError,
+    NotSentError,
 )
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
@@ -270,6 +271,29 @@ class MaintenanceLease:
                 await session.wait_change(max(deadline - self._now(), 0.01))
             except KafkaGroupsError as error:
                 raise LeaseLostError(self.group_id, self._why(0.0, at_least)) from error
+
+    async def prove(self, within: float) -> None:
+        """Wait until the coordinator has accepted a heartbeat that was sent after this call.
+
+        Where a host pauses a machine, all of its clocks stand still, and by them the lease is held. The coordinator's
+        clock went on: after a session timeout it has removed this member.
+
+        :param within: seconds to wait for the answer.
+
+        Raises ``LeaseLostError`` if the lease is lost, and ``NotSentError`` if there is no answer in time.
+        """
+        session, deadline = self._session, self._now() + within
+        number = 0 if session is None else session.demand_heartbeat()
+        while session is not None and (synced := self._synced) is not None:
+            if synced.heartbeat >= number:
+                return
+            if self._now() >= deadline:
+                raise NotSentError(f"the coordinator of the lease {self.group_id!r} answered no heartbeat in time")
+            try:
+                await session.wait_change(max(deadline - self._now(), 0.01))
+            except KafkaGroupsError:
+                break
+        raise LeaseLostError(self.group_id, self._why(0.0, 0.0))
 
     @property
     def generation(self) -> int:

@@ -177,6 +177,12 @@ class MemberSession:
         self.membership.rejoin(reason)
         self._notify()
 
+    def demand_heartbeat(self) -> int:
+        """Send a heartbeat at once, and return its number. ``Synced.heartbeat`` has it when it was accepted."""
+        number = self.membership.demand_heartbeat(self._now())
+        self._notify()
+        return number
+
     async def wait_stable(self, timeout: float | None = None) -> None:
         """Wait until this member has joined and its ``on_join_complete`` has returned.
 

@@ -79,6 +79,7 @@ class Membership:
         self._tries = 0
         self._pause_until = 0.0
         self._heartbeat_at = 0.0
+        self._heartbeats = 0
 
     @property
     def is_leader(self) -> bool:
@@ -247,7 +248,13 @@ class Membership:
     def next_heartbeat(self, now: float) -> actions.Heartbeat:
         """Build a heartbeat."""
         self._heartbeat_at = now + self.options.heartbeat_interval
-        return actions.Heartbeat(self.generation, self.member_id, self.phase in _ASSIGNED_PHASES, now)
+        self._heartbeats += 1
+        return actions.Heartbeat(self.generation, self.member_id, self.phase in _ASSIGNED_PHASES, now, self._heartbeats)
+
+    def demand_heartbeat(self, now: float) -> int:
+        """Make a heartbeat due at once. Returns its number: it and all later ones are sent after this call."""
+        self._heartbeat_at = min(self._heartbeat_at, now)
+        return self._heartbeats + 1
 
     def on_heartbeat(self, sent: actions.Heartbeat, code: ErrorCode, now: float) -> None:
         """Process the response to a heartbeat."""
@@ -261,7 +268,8 @@ class Membership:
                 # Until the answer: the broker may have been suspended when it had the request. A round may be long.
                 silent = now - max(self.synced.confirmed_at, self._asked_at)
                 if silent < self.options.rebalance_timeout:
-                    self.synced = self.synced.confirmed(sent.sent_at, self.options.session_timeout / 2)
+                    most = self.options.session_timeout / 2
+                    self.synced = self.synced.confirmed(sent.sent_at, most, sent.number)
                     if silent > self.options.session_timeout / 2:  # by the next one, it knows who has taken its place
                         self._heartbeat_at = now + self.options.heartbeat_interval
                 else:  # who answers may have been suspended, too, and be coordinator no more: a join finds out

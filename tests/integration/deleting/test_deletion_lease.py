@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from contextlib import nullcontext
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,12 @@ from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka import AdminClient, ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.admin.results import GroupResults
+from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
 from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP
 from airflow_kafka_groups.kafka.protocol.apis import membership
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import seed_groups
@@ -99,3 +103,71 @@ async def test_the_rest_is_kept_when_the_lease_is_lost_between_two_chunks(kafka:
     assert report.lease is not None
     assert report.lease.lost is not None
     assert any(report.lease.lost in warning for warning in report.warnings)
+
+
+SESSION_SECONDS = 6.0
+
+
+class PausedClocks:
+    """The clocks of a worker that its host pauses: none of them counts the pause."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.paused = 0.0
+        loop = asyncio.get_running_loop()
+        of_loop, now = loop.time, clock.system_clock()
+        monkeypatch.setattr(loop, "time", lambda: of_loop() - self.paused)
+        monkeypatch.setattr(clock, "_clock", lambda: now() - self.paused)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.paused += time.monotonic() - began
+
+
+class PausedAdmin(GuardedAdminClient):
+    """A worker that is paused as a whole between the intent and the request, while the groups come back to life."""
+
+    kafka: KafkaCluster
+    clocks: PausedClocks
+
+    async def delete_consumer_groups(self, group_ids: Iterable[str], **options: Any) -> GroupResults[None]:
+        self.stand_still()
+        return await super().delete_consumer_groups(group_ids, **options)
+
+    def stand_still(self) -> None:
+        with self.clocks.standing_still(), ThreadPoolExecutor(1) as others:  # the event loop, too: no heartbeat leaves
+            revived = others.submit(seed_groups, self.kafka.bootstrap, PAUSED, {("deletion-paused", 0): 9})
+            time.sleep(1.5 * SESSION_SECONDS)
+            revived.result()
+
+
+PAUSED = [f"deletion-paused.{number:02d}" for number in range(9)]
+
+
+@pytest.mark.safety
+@pytest.mark.promise(11)
+async def test_a_worker_that_was_paused_with_all_its_clocks_deletes_nothing(
+    kafka: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asyncio.to_thread(create_topics, kafka.bootstrap, {"deletion-paused": 1})
+    await asyncio.to_thread(produce, kafka.bootstrap, {("deletion-paused", 0): 10})
+    await asyncio.to_thread(seed_groups, kafka.bootstrap, PAUSED, {("deletion-paused", 0): 5})
+    config, clocks = config_of(kafka), PausedClocks(monkeypatch)
+    async with (
+        asyncio.timeout(300),
+        MaintenanceLease(config, group_id=LEASE, owner="paused", session_timeout=SESSION_SECONDS) as lease,
+        PausedAdmin(config, ConnectionSettings(conn_id="lab", properties={})) as paused,
+    ):
+        paused.kafka, paused.clocks = kafka, clocks
+        request = DeletionRequest(
+            request_id="a task",
+            dry_run=False,
+            lease=lambda: nullcontext(LeaseGuard(lease)),
+            now=lambda: utc_now() - timedelta(seconds=clocks.paused),
+        )
+        report = (await delete_by_name(paused, Layout(tmp_path, "lab"), PAUSED, request, observe_seconds=0.5)).report
+        assert {item.code for item in report.outcomes} == {"lease_lost"}
+    async with AdminClient(config) as admin:
+        left = await admin.list_consumer_group_offsets(PAUSED)
+    assert {each and each.offset for result in left.values() for each in result.unwrap().values()} == {9}

@@ -33,6 +33,7 @@ from airflow_kafka_groups.kafka.models import (
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome
 from airflow_kafka_groups.observe.fingerprint import fingerprint
+from tests.fakes.lease import at_once
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
@@ -78,7 +79,7 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
             finally:
                 os.kill(cluster.pid(stopped), signal.SIGCONT)
             safe = (await reading).safe
-            results = await work.delete(await reading, 15)
+            results = await work.delete(await reading, 15, at_once)
             for group, described in (await describing).items():
                 if (value := described.value) is not None:
                     with suppress(BrokerError):

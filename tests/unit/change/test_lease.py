@@ -12,7 +12,7 @@ import pytest
 
 from airflow_kafka_groups.change import lease as lease_module
 from airflow_kafka_groups.change.lease import LeaseGuard, deletion_lease
-from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, DeadlineExceededError
+from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, DeadlineExceededError, NotSentError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
@@ -128,11 +128,36 @@ async def test_lost_while_a_chunk_is_read_nothing_of_it_is_sent(scene: Scene) ->
     assert scene.admin.asked("delete") == []
 
 
+@pytest.mark.promise(11)
+async def test_a_worker_that_was_paused_with_all_of_its_clocks_after_the_intent_sends_nothing(scene: Scene) -> None:
+    """By each of its clocks the reading is young and the lease held: only the coordinator's answer says otherwise."""
+    scene.on("delete", 1, lambda: setattr(scene.lease, "paused", True))
+    report = await scene.delete()
+    assert set(fates(report).values()) == {KEPT}
+    assert set(scene.admin.groups) == set(NAMES)
+    assert scene.lease.proved == 1
+
+
+async def test_without_an_answer_to_the_heartbeat_in_time_the_chunk_is_read_once_more(scene: Scene) -> None:
+    proved = []
+
+    async def silent(within: float) -> None:
+        proved.append(within)
+        raise NotSentError("no answer")
+
+    scene.lease.prove = silent  # type: ignore[method-assign]
+    report = await scene.delete()
+    assert set(fates(report).values()) == {"kept:too_slow"}
+    assert len(proved) == 4, "each of two chunks twice"
+    assert all(14 < within <= 15 for within in proved), "as long as the reading is young"
+
+
 async def test_lost_while_a_request_is_under_way_it_is_given_up_and_its_groups_may_be_gone(scene: Scene) -> None:
     begun = asyncio.Event()
     scene.lease.seconds = 1.1
 
-    async def hangs(*_: Any, **__: Any) -> GroupResults[None]:
+    async def hangs(*_: Any, **how: Any) -> GroupResults[None]:
+        await how["before_sending"]()
         begun.set()
         scene.lease.seconds = 0.05
         asyncio.get_running_loop().call_later(0.02, scene.lease.lose)

@@ -7,7 +7,7 @@ those of confluent-kafka's AdminClient where it has them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self, overload
@@ -255,6 +255,7 @@ class AdminClient:
         types: Iterable[GroupType | str] = ELIGIBLE_TYPES,
         send_within: float | None = None,
         coordinators: Mapping[str, BrokerId] | None = None,
+        before_sending: Callable[[], Awaitable[None]] | None = None,
     ) -> GroupResults[None]:
         """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 
@@ -267,13 +268,16 @@ class AdminClient:
         :param send_within: seconds from now within which requests may leave, retries included; later on, groups fail
             with ``NotSentError``: they were not touched. Default: until the call's deadline.
         :param coordinators: the only brokers to ask; a group that moved fails (NOT_COORDINATOR). Default: any broker.
+        :param before_sending: awaited after all that is read first; what it raises is raised, and nothing was sent.
+            Default: nothing.
 
         This asks the brokers and nothing else: whether a group *should* go is decided in ``change``. Groups that
         fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer (never sent
         again) as ``OutcomeUnknownError``, a group that was emptied and still exists as ``PartlyDeletedError``. Groups
         that the client's policy refuses fail with its reason; raises what it raises.
         """
-        return await changes.delete_groups(self._calls, group_ids, offsets or {}, types, send_within, coordinators)
+        how = (types, send_within, coordinators, before_sending)
+        return await changes.delete_groups(self._calls, group_ids, offsets or {}, *how)
 
     async def delete_consumer_group_offsets(
         self,

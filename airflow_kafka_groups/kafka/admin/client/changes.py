@@ -56,10 +56,12 @@ async def delete_groups(
     types: Iterable[GroupType | str],
     send_within: float | None = None,
     coordinators: Mapping[str, BrokerId] | None = None,
+    before_sending: Callable[[], Awaitable[None]] | None = None,
 ) -> GroupResults[None]:
     """Delete groups of these types that have no members; groups that the policy refuses fail.
 
     :param coordinators: the brokers that described the groups. No other one deletes them: it may know them better.
+    :param before_sending: awaited when all else was asked. What it raises is raised, and nothing was sent.
     """
     send_by = _send_by(send_within)
     wanted = group_ids_of(group_ids)
@@ -79,6 +81,8 @@ async def delete_groups(
     finally:
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)
+    if before_sending is not None:
+        await before_sending()
     emptied = dict[str, GroupResult[None]]()
     for group_id in allowed if sizes.known else ():
         known = sizes.known.get(group_id)

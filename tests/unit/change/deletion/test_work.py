@@ -9,6 +9,7 @@ from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, offsets_of
+from tests.fakes.lease import at_once
 
 PRINT = fingerprint(offsets_of("a", ("t", 0, 1)))
 
@@ -27,7 +28,7 @@ async def test_a_group_that_moves_to_another_broker_after_its_reading_is_not_del
     work = ChunkWork(admin, await admin.list_groups(), entries, {}, 15.0, lambda: 0.0)
     reading = await work.read(expected)
     admin.groups["b"].coordinator = 2
-    results = await work.delete(reading, 15.0)
+    results = await work.delete(reading, 15.0, at_once)
     assert results["a"].ok
     error = results["b"].error
     assert isinstance(error, BrokerError)
