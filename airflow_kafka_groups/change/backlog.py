@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+from airflow_kafka_groups.change.restore.offset_requests import Earlier, OffsetAdmin
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
 from airflow_kafka_groups.kafka.admin.lag import partition_lag
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
@@ -50,9 +51,28 @@ class FetchedBacklog:
 class ProcessedBacklog:
     """The result of a job: the change to commit, and the resulting offset of each partition."""
 
+    what: ClassVar[str] = "commit"
+    asked: ClassVar[Mapping[str, Any]] = {}
+    continues: ClassVar[bool] = False
     change: Change
     kafka_cluster_id: str | None
     targets: dict[str, dict[str, dict[str, int]]]
+    path: StoragePath
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a group that does not exist is created: it had no offset before, either."""
+        return not self.change.before
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier) -> list[Change]:
+        """Return the change. Raises ``MaintenanceError`` for another cluster than the job read."""
+        here = await admin.cluster_id()
+        if here is None or self.kafka_cluster_id != here:
+            raise MaintenanceError(
+                f"{self.path} is of Kafka cluster {self.kafka_cluster_id!r}, and this connection leads to {here!r}: "
+                "nothing was committed. Give the connection of the cluster that the job read"
+            )
+        return [self.change]
 
 
 def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime) -> FetchedBacklog:
@@ -135,7 +155,7 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
         read_from = content["kafka_cluster_id"]
     except (KeyError, TypeError) as exc:
         raise MaintenanceError(f"{path} is damaged ({type(exc).__name__}: {exc}): run the job again") from exc
-    return ProcessedBacklog(change=change, kafka_cluster_id=read_from, targets={change.group_id: targets})
+    return ProcessedBacklog(change=change, kafka_cluster_id=read_from, targets={change.group_id: targets}, path=path)
 
 
 def _commits(rows: Collection[dict[str, Any]]) -> Commits:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver, DeletionRequest, no_lease
 from airflow_kafka_groups.cli.connection import Cluster, actor, use_airflow_database
 from airflow_kafka_groups.cli.options import add_value
-from airflow_kafka_groups.cli.output import Progress, progress_bars, say
+from airflow_kafka_groups.cli.output import Output, Progress, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_text
@@ -24,13 +24,19 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.ledger.outcomes import DeletionReport
 
+_OUTCOME = ("outcome", "code", "reason")
 _MAX_WAIT_SECONDS = 86_400.0
 
 
 def add_deletion_arguments(parser: ArgumentTarget) -> None:
     """Add what every deletion by plan has."""
-    parser.add_argument("--yes", action="store_true", help="delete; without it, only show what would be deleted")
     parser.add_argument("--digest", metavar="SHA256", help="the plan's digest, as it was shown; --yes requires it")
+    add_stopping_arguments(parser)
+
+
+def add_stopping_arguments(parser: ArgumentTarget) -> None:
+    """Add what every deletion has."""
+    parser.add_argument("--yes", action="store_true", help="delete; without it, only show what would be deleted")
     add_value(parser, "lease_wait_seconds", "wait for another run's lease (default: 1min)", "1min")
     parser.add_argument(
         "--stop-variable",
@@ -45,29 +51,30 @@ def require_allowed(args: argparse.Namespace, cluster: Cluster) -> None:
     optional(read_text)("--stop-variable", args.stop_variable)  # one without a name would stop nothing
     if args.yes:
         cluster.settings.require_writable()
-        if args.digest is None:
+        if getattr(args, "digest", "") is None:
             raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is applied")
 
 
-def run_plan(
+def run_deletion(
     args: argparse.Namespace,
     cluster: Cluster,
     limits: DeletionLimits,
     delete: Callable[[GuardedAdminClient, DeletionRequest], Awaitable[DeletionResult]],
     *,
     command: str,
+    request_id: str,
     leased: bool = True,
 ) -> DeletionResult:
-    """Delete by a plan, until it is done, interrupted, or stopped by the Airflow Variable.
+    """Delete, until it is done, interrupted, or stopped by the Airflow Variable.
 
-    :param args: the command's arguments; ``plan_id`` is the plan.
+    :param request_id: what all tries of the deletion have in common: a plan's id.
     :param leased: whether it takes the cluster's lease; a dry run does not. Default true.
     """
     wait_seconds = read_duration("--lease-wait", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
     taken = partial(cluster.lease, command=command, wait_seconds=wait_seconds)
     with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None, progress) as observer:
         request = DeletionRequest(
-            request_id=args.plan_id,
+            request_id=request_id,
             dry_run=not args.yes,
             actor=actor(command),
             protects=cluster.settings.protects,
@@ -82,6 +89,32 @@ def run_plan(
 def to_delete(digest: str) -> str:
     """Return what a dry run says at its end: the options of the user, such as a rule to approve, remain."""
     return f"Nothing was deleted. To delete, run the same command with: --digest {digest} --yes"
+
+
+def show_outcomes(
+    out: Output, result: DeletionResult, cluster: Cluster, next_step: str, *, of: str = "group_id"
+) -> ExitCode:
+    """Show the outcome of each group or topic, and say what comes next.
+
+    :param next_step: what a dry run says at its end.
+    :param of: the name of the first column. Default ``group_id``.
+    """
+    from airflow_kafka_groups.ledger.outcomes import Outcome
+
+    report = result.report
+    summary = {**report.summary(), "record": str(result.record)}
+    if result.verification is not None:
+        summary["verification"] = result.verification.to_json()
+    rows = [(item.group_id, item.outcome.value, item.code, item.reason) for item in report.outcomes]
+    try:
+        out.write(Table("outcomes", (of, *_OUTCOME), rows), summary)
+    finally:  # also where nobody reads stdout, or its disk is full
+        if report.dry_run:
+            say(next_step)
+        elif report.ids(Outcome.DELETED) and report.plan_id is not None:
+            undo = cluster.command("restore", report.plan_id)
+            say(f"To undo it, while the groups have no members, begin with the dry run: {undo}")
+    return exit_code(report)
 
 
 def exit_code(report: DeletionReport) -> ExitCode:

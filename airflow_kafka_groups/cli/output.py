@@ -56,7 +56,7 @@ def progress_bars() -> Iterator[Progress]:
         yield show
 
 
-FORMATS = ("table", "json", "csv")
+FORMATS = ("table", "json", "csv", "yaml")
 _STYLED_ROWS = 500
 """The longest table that is drawn for a terminal; a longer one is plain columns, which take a tenth of the time."""
 
@@ -75,11 +75,13 @@ class Table:
     :param name: the name of the rows in JSON beside a summary.
     :param columns: the names of the columns: of the JSON fields, and of CSV's first line.
     :param rows: the values: strings, numbers, ``None``, or JSON values.
+    :param csv: the rows of its CSV, where that has no header and other columns. Default: the same.
     """
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]] = field(default_factory=list)
+    csv: Sequence[Sequence[Any]] | None = None
 
 
 def stdout_for(format: str) -> IO[str]:
@@ -119,12 +121,19 @@ class Output:
         self.record = None if summary is None else summary.get("record")
         match self.format:
             case "json":
-                self._write_json(table, summary)
+                self._stream.write(f"{self._json(table, summary)}\n")
             case "csv":
                 writer = csv.writer(_UnixLines(self._stream))
-                writer.writerow(table.columns)
+                if table.csv is None:
+                    writer.writerow(table.columns)
                 shown = printable if self._stream.isatty() else str  # a terminal would obey what no program reads
-                writer.writerows([shown(_text(value, "")) for value in row] for row in table.rows)
+                rows = table.rows if table.csv is None else table.csv
+                writer.writerows([shown(_text(value, "")) for value in row] for row in rows)
+            case "yaml":
+                import yaml
+
+                data = json.loads(self._json(table, summary))
+                yaml.safe_dump(data, self._stream, allow_unicode=not self._stream.isatty(), sort_keys=False)
             case _:
                 self._write_table(table, summary)
         self._stream.flush()
@@ -135,12 +144,10 @@ class Output:
         self._stream.write(text)
         self._stream.flush()
 
-    def _write_json(self, table: Table, summary: Mapping[str, Any] | None) -> None:
-        columns = table.columns
-        rows = [dict(zip(columns, row, strict=True)) for row in table.rows]
-        data = rows if summary is None else {**summary, table.name: rows}
-        json.dump(data, self._stream, indent=1, default=str)
-        self._stream.write("\n")
+    @staticmethod
+    def _json(table: Table, summary: Mapping[str, Any] | None) -> str:
+        rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        return json.dumps(rows if summary is None else {**summary, table.name: rows}, indent=1, default=str)
 
     def _write_table(self, table: Table, summary: Mapping[str, Any] | None) -> None:
         if summary:

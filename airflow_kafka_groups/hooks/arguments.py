@@ -21,6 +21,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.fields import parse_object
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.observe.patterns import check_patterns
+from airflow_kafka_groups.storage.paths import topic_remedy
 from airflow_kafka_groups.storage.url_secrets import has_secret, strings_in
 
 T = TypeVar("T")
@@ -78,6 +79,21 @@ def read_group_ids_once(field: str, value: Any) -> list[str]:
     if duplicates := len(items) - len(set(items)):
         raise ConfigurationError(field, value, f"names {duplicates} group(s) twice: check it")
     return items
+
+
+def read_topics(field: str, value: Any) -> list[str]:
+    """Read exact names of topics, without duplicates; the list must not be empty."""
+    topics = read_distinct_names(field, value)
+    for topic in topics:
+        if remedy := topic_remedy(topic):
+            raise ConfigurationError(field, topic, remedy)
+    return topics
+
+
+def require_one(given: Mapping[str, Any], remedy: str) -> None:
+    """Raise ``ConfigurationError`` unless exactly one of these arguments is given."""
+    if sum(value is not None for value in given.values()) != 1:
+        raise ConfigurationError(", ".join(given), None, remedy)
 
 
 def read_patterns(field: str, value: Any) -> tuple[str, ...]:

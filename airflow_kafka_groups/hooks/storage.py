@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +14,7 @@ from airflow_kafka_groups.hooks.arguments import read_place, read_text
 if TYPE_CHECKING:
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.kafka.models import TopicPartition
     from airflow_kafka_groups.ledger.floors import SiteFloors
     from airflow_kafka_groups.storage.layout import Layout, StoragePath
 
@@ -96,6 +97,22 @@ def open_policy(field: str, value: Any, floors: SiteFloors) -> PolicyFile:
     """
     floors.require_policy_file(read_text(field, value))
     return _policy_loader(field, value)()
+
+
+def read_offsets_file(field: str, value: Any, group_ids: Sequence[str] | None) -> dict[str, dict[TopicPartition, int]]:
+    """Read offsets by group and partition from a CSV file; see ``read_offsets_csv``.
+
+    :param value: its path, as in ``open_path``.
+
+    Raises ``ConfigurationError`` that names the line, and ``StorageError`` for a file that cannot be read.
+    """
+    from airflow_kafka_groups.change.restore.offsets_csv import LARGEST, read_offsets_csv
+    from airflow_kafka_groups.storage.named_files import read_named
+
+    content = read_named(path := open_path(field, value), "the file of offsets", LARGEST, StorageError)
+    if content is None:
+        raise ConfigurationError(field, str(path), "does not exist")
+    return read_offsets_csv(field, str(path), content, group_ids)
 
 
 def policy_reader(policy: PlanPolicy) -> Callable[[], PolicyFile | None]:

@@ -33,6 +33,8 @@ class Change:
     :param skipped: partitions that are left out, with the reason.
     :param kept: why the group must not be changed at all.
     :param topic_ids: the ids that topics must still have when it is committed. Default: any.
+    :param skips: the most records that the group would not read any more. Default 0, also where nobody asks.
+    :param rereads: the most records that it would read again.
     """
 
     group_id: str
@@ -41,6 +43,8 @@ class Change:
     skipped: Mapping[TopicPartition, str] = field(default_factory=dict)
     kept: str | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    skips: int = 0
+    rereads: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as JSON values: a record that allows undoing it."""
@@ -58,6 +62,9 @@ class ChangeResult:
     """The result of one group's change.
 
     :param partitions: the number of offsets that are known to be committed, or would be.
+    :param skips: the most records that the group does not read any more, or would not; the markers of transactions
+        count. Default 0.
+    :param rereads: the most records that it reads again, or would.
     """
 
     group_id: str
@@ -65,6 +72,8 @@ class ChangeResult:
     reason: str
     partitions: int
     skipped: Mapping[str, str]
+    skips: int = 0
+    rereads: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""

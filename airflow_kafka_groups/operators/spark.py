@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, MaintenanceError
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     check_url,
@@ -40,6 +40,8 @@ from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_kafka_groups.change.backlog import ProcessedBacklog
 
 _YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"
 _SPARK = Path(__file__).parents[1] / "spark"
@@ -230,9 +232,9 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
     :param backlog_id: the id that the result must have, as returned by ``GroupOffsetsToSparkOperator`` (templated).
     :param result_path: the job's ``--result``: with the floor ``storage_path``, a file in that storage (templated).
 
-    Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path", "targets"}``; pass ``targets`` to
-    ``ListGroupOffsetsSensor``. Fails without a commit if the group has members, has moved or is protected. Do not retry
-    it: it cannot distinguish its own commit from another one.
+    Returns what ``ResetGroupOffsetsOperator`` does, and ``"targets"``: pass these to ``ListGroupOffsetsSensor``. Fails
+    without a commit if the group has members, has moved or is protected. Do not retry it: it cannot distinguish its own
+    commit from another one.
     """
 
     backlog_id = Argument(read_text)
@@ -242,25 +244,19 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
     def __init__(self, *, backlog_id: str, result_path: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Read the result, commit it, and read it back."""
+    def request(self) -> ProcessedBacklog:
+        """Read the result of the job."""
         from airflow_kafka_groups.change.backlog import read_result
 
         place, storage = open_path("result_path", self.result_path), open_path("storage_path", self.storage_path)
         self.floors().require_inside(str(place), str(storage))
-        processed = read_result(place, self.backlog_id)
+        return read_result(place, self.backlog_id)
 
-        async def proposed(admin: Any) -> list[Any]:
-            here = await admin.cluster_id()
-            if here is None or processed.kafka_cluster_id != here:
-                raise MaintenanceError(
-                    f"{self.result_path} is of Kafka cluster {processed.kafka_cluster_id!r}, and this connection leads "
-                    f"to {here!r}: nothing was committed. Give the connection of the cluster that the job read"
-                )
-            return [processed.change]
-
-        summary = self.change("commit", proposed, may_be_absent=not processed.change.before)
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read the result, commit it, and read it back."""
+        request = self.request()
+        summary = self.change(context, request)
         if summary["kept"]:
             failed = {group_id: KafkaGroupsError(f"not committed: {why}") for group_id, why in summary["kept"].items()}
             raise GroupsFailedError(failed, 1)
-        return {**summary, "targets": processed.targets}
+        return {**summary, "targets": request.targets}

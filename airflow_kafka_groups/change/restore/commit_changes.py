@@ -297,4 +297,6 @@ def _result(change: Change, outcome: ChangeOutcome, reason: str, partitions: int
         reason=reason,
         partitions=len(change.after) if partitions is None else partitions,
         skipped=skipped or _NOTHING_SKIPPED,
+        skips=change.skips if partitions != 0 else 0,
+        rereads=change.rereads if partitions != 0 else 0,
     )

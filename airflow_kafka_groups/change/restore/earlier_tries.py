@@ -130,9 +130,13 @@ class Meant:
 
 @dataclass(frozen=True, slots=True)
 class EarlierTries:
-    """What the earlier tries of a task meant to set. Default: nothing."""
+    """What the earlier tries of a task meant to set. Default: nothing.
+
+    :param anew: how to change a group that was used since.
+    """
 
     groups: Mapping[str, Mapping[TopicPartition, Sequence[Meant]]] = field(default_factory=dict)
+    anew: str = "start a new DAG run"
 
     def target(self, group_id: str, where: TopicPartition) -> int | None:
         """Return the offset that an earlier try meant to set, ``None`` if none did that was asked for the same."""
@@ -167,7 +171,7 @@ class EarlierTries:
                 to = "delete it" if meant.after is None else f"set it to {meant.after.offset}"
                 return (
                     f"{partition_name(where)} {at} since an earlier try of this task, by {meant.record}, meant "
-                    f"to {to}. To change it all the same, start a new DAG run"
+                    f"to {to}. To change it all the same, {self.anew}"
                 )
         return None
 
@@ -207,6 +211,8 @@ def read_earlier_tries(
     asked: Mapping[str, Any],
     since: datetime | None,
     kafka_cluster_id: str | None,
+    *,
+    interrupted: bool = False,
 ) -> EarlierTries:
     """Return what the earlier tries of a task run meant to set, also by a connection that has another name by now.
 
@@ -215,6 +221,7 @@ def read_earlier_tries(
     :param asked: what this try is asked for, by the fields of a record: a distance or a target.
     :param since: only records of this time or later; ``None``: all.
     :param kafka_cluster_id: the id that the brokers report: records in other folders of the storage count that name it.
+    :param interrupted: only tries count that recorded no result, and after which none did. Default false.
 
     Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
     """
@@ -227,10 +234,11 @@ def read_earlier_tries(
     ]
     paths = [path for path, _ in wanted]
     found = read_few(partial(_content, task_run), paths, [of for _, of in wanted])
-    for path, content in zip(paths, found, strict=True):
-        if content is None:
+    own_tries = [(path, *content) for path, content in zip(paths, found, strict=True) if content is not None]
+    last_end = max((_second_of(path) for path, _, kept in own_tries if kept is not None), default="")
+    for path, data, kept in own_tries:
+        if interrupted and _second_of(path) <= last_end:
             continue
-        data, kept = content
         record = _parsed(data, path)
         is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
         if not is_asked and record[TASK_RUN] != task_run:
@@ -240,8 +248,12 @@ def read_earlier_tries(
                 f"an earlier try of this task began to {_aim(record)}, see {path}, and this one would "
                 f"{_aim(asked)}. Start a new DAG run for that"
             )
-        _add(groups, record, str(path), kept, is_asked=is_asked)
-    return EarlierTries(groups)
+        _add(groups, record, str(path), kept or (), is_asked=is_asked)
+    return EarlierTries(groups, "name its group alone") if interrupted else EarlierTries(groups)
+
+
+def _second_of(path: StoragePath) -> str:
+    return path.name.partition("-")[0]
 
 
 def _aim(asked: Mapping[str, Any]) -> str:
@@ -271,7 +283,9 @@ def _is_in(name: str, since: datetime | None) -> bool:
     return run_id != name and is_id(run_id) and (since is None or time_of(run_id) >= since)
 
 
-def _content(task_run: str, path: StoragePath, kafka_cluster_id: str | None) -> tuple[bytes, frozenset[str]] | None:
+def _content(
+    task_run: str, path: StoragePath, kafka_cluster_id: str | None
+) -> tuple[bytes, frozenset[str] | None] | None:
     """Read the record of a try of the task, or of another one of a mapped task, and the groups that it has kept.
 
     Return ``None`` for any other.
@@ -321,15 +335,15 @@ def _is_of(recorded: Any, task_run: str) -> bool:
     return recorded == task_run or bool(slash and isinstance(recorded, str) and recorded.rpartition("/")[0] == task)
 
 
-def _kept_by(path: StoragePath) -> frozenset[str]:
-    """Return the groups that a try has kept, by its result; none where it has no result: it was killed."""
+def _kept_by(path: StoragePath) -> frozenset[str] | None:
+    """Return the groups that a try has kept, by its result; ``None`` where it has no result: it was killed."""
     try:
         groups = read_json(path, "the result of a change", MaintenanceError)["groups"]
         return frozenset(group["group_id"] for group in groups if group["outcome"] == ChangeOutcome.KEPT)
     except StorageError:
         raise
     except (MaintenanceError, KeyError, TypeError):
-        return frozenset()
+        return None
 
 
 def _add(

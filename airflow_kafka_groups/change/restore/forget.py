@@ -7,32 +7,36 @@ deleted from within some seconds of its reading, and only by the broker that des
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.earlier_tries import DELETION, EarlierTries, in_topics
+from airflow_kafka_groups.change.restore.recorded import RecordedChanges
 from airflow_kafka_groups.exceptions import (
     GroupsFailedError,
     KafkaGroupsError,
     MaintenanceError,
     MissingAnswerError,
+    OutcomeUnknownError,
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, TopicPartition
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
-from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, Commits, commits_in
 from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin, committed_of
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
 from airflow_kafka_groups.storage.durable_files import sync_file
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now, write_json
+from airflow_kafka_groups.storage.layout import Layout, utc_now, write_json
 from airflow_kafka_groups.storage.paths import CHANGES, new_id
 
 _AT_ONCE = 20
+_NOTHING_SKIPPED: Mapping[str, str] = {}
 
 Failures = dict[str, KafkaGroupsError]
 
@@ -47,16 +51,15 @@ async def forget_topics(
     progress: Callable[[int, int], None],
     earlier: Callable[[str | None], EarlierTries] = lambda _: EarlierTries(),
     facts: Mapping[str, Any] | None = None,
-) -> tuple[dict[str, int], StoragePath | None]:
+) -> RecordedChanges:
     """Record the committed offsets that groups have of some topics, and delete them.
 
     :param earlier: reads what earlier tries of the same task meant to delete, given the id that the brokers report:
         what was committed since then stays. Default: this is the first try.
     :param facts: further fields of the record. Default: none.
 
-    Returns the numbers of partitions by group, and the record; ``None`` where nothing was deleted. Raises
-    ``GroupsFailedError`` before anything is deleted if a group cannot be read, and afterwards if a deletion failed;
-    ``StorageError`` if the offsets cannot be recorded.
+    Returns a result for each group, and the record; ``None`` where nothing was deleted. Raises ``GroupsFailedError``
+    before anything is deleted if a group cannot be read; ``StorageError`` if the offsets cannot be recorded.
     """
     read = await committed_of(admin, group_ids)
     if unread := {group_id: result.error for group_id, result in read.items() if result.error is not None}:
@@ -71,8 +74,8 @@ async def forget_topics(
     is_asked = in_topics(topics)
     used = {id_: tries.why_kept(id_, commits, is_asked, may_be_absent=True) for id_, commits in before.items()}
     failed: Failures = {group_id: MaintenanceError(why) for group_id, why in used.items() if why is not None}
+    proposed = [Change(group_id=group_id, before=commits) for group_id, commits in before.items()]
     before = {group_id: commits for group_id, commits in before.items() if group_id not in failed}
-    counts = {group_id: len(commits) for group_id, commits in before.items()}
     if dry_run and before:
         described = await admin.describe_consumer_groups(list(before))
         for group_id, commits in before.items():
@@ -80,14 +83,13 @@ async def forget_topics(
                 _unread(commits, described.get(group_id))
             except KafkaGroupsError as error:
                 failed[group_id] = error
+    done = partial(_results, proposed, read, dry_run)
     if dry_run or not before:
-        if failed:
-            raise GroupsFailedError(failed, len(used))
-        return counts, None
+        return RecordedChanges(results=done(failed), changes=proposed, path=None, dry_run=dry_run)
     run_id = new_id(utc_now())
     head = {"format": FORMAT, "run_id": run_id, "what": DELETION, "cluster": layout.cluster, "dry_run": False}
     head |= {KAFKA_CLUSTER_ID: cluster_id, **(facts or {})}
-    changes = [Change(group_id=group_id, before=commits).to_json() for group_id, commits in before.items()]
+    changes = [change.to_json() for change in proposed if change.group_id in before]
     path = write_json(layout.root / CHANGES, f"{run_id}-before.json", {**head, "groups": changes})
     sync_file(path)
     kept = set[str]()
@@ -95,10 +97,33 @@ async def forget_topics(
     outcomes = dict.fromkeys(before, "changed") | dict.fromkeys(errors, "failed") | dict.fromkeys(kept, "kept")
     results = [{"group_id": group_id, "outcome": outcome} for group_id, outcome in outcomes.items()]
     with suppress(MaintenanceError):  # without it, all of them count as deleted
-        write_json(layout.root / CHANGES, f"{run_id}-result.json", {**head, "groups": results})
-    if failed | errors:
-        raise GroupsFailedError(failed | errors, len(used))
-    return counts, path
+        path = write_json(layout.root / CHANGES, f"{run_id}-result.json", {**head, "groups": results})
+    return RecordedChanges(results=done(failed | errors), changes=proposed, path=path, dry_run=dry_run)
+
+
+def _results(
+    proposed: Sequence[Change], group_ids: Iterable[str], dry_run: bool, failed: Mapping[str, KafkaGroupsError]
+) -> list[ChangeResult]:
+    """Return a result for each group, also for those that have no offset there."""
+    of_group = {change.group_id: len(change.before) for change in proposed}
+    results = []
+    for group_id in group_ids:
+        error, partitions = failed.get(group_id), of_group.get(group_id, 0)
+        if error is not None:
+            outcome, reason = ChangeOutcome.FAILED, str(error)
+            if isinstance(error, OutcomeUnknownError):
+                outcome = ChangeOutcome.UNKNOWN
+        elif not partitions:
+            outcome, reason = ChangeOutcome.UNCHANGED, "it has no committed offsets there"
+        elif dry_run:
+            outcome, reason = ChangeOutcome.WOULD_CHANGE, "its offsets can be deleted"
+        else:
+            outcome, reason = ChangeOutcome.CHANGED, "deleted and verified"
+        left = 0 if error is not None else partitions
+        results.append(
+            ChangeResult(group_id=group_id, outcome=outcome, reason=reason, partitions=left, skipped=_NOTHING_SKIPPED)
+        )
+    return results
 
 
 async def forget_offsets(

@@ -11,12 +11,12 @@ from typing import Any
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
-from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, Unread
+from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, Unread, unread_of, unread_part
 from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, wait_for_deletions
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, tag_of
-from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeResult, counts_of
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time, note_folder
 from airflow_kafka_groups.storage.durable_files import sync_file
 from airflow_kafka_groups.storage.formats import FORMAT
@@ -25,18 +25,52 @@ from airflow_kafka_groups.storage.paths import CHANGES, new_id
 
 log = logging.getLogger(__name__)
 
+_NUMBERS = ("partitions", "skips", "rereads")
+_FAILED = (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChanges:
-    """The results of the changes, and the file that has them."""
+    """The results of the changes, what was proposed, and the file that has them.
+
+    :param path: ``None`` where offsets were to be deleted, and none was.
+    """
 
     results: list[ChangeResult]
-    path: StoragePath
+    changes: list[Change]
+    path: StoragePath | None
+    dry_run: bool
 
     @property
     def counts(self) -> dict[str, int]:
         """The number of groups by outcome."""
         return counts_of(self.results)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers, and where the record is, as JSON values."""
+        numbers = {name: sum(getattr(item, name) for item in self.results) for name in _NUMBERS}
+        return {"counts": self.counts, **numbers, "result_path": None if self.path is None else str(self.path)}
+
+    def failures(self) -> dict[str, KafkaGroupsError]:
+        """Return the groups whose change failed, or is not known, or of which something could not be read.
+
+        The latter only where something was to be changed: the brokers may answer the next try.
+        """
+        found = {item.group_id: item.reason for item in self.results if item.outcome in _FAILED}
+        if not self.dry_run:
+            unread = ((item.group_id, _why_unread(item)) for item in self.results if item.group_id not in found)
+            found |= {group_id: why for group_id, why in unread if why is not None}
+        return {group_id: KafkaGroupsError(why) for group_id, why in found.items()}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was left out: no group was kept, and no partition skipped."""
+        return not any(item.outcome is ChangeOutcome.KEPT or item.skipped for item in self.results)
+
+
+def _why_unread(result: ChangeResult) -> str | None:
+    """Return why a group, or a part of it, is as it was, if something of it could not be read."""
+    return unread_of([result.reason]) if result.outcome is ChangeOutcome.KEPT else unread_part(result.skipped)
 
 
 async def change_recorded(
@@ -109,7 +143,7 @@ async def change_recorded(
                 f"{exc}. The {what} itself was made before ({changed or 'no group'}), and only its result is not "
                 "recorded: mend the storage, and run it again as a dry run to see the state"
             ) from exc
-    return RecordedChanges(results=results, path=path)
+    return RecordedChanges(results=results, changes=changes, path=path, dry_run=dry_run)
 
 
 def _note_wanted(layout: Layout, head: dict[str, Any]) -> None:

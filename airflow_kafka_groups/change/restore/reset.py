@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from airflow_kafka_groups.change.restore.current_logs import Ends, Unread, left_out, log_ends, unread_of
-from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries, in_topics
+from airflow_kafka_groups.change.restore.earlier_tries import SHIFT_BY, TARGET, EarlierTries, in_topics
+from airflow_kafka_groups.checks import check_number
+from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
 from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
+from airflow_kafka_groups.storage.layout import utc_now
 
 TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
 
@@ -23,21 +27,40 @@ class ResetTarget:
 
     :param to: ``"earliest"`` or ``"latest"``.
     :param timestamp_ms: the first record at or after this time, in milliseconds since 1970; the end if there is none.
+    :param ago_seconds: the same, for the time so many seconds before the offsets are read.
     :param shift_by: the number of records to move forward, or back if negative.
     """
 
     to: str | None = None
     timestamp_ms: int | None = None
+    ago_seconds: float | None = None
     shift_by: int | None = None
 
     def __post_init__(self) -> None:
-        given = [value for value in (self.to, self.timestamp_ms, self.shift_by) if value is not None]
-        if len(given) != 1:
-            raise ConfigurationError("to, timestamp, shift_by", None, "pass exactly one of them")
+        given = (self.to, self.timestamp_ms, self.ago_seconds, self.shift_by)
+        if sum(value is not None for value in given) != 1:
+            raise ConfigurationError("to, timestamp, ago, shift_by", None, "pass exactly one of them")
         if self.to not in (None, "earliest", "latest"):
             raise ConfigurationError("to", self.to, 'must be "earliest" or "latest"')
         if self.timestamp_ms is not None and self.timestamp_ms < 0:  # to brokers, some of these are the ends of a log
             raise ConfigurationError("timestamp_ms", self.timestamp_ms, "must be a time since 1970, in milliseconds")
+        if self.ago_seconds is not None and check_number("ago", self.ago_seconds) < 0:
+            raise ConfigurationError("ago", self.ago_seconds, "must be 0 or a number of seconds")
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What a later try must be asked for, too, to count as the same, by the fields of a record."""
+        if self.shift_by is not None:
+            return {SHIFT_BY: self.shift_by}
+        if self.ago_seconds is not None:
+            return {TARGET: f"{show_duration(self.ago_seconds)} ago"}
+        return {TARGET: self.timestamp_ms if self.to is None else self.to}
+
+    def time_ms(self) -> int | None:
+        """Return the time whose first record is the target, ``None`` if the target is no time."""
+        if self.ago_seconds is None:
+            return self.timestamp_ms
+        return max(round((utc_now().timestamp() - self.ago_seconds) * 1000), 0)
 
 
 async def propose_reset(
@@ -63,8 +86,8 @@ async def propose_reset(
     wanted, ends = await _read(admin, group_ids, chosen)
     tries = await asyncio.to_thread(earlier, await admin.cluster_id())
     times: Mapping[TopicPartition, object] = {}
-    if target.timestamp_ms is not None and ends:
-        times = await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(target.timestamp_ms)))
+    if (time_ms := target.time_ms()) is not None and ends:
+        times = await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(time_ms)))
 
     def offset(group_id: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
         if (meant := tries.target(group_id, where)) is not None:
@@ -120,6 +143,7 @@ def _propose(
 ) -> Change:
     after: dict[TopicPartition, OffsetAndMetadata] = {}
     skipped: dict[TopicPartition, str] = {}
+    skips = rereads = 0
     for where in partitions:
         found = ends[where]
         if isinstance(found, str):
@@ -132,9 +156,17 @@ def _propose(
             skipped[where] = new
             continue
         new = min(max(new, start), end)
-        same = committed is not None and committed.offset == new
-        after[where] = committed if same and committed else OffsetAndMetadata(new)
+        if committed is None or committed.offset != new:
+            after[where] = OffsetAndMetadata(new)
+        else:
+            after[where] = committed
+        if committed is not None:  # where it reads on without a commit is up to its consumers
+            reads_on = min(max(committed.offset, start), end)
+            skips += max(new - reads_on, 0)
+            rereads += max(reads_on - new, 0)
     if kept is None and not after:
         kept = "it cannot be changed: the logs of its partitions cannot be read"
         kept = kept if unread_of(skipped.values()) is None else Unread(kept)
-    return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept)
+    return Change(
+        group_id=group_id, before=before, after=after, skipped=skipped, kept=kept, skips=skips, rereads=rereads
+    )

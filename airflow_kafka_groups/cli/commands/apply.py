@@ -7,24 +7,21 @@ one that was given in Airflow counts.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.deleting import add_deletion_arguments, exit_code, require_allowed, run_plan, to_delete
-from airflow_kafka_groups.cli.output import Output, Table, say
+from airflow_kafka_groups.cli.deleting import (
+    add_deletion_arguments,
+    require_allowed,
+    run_deletion,
+    show_outcomes,
+    to_delete,
+)
+from airflow_kafka_groups.cli.output import Output, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_integer, read_number
 from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms
-
-if TYPE_CHECKING:
-    from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
-    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-    from airflow_kafka_groups.ledger.outcomes import DeletionReport
-    from airflow_kafka_groups.storage.layout import Layout
-
-COLUMNS = ("group_id", "outcome", "code", "reason")
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
@@ -54,6 +51,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.checks import check_digest
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.ledger.deletion_plan import load_plan, policy_of_plan
+    from airflow_kafka_groups.report.html import make_report
 
     cluster = Cluster(args)
     layout = cluster.layout()
@@ -67,7 +65,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         groups_per_second=_pace(args) or None,
         bytes_per_second=read_number("--bytes-per-second", args.bytes_per_second) or None,
     )
-    result = run_plan(
+    result = run_deletion(
         args,
         cluster,
         limits,
@@ -75,9 +73,16 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
             admin, layout, args.plan_id, digest, request, approval=terms, floors=floors, policy=policy
         ),
         command="apply",
+        request_id=args.plan_id,
         leased=not args.no_lease,
     )
-    return _show(out, layout, plan, result, cluster)
+    try:
+        say(f"Report: {make_report(layout, plan)[0]}")
+    except (KafkaGroupsError, OSError) as error:
+        say(f"warning: the report could not be written: {error}")
+    back_up = cluster.command("backup", "--plan-id", plan.plan_id, "--digest", plan.digest)
+    before = f"Nothing was deleted. Before a deletion, back the plan up: {back_up}"
+    return show_outcomes(out, result, cluster, before if result.report.backup is None else to_delete(plan.digest))
 
 
 def _terms(args: argparse.Namespace) -> ApprovalTerms:
@@ -96,34 +101,3 @@ def _pace(args: argparse.Namespace) -> float:
     if args.groups_per_second is not None:
         return read_number("--groups-per-second", args.groups_per_second)
     return read_number(f"{DEFAULTS}.groups_per_second", site_defaults().get("groups_per_second", 0))
-
-
-def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResult, cluster: Cluster) -> ExitCode:
-    report = result.report
-    summary = {**report.summary(), "record": str(result.record)}
-    if result.verification is not None:
-        summary["verification"] = result.verification.to_json()
-    rows = [(item.group_id, item.outcome.value, item.code, item.reason) for item in report.outcomes]
-    try:
-        out.write(Table("outcomes", COLUMNS, rows), summary)
-    finally:  # also where nobody reads stdout, or its disk is full
-        _tell(layout, plan, report, cluster)
-    return exit_code(report)
-
-
-def _tell(layout: Layout, plan: DeletionPlan, report: DeletionReport, cluster: Cluster) -> None:
-    """Write the report, and say where it is and what comes next."""
-    from airflow_kafka_groups.ledger.outcomes import Outcome
-    from airflow_kafka_groups.report.html import make_report
-
-    try:
-        say(f"Report: {make_report(layout, plan)[0]}")
-    except (KafkaGroupsError, OSError) as error:
-        say(f"warning: the report could not be written: {error}")
-    if report.dry_run and report.backup is None:
-        back_up = cluster.command("backup", "--plan-id", plan.plan_id, "--digest", plan.digest)
-        say(f"Nothing was deleted. Before a deletion, back the plan up: {back_up}")
-    elif report.dry_run:
-        say(to_delete(plan.digest))
-    elif report.ids(Outcome.DELETED):
-        say(f"To undo it, begin with the dry run: {cluster.command('restore', plan.plan_id)}")

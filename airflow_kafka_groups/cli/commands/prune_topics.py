@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.deleting import add_deletion_arguments, exit_code, require_allowed, run_plan, to_delete
+from airflow_kafka_groups.cli.deleting import (
+    add_deletion_arguments,
+    require_allowed,
+    run_deletion,
+    show_outcomes,
+    to_delete,
+)
 from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -23,12 +28,8 @@ from airflow_kafka_groups.cli.selection import (
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
 
-if TYPE_CHECKING:
-    from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
-
 PLANNED = ("group_id", "topic", "partitions", "idle_seconds", "reason")
 KEPT = ("group_id", "topic", "why", "reason")
-OUTCOMES = ("topic", "outcome", "code", "reason")
 _NUMBERS: Numbers = {
     "min_idle_seconds": (read_duration, "time without subscription and movement (default: 7d)"),
     "min_observations": (partial(read_integer, minimum=2), "complete snapshots that prove it (default: 2)"),
@@ -106,7 +107,7 @@ def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     plan = load_prune_plan(layout, args.plan_id)
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
     policy = policy_reader(plan.policy)
-    result = run_plan(
+    result = run_deletion(
         args,
         cluster,
         DeletionLimits(chunk_size=CHUNK_SIZE),
@@ -114,18 +115,6 @@ def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
             admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy
         ),
         command="prune-topics",
+        request_id=plan.plan_id,
     )
-    return _show(out, plan.digest, result, cluster.command("restore", plan.plan_id))
-
-
-def _show(out: Output, digest: str, result: DeletionResult, undo: str) -> ExitCode:
-    from airflow_kafka_groups.ledger.outcomes import Outcome
-
-    report = result.report
-    rows = [(item.group_id, item.outcome.value, item.code, item.reason) for item in report.outcomes]
-    out.write(Table("outcomes", OUTCOMES, rows), {**report.summary(), "record": str(result.record)})
-    if report.dry_run:
-        say(to_delete(digest))
-    elif report.ids(Outcome.DELETED):
-        say(f"To undo it, while the groups have no members, begin with the dry run: {undo}")
-    return exit_code(report)
+    return show_outcomes(out, result, cluster, to_delete(plan.digest), of="topic")

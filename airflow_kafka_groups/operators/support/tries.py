@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries
-    from airflow_kafka_groups.storage.layout import Layout
+    from airflow_kafka_groups.change.restore.offset_requests import Tries
 
 
 NOT_MAPPED = "-1"
@@ -52,18 +50,11 @@ def actor_of(context: Context) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
-def tries_of(
-    context: Context, layout: Layout, asked: Mapping[str, Any] | None = None
-) -> tuple[Callable[[str | None], EarlierTries], dict[str, Any]]:
-    """Return what reads the earlier tries of a task, and what its record has for later ones.
+def tries_of(context: Context) -> Tries:
+    """Return which runs are tries of the same task."""
+    from airflow_kafka_groups.change.restore.offset_requests import Tries
 
-    :param asked: what it is asked for, by the fields of a record. Default: nothing that a reset is asked for.
-    """
-    from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, read_earlier_tries
-
-    task_run, wanted = task_run_of(actor_of(context)), dict(asked or {})
-    read = partial(read_earlier_tries, layout, task_run, wanted, _began(context))
-    return cache(read), {TASK_RUN: task_run, **wanted}  # read once: a later look finds this try's own record
+    return Tries(task_run=task_run_of(actor_of(context)), since=_began(context))
 
 
 def _began(context: Context) -> datetime | None:

@@ -9,6 +9,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+import yaml
 
 from airflow_kafka_groups.cli.output import FORMATS, Output, Table, say
 from airflow_kafka_groups.exceptions import BrokerError
@@ -42,6 +43,11 @@ def test_nothing_is_a_dash_in_a_summary() -> None:
 def test_a_summary_is_around_the_list() -> None:
     found = json.loads(written("json", summary={"plan_id": "p", "at": datetime(2026, 1, 1, tzinfo=UTC)}))
     assert (found["plan_id"], len(found["groups"])) == ("p", 2)
+
+
+def test_yaml_has_what_json_has() -> None:
+    summary = {"plan_id": "p", "at": datetime(2026, 1, 1, tzinfo=UTC)}
+    assert yaml.safe_load(written("yaml", summary=summary)) == json.loads(written("json", summary=summary))
 
 
 def test_csv_has_a_head_and_the_rows_only() -> None:
@@ -80,7 +86,7 @@ def test_a_table_has_no_digits_that_nobody_reads() -> None:
 
 def test_nothing_is_a_head_only() -> None:
     nothing = Table("groups", ("a", "b"))
-    assert [written(form, nothing) for form in FORMATS] == ["A  B\n", "[]\n", "a,b\n"]
+    assert [written(form, nothing) for form in FORMATS] == ["A  B\n", "[]\n", "a,b\n", "[]\n"]
 
 
 def test_a_terminal_gets_a_drawn_table_while_it_is_short() -> None:
@@ -121,7 +127,7 @@ def test_a_name_cannot_command_the_terminal(stream: type[StringIO]) -> None:
     assert "[red]x[/red]" in shown
 
 
-@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("form", ["json", "csv", "yaml"])
 def test_no_format_lets_a_name_command_the_terminal(form: str) -> None:
     """Who looks at CSV on a terminal reads it as they read a table; a pipe or a file has each name as it is."""
     table = Table("groups", ("group_id",), [("a\x1b]0;owned\x07\x1b[2J\x9b1m\u202eb\rc",)])

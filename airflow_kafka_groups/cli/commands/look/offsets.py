@@ -17,10 +17,12 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
-    """Show one row for each partition with a commit.
+    """Show one row for each partition with a commit. CSV is as ``kafka-consumer-groups --export`` writes it.
 
     A group that cannot be read, or that was named and does not exist, makes the exit code 3.
     """
+    from airflow_kafka_groups.change.restore.offsets_csv import csv_rows
+
     found, refused, missing, complete = read_chosen(
         args, lambda admin, ids: admin.list_consumer_group_offsets(ids), "topics"
     )
@@ -31,6 +33,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         for partition, offset, epoch, metadata in topic.rows()
         if offset >= 0
     ]
-    out.write(Table("offsets", COLUMNS, [*rows, *((name, *[None] * 5) for name in refused)]))
+    csv = list(csv_rows((row[:4] for row in rows), with_group=len(set(args.groups)) != 1))
+    out.write(Table("offsets", COLUMNS, [*rows, *((name, *[None] * 5) for name in refused)], csv))
     report_failures(found.failed, missing)
     return ExitCode.INCOMPLETE if found.failed or missing or not complete else ExitCode.DONE

@@ -103,6 +103,7 @@ async def test_a_group_that_is_deleted_while_the_restore_is_proposed_is_restored
     (result,) = done.results
     assert (result.outcome, set(admin.groups), next(proposals)) == ("changed", {"a"}, 3)
     assert done.counts["changed"] == 1
+    assert done.path is not None
     record = done.path.parent / done.path.name.replace("-result", "-before")
     (group,) = json.loads(record.read_bytes())["groups"]
     assert group["before"] == [], "what an undo goes back to"

@@ -80,7 +80,7 @@ def test_an_interrupt_while_the_result_is_written_names_the_record(
     def interrupted(self: Output, *args: Any) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Output, "_write_json", interrupted)
+    monkeypatch.setattr(Output, "_json", interrupted)
     code = main(to_apply)
     said = capsys.readouterr().err
     assert sorted(admin.deleted) == ["a", "b"]

@@ -1,0 +1,105 @@
+"""What the commands have in common that change committed offsets: who asks, what is shown, and the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.change.restore.offset_requests import AnyRequest, Tries
+    from airflow_kafka_groups.change.restore.recorded import RecordedChanges
+
+COLUMNS = ("group_id", "outcome", "partitions", "skips", "rereads", "reason", "skipped")
+OF_PARTITIONS = ("group_id", "topic", "partition", "offset", "new_offset")
+_NOT_ASKED = ("yes", "partitions", "output", "command")
+_CONTINUED = timedelta(days=1)
+"""How long a command that was killed is continued when it is typed again."""
+
+
+def add_change_arguments(parser: ArgumentTarget, *, partitions: bool = True) -> None:
+    """Add where the files are, ``--yes`` and what is shown."""
+    add_storage_arguments(parser)
+    parser.add_argument("--yes", action="store_true", help="change it; without it, only show what would be changed")
+    if partitions:
+        parser.add_argument("--partitions", action="store_true", help="one row for each partition, with both offsets")
+
+
+def add_topics(parser: ArgumentTarget, help_text: str, *, required: bool = False) -> None:
+    """Add ``--topic``."""
+    parser.add_argument(
+        "--topic", action="append", dest="topics", metavar="TOPIC", required=required, help=f"{help_text} (repeat)"
+    )
+
+
+def distinct(values: list[str] | None) -> list[str] | None:
+    """Return values without duplicates, ``None`` for none."""
+    return list(dict.fromkeys(values or ())) or None
+
+
+def change(args: argparse.Namespace, out: Output, command: str, request: AnyRequest) -> ExitCode:
+    """Change committed offsets, and show the outcome of each group.
+
+    A group that is kept, or a partition that is left out, makes the exit code 3.
+    """
+    from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, change_offsets
+
+    cluster = Cluster(args)
+    settings, layout = cluster.settings, cluster.site_layout()
+    if args.yes:
+        settings.require_writable()
+    with progress_bars() as progress:
+        terms = ChangeTerms(
+            dry_run=not args.yes, protects=settings.protects, tries=_tries(args, command), progress=progress
+        )
+        done = cluster.run(lambda admin: change_offsets(admin, layout, request, terms))
+    summary = {"dry_run": done.dry_run, **done.summary()}
+    out.write(_table(args, command, done), {**summary, "record": summary.pop("result_path")})
+    if done.dry_run:
+        say(f"Nothing was changed. To {command}, give --yes too.")
+    for group_id, error in list(done.failures().items())[:1]:
+        say(f"error: {group_id!r}: {error}")
+    if done.failures():
+        return ExitCode.FAILED
+    return ExitCode.DONE if done.is_complete else ExitCode.INCOMPLETE
+
+
+def _tries(args: argparse.Namespace, command: str) -> Tries:
+    """Return which runs are tries of the same change: the same command, by the same user, that was killed."""
+    from airflow_kafka_groups.change.restore.offset_requests import Tries
+    from airflow_kafka_groups.storage.layout import utc_now
+
+    asked = {name: value for name, value in sorted(vars(args).items()) if name not in _NOT_ASKED}
+    digest, who = sha256(json.dumps(asked, default=str).encode()).hexdigest(), actor(command)
+    name = f"{who['user']} on {who['host']}: {command} {digest[:16]}"
+    return Tries(task_run=name, since=utc_now() - _CONTINUED, interrupted=True)
+
+
+def _table(args: argparse.Namespace, command: str, done: RecordedChanges) -> Table:
+    rows: list[tuple[Any, ...]]
+    csv = None
+    if command in ("reset", "set"):  # as kafka-consumer-groups exports it, and reset --from-file reads it
+        from airflow_kafka_groups.change.restore.offsets_csv import csv_rows
+
+        named = getattr(args, "groups", None)
+        after = ((each.group_id, *where, new.offset) for each in done.changes for where, new in each.after.items())
+        csv = list(csv_rows(after, with_group=named is not None and len(set(named)) != 1))
+    if getattr(args, "partitions", False):
+        rows = [
+            (change.group_id, *where, old if old is None else old.offset, new.offset)
+            for change in done.changes
+            for where, new in change.after.items()
+            for old in [change.before.get(where)]
+        ]
+        return Table("partitions", OF_PARTITIONS, rows, csv)
+    rows = [
+        (item.group_id, item.outcome.value, item.partitions, item.skips, item.rereads, item.reason, dict(item.skipped))
+        for item in done.results
+    ]
+    return Table("groups", COLUMNS, rows, csv)

@@ -1,0 +1,1 @@
+"""The commands that change groups. Each is a dry run, unless ``--yes`` is given."""

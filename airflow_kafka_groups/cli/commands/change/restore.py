@@ -1,0 +1,25 @@
+"""Restore the offsets of a backup."""
+
+from __future__ import annotations
+
+import argparse
+
+from airflow_kafka_groups.cli.changing import add_change_arguments, change, distinct
+from airflow_kafka_groups.cli.output import Output
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_change_arguments(parser)
+    parser.add_argument("plan_id", metavar="PLAN", help="the plan of the backup, or the id of a backup without a plan")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="only these groups (default: all in the backup)")
+    parser.add_argument("--overwrite", action="store_true", help="also groups that have committed other offsets since")
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Restore the groups, and show the outcome of each."""
+    from airflow_kafka_groups.change.restore.offset_requests import RestoreRequest
+
+    request = RestoreRequest(plan_id=args.plan_id, group_ids=distinct(args.groups), overwrite=args.overwrite)
+    return change(args, out, "restore", request)
