@@ -132,11 +132,11 @@ class Meant:
 class EarlierTries:
     """What the earlier tries of a task meant to set. Default: nothing.
 
-    :param anew: how to change a group that was used since.
+    :param way_out: how to change a group that was used since.
     """
 
     groups: Mapping[str, Mapping[TopicPartition, Sequence[Meant]]] = field(default_factory=dict)
-    anew: str = "start a new DAG run"
+    way_out: str = "start a new DAG run"
 
     def target(self, group_id: str, where: TopicPartition) -> int | None:
         """Return the offset that an earlier try meant to set, ``None`` if none did that was asked for the same."""
@@ -171,7 +171,7 @@ class EarlierTries:
                 to = "delete it" if meant.after is None else f"set it to {meant.after.offset}"
                 return (
                     f"{partition_name(where)} {at} since an earlier try of this task, by {meant.record}, meant "
-                    f"to {to}. To change it all the same, {self.anew}"
+                    f"to {to}. To change it all the same, {self.way_out}"
                 )
         return None
 
