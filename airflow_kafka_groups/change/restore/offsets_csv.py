@@ -18,6 +18,7 @@ Row = tuple[str, str, int, int]
 LARGEST = 256 << 20
 """Bytes of a file: three million offsets."""
 _LONGEST = 2**31 - 1, 2**63 - 1  # partition, offset
+_FORM = "is not of the form topic,partition,offset or group,topic,partition,offset, without a header"
 
 
 def csv_rows(rows: Iterable[Row], *, with_group: bool) -> Iterable[Sequence[str | int]]:
@@ -35,38 +36,41 @@ def read_offsets_csv(
 
     Raises ``ConfigurationError`` that names the line.
     """
-    found: dict[str, dict[TopicPartition, int]] = {}
     only = group_ids[0] if group_ids is not None and len(group_ids) == 1 else None
+    found: dict[str, dict[TopicPartition, int]] = {}
     try:
-        text = content.decode("utf-8-sig")
-        rows = csv.reader(StringIO(text, newline=""), strict=True)
-        for row in rows:
-            if not row:
-                continue
-            if len(row) == 3 and only is None:
-                remedy = f"line {rows.line_num} has no group: name exactly one for topic,partition,offset"
-                raise ConfigurationError(field, path, remedy)
-            group_id, topic, partition, offset = row if len(row) == 4 else (only or "", *row)
-            where, most = (partition, offset), _LONGEST
-            if topic_remedy(topic) or not all(
-                each.strip().isdecimal() and int(each) <= top for each, top in zip(where, most, strict=True)
-            ):
-                raise ValueError
-            of_group = found.setdefault(group_id, {})
-            if (place := TopicPartition(topic, int(partition))) in of_group:
-                remedy = f"line {rows.line_num} has an offset of {topic}[{place.partition}] a second time"
-                raise ConfigurationError(field, path, remedy)
-            of_group[place] = int(offset)
+        rows = csv.reader(StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
     except UnicodeDecodeError:
         raise ConfigurationError(field, path, "is no UTF-8 text") from None
-    except ConfigurationError:  # it is a ``ValueError``, too
-        raise
-    except (ValueError, csv.Error):
-        remedy = "is not of the form topic,partition,offset or group,topic,partition,offset, without a header"
-        raise ConfigurationError(field, path, f"line {rows.line_num} {remedy}") from None
+    try:
+        for row in filter(None, rows):
+            group_id, where, offset = _parsed(row, only)
+            if where in found.setdefault(group_id, {}):
+                raise _WrongLineError(f"has an offset of {where.topic}[{where.partition}] a second time")
+            found[group_id][where] = offset
+    except (_WrongLineError, csv.Error) as error:
+        why = error if isinstance(error, _WrongLineError) else _FORM
+        raise ConfigurationError(field, path, f"line {rows.line_num} {why}") from None
     wanted = list(found) if group_ids is None else list(group_ids)
     if missing := [group_id for group_id in wanted if group_id not in found]:
         raise ConfigurationError(field, path, f"has no offset of group {missing[0]!r}")
     if not wanted:
         raise ConfigurationError(field, path, "has no offset")
     return {group_id: found[group_id] for group_id in wanted}
+
+
+class _WrongLineError(Exception):
+    pass
+
+
+def _parsed(row: Sequence[str], only: str | None) -> tuple[str, TopicPartition, int]:
+    """Return the group, the partition and the offset of a row."""
+    if len(row) == 3 and only is None:
+        raise _WrongLineError("has no group: name exactly one for topic,partition,offset")
+    if len(row) not in (3, 4):
+        raise _WrongLineError(_FORM)
+    group_id, topic, *numbers = row if len(row) == 4 else (only or "", *row)
+    limits = zip(numbers, _LONGEST, strict=True)
+    if topic_remedy(topic) or not all(each.strip().isdecimal() and int(each) <= most for each, most in limits):
+        raise _WrongLineError(_FORM)
+    return group_id, TopicPartition(topic, int(numbers[0])), int(numbers[1])
