@@ -13,109 +13,78 @@ class SentMetric(NamedTuple):
     """A metric.
 
     :param name: its name after ``kafka_groups.<cluster>.``, with ``<…>`` for a part that varies.
-    :param kind: ``gauge`` or ``counter``.
-    :param operator: the operator that sends it.
     :param meaning: one sentence.
     """
 
     name: str
-    kind: str
     operator: str
     meaning: str
 
+    @property
+    def kind(self) -> str:
+        """Whether it is a ``counter`` or a ``gauge``."""
+        return "counter" if self.name.endswith(".<outcome>") else "gauge"
 
-SENT_METRICS = (
-    SentMetric(
-        "groups.all",
-        "gauge",
-        "ListGroupOffsetsOperator",
-        "Groups of the snapshot. No snapshot of named groups sends this or the next four.",
-    ),
-    SentMetric(
-        "groups.<state>",
-        "gauge",
-        "ListGroupOffsetsOperator",
-        "Groups in a state: `Empty`, `Stable` …; 0 if there are none.",
-    ),
-    SentMetric("snapshot.groups", "gauge", "ListGroupOffsetsOperator", "Groups of the snapshot."),
-    SentMetric("snapshot.failed_groups", "gauge", "ListGroupOffsetsOperator", "Groups that could not be read in full."),
-    SentMetric("snapshot.partitions", "gauge", "ListGroupOffsetsOperator", "Partitions that groups have committed to."),
-    SentMetric(
-        "plan.<count>",
-        "gauge",
-        "PlanCleanupOperator",
-        "Groups by what the plan found: `found`, `planned`, a verdict, or why a group is kept. See [the plan's "
-        "counts](../formats.md#plan).",
-    ),
-    SentMetric("backup.groups", "gauge", "BackupGroupOffsetsOperator", "Groups of the backup."),
-    SentMetric("backup.rows", "gauge", "BackupGroupOffsetsOperator", "Committed offsets of the backup."),
-    SentMetric("backup.not_backed_up", "gauge", "BackupGroupOffsetsOperator", "Groups that are not in the backup."),
-    SentMetric(
-        "deletion.<outcome>",
-        "counter",
-        "DeleteGroupsOperator",
-        "Groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs.",
-    ),
-    SentMetric(
-        "prune_plan.<count>",
-        "gauge",
-        "PlanTopicPruningOperator",
-        "Topics of groups by what the plan found. See [its counts](../formats.md#plan-of-a-pruning).",
-    ),
-    SentMetric(
-        "pruning.<outcome>",
-        "counter",
-        "PruneTopicOffsetsOperator",
-        "Topics of groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs.",
-    ),
-    SentMetric("drill.restored", "gauge", "RestoreDrillOperator", "Groups that were restored as they were."),
-    SentMetric("drill.skipped", "gauge", "RestoreDrillOperator", "Partitions that a restore would leave out."),
-    SentMetric("drill.failed", "gauge", "RestoreDrillOperator", "Groups that differed after their restore."),
-    SentMetric("drill.left", "gauge", "RestoreDrillOperator", "Scratch groups that could not be removed."),
-    SentMetric(
-        "lag.total",
-        "gauge",
-        "ListGroupLagOperator",
-        "Sum of the lag of all measured groups whose lag is known; not sent if it is known of none.",
-    ),
-    SentMetric(
-        "lag.max",
-        "gauge",
-        "ListGroupLagOperator",
-        "Lag of the group with the largest lag; not sent if it is known of none.",
-    ),
-    SentMetric("lag.lagging_groups", "gauge", "ListGroupLagOperator", "Groups with more lag than `max_lag`."),
-    SentMetric("lag.unknown_groups", "gauge", "ListGroupLagOperator", "Groups whose lag is not known."),
-    SentMetric(
-        "group.<group>.lag", "gauge", "ExportGroupMetricsOperator", "Records that the group has not read: at least."
-    ),
-    SentMetric(
-        "group.<group>.seconds_since_movement",
-        "gauge",
-        "ExportGroupMetricsOperator",
-        "Time from the last change of a committed offset to the snapshot: at least.",
-    ),
-    SentMetric(
-        "group.<group>.days_to_expiry",
-        "gauge",
-        "ExportGroupMetricsOperator",
-        "Days from the snapshot until the brokers forget the group's offsets, if it stays idle.",
-    ),
-    SentMetric("family.<family>.groups", "gauge", "ExportGroupMetricsOperator", "Groups of the family."),
-    SentMetric("family.<family>.lag", "gauge", "ExportGroupMetricsOperator", "Sum of the lag of its groups."),
-    SentMetric(
-        "family.<family>.seconds_since_movement",
-        "gauge",
-        "ExportGroupMetricsOperator",
-        "Smallest time since a movement of its groups.",
-    ),
-    SentMetric(
-        "family.<family>.days_to_expiry",
-        "gauge",
-        "ExportGroupMetricsOperator",
-        "Smallest time to expiry of a group.",
-    ),
-    SentMetric(
-        "group_metrics.omitted", "gauge", "ExportGroupMetricsOperator", "Groups and families over `max_groups`."
-    ),
+
+_BY_OPERATOR = {
+    "ListGroupOffsetsOperator": {
+        "groups.all": "Groups of the snapshot. No snapshot of named groups sends this or the next four.",
+        "groups.<state>": "Groups in a state: `Empty`, `Stable` …; 0 if there are none.",
+        "snapshot.groups": "Groups of the snapshot.",
+        "snapshot.failed_groups": "Groups that could not be read in full.",
+        "snapshot.partitions": "Partitions that groups have committed to.",
+    },
+    "PlanCleanupOperator": {
+        "plan.<count>": (
+            "Groups by what the plan found: `found`, `planned`, a verdict, or why a group is kept. See [the "
+            "plan's counts](../formats.md#plan)."
+        ),
+    },
+    "BackupGroupOffsetsOperator": {
+        "backup.groups": "Groups of the backup.",
+        "backup.rows": "Committed offsets of the backup.",
+        "backup.not_backed_up": "Groups that are not in the backup.",
+    },
+    "DeleteGroupsOperator": {
+        "deletion.<outcome>": "Groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs.",
+    },
+    "PlanTopicPruningOperator": {
+        "prune_plan.<count>": (
+            "Topics of groups by what the plan found. See [its counts](../formats.md#plan-of-a-pruning)."
+        ),
+    },
+    "PruneTopicOffsetsOperator": {
+        "pruning.<outcome>": (
+            "Topics of groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs."
+        ),
+    },
+    "RestoreDrillOperator": {
+        "drill.restored": "Groups that were restored as they were.",
+        "drill.skipped": "Partitions that a restore would leave out.",
+        "drill.failed": "Groups that differed after their restore.",
+        "drill.left": "Scratch groups that could not be removed.",
+    },
+    "ListGroupLagOperator": {
+        "lag.total": "Sum of the lag of all measured groups whose lag is known; not sent if it is known of none.",
+        "lag.max": "Lag of the group with the largest lag; not sent if it is known of none.",
+        "lag.lagging_groups": "Groups with more lag than `max_lag`.",
+        "lag.unknown_groups": "Groups whose lag is not known.",
+    },
+    "ExportGroupMetricsOperator": {
+        "group.<group>.lag": "Records that the group has not read: at least.",
+        "group.<group>.seconds_since_movement": (
+            "Time from the last change of a committed offset to the snapshot: at least."
+        ),
+        "group.<group>.days_to_expiry": (
+            "Days from the snapshot until the brokers forget the group's offsets, if it stays idle."
+        ),
+        "family.<family>.groups": "Groups of the family.",
+        "family.<family>.lag": "Sum of the lag of its groups.",
+        "family.<family>.seconds_since_movement": "Smallest time since a movement of its groups.",
+        "family.<family>.days_to_expiry": "Smallest time to expiry of a group.",
+        "group_metrics.omitted": "Groups and families over `max_groups`.",
+    },
+}
+SENT_METRICS = tuple(
+    SentMetric(name, operator, said) for operator, of in _BY_OPERATOR.items() for name, said in of.items()
 )
