@@ -32,10 +32,7 @@ from airflow_kafka_groups.kafka.protocol import consumer_protocol
 from airflow_kafka_groups.kafka.protocol.answers import DescribedGroup
 from airflow_kafka_groups.kafka.protocol.api_versions import (
     CONSUMER_GROUP_DESCRIBE,
-    DELETE_GROUPS,
     FIND_COORDINATOR,
-    LIST_GROUPS,
-    METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
     SHARE_GROUP_DESCRIBE,
@@ -56,6 +53,7 @@ from airflow_kafka_groups.kafka.protocol.apis import (
 )
 from airflow_kafka_groups.kafka.protocol.apis.describe_groups import GROUP_TYPES, decode
 from airflow_kafka_groups.kafka.protocol.codec import (
+    Message,
     decode_message,
     encode_body,
     header_around,
@@ -194,54 +192,64 @@ DESCRIBING = [
     *((api, version) for api in describe_groups.GROUP_TYPES for version in versions_of(api)),
 ]
 NAMES = st.lists(st.text(max_size=200), unique=True, max_size=150)
+Written = tuple[Api, int, Message, dict[str, Any]]
+"""A request that was written by hand: its API and version, the bytes, and the fields of kio's message."""
 
 
-@given(NAMES, st.booleans(), st.sampled_from([8, 9]))
-def test_what_is_written_by_hand_is_what_kio_writes(group_ids: list[str], require_stable: bool, version: int) -> None:
-    schema = request_schema(OFFSET_FETCH, version)
-    groups = tuple(schema.OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in group_ids)
-    by_kio = schema.OffsetFetchRequest(groups=groups, require_stable=require_stable)
-    by_hand = offset_fetch.build(group_ids, {}, require_stable, version)
+@st.composite
+def written(draw: st.DrawFn, api: Api) -> Written:
+    """Draw a request of each API that is written by hand."""
+    names, flag = draw(NAMES), draw(st.booleans())
+    match api:
+        case apis.OFFSET_FETCH:
+            version = draw(st.sampled_from([6, 7, 8, 9]))
+            stable = {"require_stable": flag} if version >= 7 else {}
+            if version < 8:
+                name = draw(st.text(max_size=200))
+                built = offset_fetch.build([name], {name: ALL}, flag and version >= 7, version)
+                return api, version, built, {"group_id": name, "topics": None, **stable}
+            of_group = request_schema(api, version).OffsetFetchRequestGroup
+            groups = tuple(of_group(group_id=name, topics=None) for name in names)
+            return api, version, offset_fetch.build(names, {}, flag, version), {"groups": groups, **stable}
+        case apis.FIND_COORDINATOR:
+            kind, version = draw(
+                st.sampled_from([(GROUP, 4), (CoordinatorType.TRANSACTION, 5), (CoordinatorType.SHARE, 6)])
+            )
+            fields: dict[str, Any] = {"key_type": kind, "coordinator_keys": tuple(names)}
+            return api, version, find_coordinator.build(names, kind, version), fields
+        case apis.DELETE_GROUPS:
+            return api, 2, delete_groups.build(names, 2), {"groups_names": tuple(names)}
+        case apis.METADATA:
+            version = draw(st.sampled_from([9, 10, 11, 12]))
+            topic, ids = request_schema(api, version).MetadataRequestTopic, {"topic_id": None} if version >= 10 else {}
+            fields = {
+                "topics": tuple(topic(name=name, **ids) for name in names),
+                "allow_auto_topic_creation": False,
+                "include_topic_authorized_operations": flag,
+                **({"include_cluster_authorized_operations": flag} if version <= 10 else {}),
+            }
+            return api, version, metadata.build(names, version, include_authorized_operations=flag), fields
+        case apis.LIST_GROUPS:
+            version = draw(st.sampled_from([3, 4, 5]))
+            states, types = draw(st.lists(st.sampled_from(GroupState))), draw(st.lists(st.sampled_from(GroupType)))
+            fields = {"states_filter": tuple(states)} if version >= 4 else {}
+            fields |= {"types_filter": tuple(types)} if version >= 5 else {}
+            return api, version, list_groups.build(states, types, version), fields
+    version = draw(st.sampled_from([version for one, version in DESCRIBING if one is api]))
+    fields = {"groups" if api is apis.DESCRIBE_GROUPS else "group_ids": tuple(names)}
+    fields["include_authorized_operations"] = flag
+    return api, version, describe_groups.build(api, names, flag, version), fields
+
+
+HAND_WRITTEN = (apis.OFFSET_FETCH, FIND_COORDINATOR, apis.DELETE_GROUPS, apis.METADATA, apis.LIST_GROUPS)
+
+
+@given(st.one_of([written(api) for api in (*HAND_WRITTEN, *dict.fromkeys(api for api, _ in DESCRIBING))]))
+def test_what_is_written_by_hand_is_what_kio_writes(of: Written) -> None:
+    api, version, by_hand, fields = of
+    by_kio = getattr(request_schema(api, version), f"{api.name}Request")(**fields)
     assert by_hand == encode_body(by_kio)
-    assert kio_reads(by_hand, version) == by_kio
-
-
-@given(st.text(max_size=200), st.booleans(), st.sampled_from([6, 7]))
-def test_a_question_about_one_group_written_by_hand_is_what_kio_writes(
-    group_id: str, require_stable: bool, version: int
-) -> None:
-    stable = {"require_stable": require_stable} if version == 7 else {}
-    by_kio = request_schema(OFFSET_FETCH, version).OffsetFetchRequest(group_id=group_id, topics=None, **stable)
-    by_hand = offset_fetch.build([group_id], {group_id: ALL}, bool(stable) and require_stable, version)
-    assert by_hand == encode_body(by_kio)
-    assert kio_reads(by_hand, version) == by_kio
-
-
-@given(NAMES, st.sampled_from([(GROUP, 4), (CoordinatorType.TRANSACTION, 5), (CoordinatorType.SHARE, 6)]))
-def test_lookups_written_by_hand_are_what_kio_writes(keys: list[str], of: tuple[CoordinatorType, int]) -> None:
-    kind, version = of
-    by_kio = request_schema(FIND_COORDINATOR, version).FindCoordinatorRequest(
-        key_type=kind, coordinator_keys=tuple(keys)
-    )
-    assert find_coordinator.build(keys, kind, version) == encode_body(by_kio)
-
-
-@given(NAMES)
-def test_deletions_written_by_hand_are_what_kio_writes(group_ids: list[str]) -> None:
-    by_kio = request_schema(apis.DELETE_GROUPS, 2).DeleteGroupsRequest(groups_names=tuple(group_ids))
-    assert delete_groups.build(group_ids, 2) == encode_body(by_kio)
-
-
-@given(NAMES, st.booleans(), st.sampled_from(DESCRIBING))
-def test_questions_about_groups_written_by_hand_are_what_kio_writes(
-    group_ids: list[str], with_operations: bool, of: tuple[Api, int]
-) -> None:
-    api, version = of
-    field = "groups" if api is apis.DESCRIBE_GROUPS else "group_ids"
-    by_kio = getattr(request_schema(api, version), f"{api.name}Request")(
-        **{field: tuple(group_ids)}, include_authorized_operations=with_operations
-    )
-    assert describe_groups.build(api, group_ids, with_operations, version) == encode_body(by_kio)
+    assert kio_reads(by_hand, version, api) == by_kio
 
 
 class TestRefusals:
@@ -317,35 +325,6 @@ def test_metadata_with_errors_has_no_leaders_for_them() -> None:
     )
     assert answer.errors == {"t": ErrorCode.topic_authorization_failed}
     assert answer.leaders == {}
-
-
-@given(st.lists(TEXTS, max_size=4), st.booleans(), st.sampled_from([9, 10, 11, 12]))
-def test_a_question_about_topics_is_what_kio_writes(topics: list[str], allowed: bool, version: int) -> None:
-    schema = request_schema(METADATA, version)
-    ids = {"topic_id": None} if version >= 10 else {}
-    fields: dict[str, Any] = {"include_cluster_authorized_operations": allowed} if version <= 10 else {}
-    request = schema.MetadataRequest(
-        topics=tuple(schema.MetadataRequestTopic(name=topic, **ids) for topic in topics),
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=allowed,
-        **fields,
-    )
-    assert metadata.build(topics, version, include_authorized_operations=allowed) == encode_body(request)
-
-
-@given(st.lists(st.sampled_from(GroupState)), st.lists(st.sampled_from(GroupType)), st.sampled_from([3, 4, 5]))
-def test_a_question_for_groups_is_what_kio_writes(
-    states: list[GroupState], types: list[GroupType], version: int
-) -> None:
-    fields: dict[str, Any] = {"states_filter": tuple(states)} if version >= 4 else {}
-    fields |= {"types_filter": tuple(types)} if version >= 5 else {}
-    request = request_schema(LIST_GROUPS, version).ListGroupsRequest(**fields)
-    assert list_groups.build(states, types, version) == encode_body(request)
-
-
-def test_a_question_to_delete_is_what_kio_writes() -> None:
-    request = request_schema(DELETE_GROUPS, 2).DeleteGroupsRequest(groups_names=("g", "ünï", "x" * 200))
-    assert delete_groups.build(["g", "ünï", "x" * 200], 2) == encode_body(request)
 
 
 NUMBERS = st.integers(0, 2**31 - 1)
