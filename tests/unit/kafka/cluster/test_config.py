@@ -48,10 +48,20 @@ def test_bootstrap_servers(text: str, servers: tuple[tuple[str, int], ...]) -> N
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", " , ", "b1:port", "b1:0", "b1:70000", "b1:" + "9" * 5_000, ":9092", 9092, ["b1"], "b1:\uff19"]
+    ("text", "said"),
+    [
+        (None, "is missing; give at least one broker"),
+        *[(text, "") for text in ("", " , ", "b1:port", "b1:0", "b1:70000", "b1:" + "9" * 5_000, ":9092", "b1:\uff19")],
+        *[(text, "must be a string") for text in (9092, ["b1"])],
+        *[(text, "without a scheme or a path") for text in ("kafka://b1:9092", "b1:9092/x")],
+        *[
+            (text, "write a comma between servers: b1:9092,b2")
+            for text in ("b1:9092;b2:9092", "b1:9092\uff0cb2:9092", "b1 b2:9092", "b1|b2", "b0,b1\nb2")
+        ],
+    ],
 )
-def test_bootstrap_servers_that_cannot_be_read_are_named(text: object) -> None:
-    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
+def test_bootstrap_servers_that_cannot_be_read_are_named(text: object, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"bootstrap\.servers.*{said}"):
         parse(bootstrap_servers=text)
 
 
@@ -61,23 +71,6 @@ def test_a_password_among_the_bootstrap_servers_is_refused_and_not_shown(text: s
     with pytest.raises(ConfigurationError, match="without a user") as refused:
         parse(bootstrap_servers=text)
     assert SECRET not in str(refused.value)
-
-
-@pytest.mark.parametrize("text", ["b1:9092;b2:9092", "b1:9092\uff0cb2:9092", "b1 b2:9092", "b1|b2", "b0,b1\nb2"])
-def test_servers_have_commas_between_them(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers .*write a comma between servers: b1:9092,b2"):
-        parse(bootstrap_servers=text)
-
-
-@pytest.mark.parametrize("text", ["kafka://b1:9092", "b1:9092/x"])
-def test_what_is_no_server_is_named(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers .*without a scheme or a path"):
-        parse(bootstrap_servers=text)
-
-
-def test_missing_bootstrap_servers_say_what_to_give() -> None:
-    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers: is missing; give at least one broker"):
-        ClientConfig.from_librdkafka({})
 
 
 def test_settings_of_consumers_and_producers_are_let_through() -> None:
@@ -118,27 +111,10 @@ def test_bad_settings_are_named_with_their_value(settings: dict[str, Any], field
         parse(**settings)
 
 
-@pytest.mark.parametrize("override", [{"batch_size": 0}, {"api_timeout": 0}, {"singles_in_flight": -1}])
-def test_bad_limits_are_named(override: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(override))):
-        ClientConfig.from_librdkafka({"bootstrap.servers": "b1"}, **override)
-
-
-def test_no_secret_is_ever_shown() -> None:
-    config = parse(
-        security_protocol="SASL_SSL",
-        sasl_mechanism="PLAIN",
-        sasl_username="u",
-        sasl_password=SECRET,
-        ssl_key_pem=SECRET,
-        ssl_key_password=SECRET,
-        ssl_certificate_pem=SECRET,
-        ssl_ca_pem=SECRET,
-    )
-    assert SECRET not in repr(config)
-    assert SECRET not in str(config)
+def test_no_secret_is_in_the_error_of_a_certificate_that_cannot_be_read() -> None:
+    pems = {"ssl_key_pem": SECRET, "ssl_key_password": SECRET, "ssl_certificate_pem": SECRET, "ssl_ca_pem": SECRET}
     with pytest.raises(ConfigurationError) as refused:
-        config.security.ssl_context()
+        parse(security_protocol="SSL", **pems).security.ssl_context()
     assert SECRET not in str(refused.value)
 
 
@@ -156,20 +132,6 @@ def test_oauth_extensions_are_read_as_librdkafka_reads_them() -> None:
     for wrong in ("a", "=b", "a b=c", "a=\x01auth=Bearer x"):
         with pytest.raises(ConfigurationError, match="extensions"):
             ClientConfig.from_librdkafka({**given, "sasl.oauthbearer.extensions": wrong})
-
-
-def test_an_oauth_callback_gives_the_token_as_librdkafkas_does() -> None:
-    config = ClientConfig.from_librdkafka(
-        {
-            "bootstrap.servers": "b1",
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "OAUTHBEARER",
-            "oauth_cb": lambda text: (f"token for {text}", 12.5),
-            "sasl.oauthbearer.config": "scope",
-        }
-    )
-    assert config.security.oauth is not None
-    assert config.security.oauth.token() == ("token for scope", 12.5)
 
 
 def test_plain_text_needs_no_tls_context() -> None:
@@ -219,10 +181,10 @@ def test_a_key_is_no_path_to_be_shown_nor_is_one_without_its_first_and_last_line
     ("field", "value"),
     [
         *[("bootstrap_servers", value) for value in ("b1:9092", ["b1:9092"], ("b1", 9092), (("b1", "9092"),), 5)],
-        *[("api_timeout", value) for value in ("5", None, float("nan"))],
-        *[("batch_size", value) for value in (1.5, "5", float("inf"))],
+        *[("api_timeout", value) for value in (0, "5", None, float("nan"))],
+        *[("batch_size", value) for value in (0, 1.5, "5", float("inf"))],
         ("batches_in_flight", None),
-        ("singles_in_flight", 2.5),
+        *[("singles_in_flight", value) for value in (-1, 2.5)],
         *[("client_id", value) for value in (None, 5, "\ud800", "x" * 40_000)],
     ],
 )
