@@ -1,9 +1,11 @@
+"""A plan as it is stored and sealed."""
+
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, find_in_plan, load_plan, save_plan
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+from airflow_kafka_groups.ledger.sealed_plan import require_applicable
 from airflow_kafka_groups.storage.formats import digest_of
 from airflow_kafka_groups.storage.layout import Layout
+from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.unit.change.plan.plans import ID, group, plan
 
 texts = st.text(max_size=12)
@@ -215,3 +219,31 @@ def test_a_digest_looks_like_one(value: object) -> None:
     assert check_digest("digest", "a" * 64) == "a" * 64
     with pytest.raises(ConfigurationError, match="digest"):
         check_digest("digest", value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kafka_cluster_id": "other"}, "check the connection"),
+        ({"kafka_cluster_id": None}, "check the connection"),
+        ({"kafka_cluster_id": ""}, "check the connection"),
+        ({"now": NOW + timedelta(days=1)}, "expired"),
+    ],
+)
+def test_a_plan_applies_here_and_now_or_not_at_all(changes: dict[str, Any], message: str) -> None:
+    fitting: dict[str, Any] = {"kafka_cluster_id": CLUSTER_ID, "now": NOW}
+    require_applicable(plan(), **fitting)
+    with pytest.raises(PlanError, match=message):
+        require_applicable(plan(), **{**fitting, **changes})
+
+
+@pytest.mark.parametrize("approved", ["b" * 64, ""])
+def test_another_plan_than_the_approved_one_is_refused(approved: str) -> None:
+    plan().require_digest(plan().digest)
+    with pytest.raises(PlanError, match="not the one that was asked for or approved"):
+        plan().require_digest(approved)
+
+
+def test_two_clusters_without_a_name_are_not_the_same_cluster() -> None:
+    with pytest.raises(PlanError, match="check the connection"):
+        require_applicable(plan(kafka_cluster_id=""), kafka_cluster_id="", now=NOW)

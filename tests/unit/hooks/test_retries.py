@@ -1,13 +1,23 @@
-"""Whose retries get a policy: those of tasks that could have one, and have none of their own."""
+"""Which failures are tried again, and for how long a call may run."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError, StorageError
+from airflow_kafka_groups.hooks.guard import run_with
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.hooks.retries import FINAL, set_retry_policy
 
 HAS_POLICIES = hasattr(BaseOperator, "retry_policy")
@@ -41,3 +51,88 @@ def test_a_storage_that_was_away_is_tried_again_and_a_file_that_is_not_fit_is_no
     assert task.retry_policy.evaluate(StorageError("s3://b could not be read"), 1, 3).action.value == "default"
     assert task.retry_policy.evaluate(BackupError("damaged"), 1, 3).action.value == "fail"
     assert task.retry_policy.evaluate(FileExistsAlreadyError("it exists"), 1, 3).action.value == "fail"
+
+
+LIMIT = 0.1
+
+
+def compute(seconds: float) -> None:
+    """Keep the processor busy, as decoding an answer does."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+@asynccontextmanager
+async def client() -> Any:
+    """Stand for the client, of which nothing is needed."""
+    yield None
+
+
+def run_too_long(busy: str, done: list[str]) -> None:
+    """Make a call that lasts far longer than its task may, and is busy with this when the time is over."""
+
+    async def in_a_task() -> None:
+        compute(3 * LIMIT)
+
+    async def call(_: Any) -> str:
+        loop = asyncio.get_running_loop()
+        if busy == "a callback":
+            loop.call_soon(compute, 3 * LIMIT)
+        elif busy == "another task":
+            done.append(loop.create_task(in_a_task()).get_name())
+        elif busy == "the call itself":
+            compute(3 * LIMIT)
+        try:
+            await asyncio.sleep(8 * LIMIT)
+        finally:
+            done.append("cleaned up")
+        done.append("went on")
+        return "result"
+
+    with timeout(LIMIT) as limit:  # type: ignore[no-untyped-call]  # as Airflow does around execute()
+        try:
+            run_with(client(), call)  # type: ignore[arg-type]
+        finally:
+            assert signal.getsignal(signal.SIGALRM) == limit.handle_timeout, "Airflow's timer is left as it was"
+
+
+@pytest.mark.parametrize("busy", ["a callback", "another task", "the call itself", "nothing"])
+def test_the_time_limit_of_a_task_ends_its_call(busy: str) -> None:
+    done: list[str] = []
+    with pytest.raises(AirflowTaskTimeout):
+        run_too_long(busy, done)
+    assert "went on" not in done
+
+
+def test_a_call_in_time_returns_its_result_and_leaves_the_timer_alone() -> None:
+    async def call(_: Any) -> str:
+        return "result"
+
+    with timeout(60) as limit:  # type: ignore[no-untyped-call]
+        assert run_with(client(), call) == "result"  # type: ignore[arg-type]
+        assert signal.getsignal(signal.SIGALRM) == limit.handle_timeout
+
+
+def test_outside_of_the_main_thread_there_is_no_limit() -> None:
+    async def call(_: Any) -> str:
+        return "result"
+
+    with timeout(60), ThreadPoolExecutor(1) as pool:  # type: ignore[no-untyped-call]
+        assert pool.submit(run_with, client(), call).result() == "result"  # type: ignore[arg-type]
+
+
+async def test_the_time_limit_of_an_async_task_ends_the_call_that_another_thread_makes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The hook makes it there, since the task's own event loop runs: without an end, the task waits for the thread."""
+    done: list[str] = []
+
+    async def call(_: Any) -> None:
+        await asyncio.sleep(8 * LIMIT)
+        done.append("went on")
+
+    monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: client())
+    with pytest.raises(AirflowTaskTimeout), timeout(LIMIT):  # type: ignore[no-untyped-call]
+        KafkaGroupsHook("c").run(call)
+    assert done == []

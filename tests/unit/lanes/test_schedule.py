@@ -1,9 +1,17 @@
+"""Which lanes run when, and what is said of them."""
+
 from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.lanes.__main__ import short_of_space
 from tests.lanes.lane import Lane, choose
 from tests.lanes.schedule import Schedule
+from tests.lanes.screen import counts, summary
 
 
 def lane(name: str, *needs: str, load: float = 1.0) -> Lane:
@@ -62,3 +70,43 @@ def test_named_lanes_come_with_those_that_they_need() -> None:
     assert [one.name for one in choose(lanes, ["lint", "brokers"])] == ["setup", "jars", "brokers", "lint"]
     with pytest.raises(ValueError, match="no lane 'lnt'; there are setup, jars, brokers, lint"):
         choose(lanes, ["lnt"])
+
+
+LOG = """..F
+FAILED tests/a.py::test_it - assert 4 == 5 in 3.0s
+RERUN tests/a.py::test_flaky
+=========== 1 failed, 40 passed, 2 skipped, 3 warnings, 1 rerun in 65.21s (0:01:05) ===========
+7 passed, 1 error in 0.12s
+"""
+
+
+class Ended:
+    seconds = 61.9
+
+    def __init__(self, name: str, output: str) -> None:
+        self.lane, self.output = Lane(name=name, commands=()), output
+
+
+def test_tests_are_counted_by_what_pytest_says_last() -> None:
+    assert counts(LOG) == Counter(passed=47, failed=2, skipped=2, rerun=1)
+    assert counts("3 passed earlier") == Counter()
+
+
+def test_the_summary_ends_with_the_totals_of_all_lanes(tmp_path: Path) -> None:
+    lanes: list[Any] = [Ended("unit", LOG), Ended("lint", ""), Ended("docs", "")]
+    lines = summary(lanes, ["unit", "lint"]).splitlines()
+    assert lines[0] == "unit           1:01  2 failed, 47 passed, 2 skipped, 1 rerun"
+    assert "unit          FAILED tests/a.py::test_it - assert 4 == 5 in 3.0s" in lines
+    assert "unit          RERUN tests/a.py::test_flaky" in lines
+    assert lines[-4:] == ["FAILED    lint", "1 rerun", "2 skipped", "47 passed, 3 failed"]
+
+
+def test_a_disk_that_is_nearly_full_is_named() -> None:
+    assert short_of_space(453_000_000) == (
+        "only 0.5 GB of disk space are free: all lanes together need 6 at first, "
+        "for environments, jars and the installers' caches"
+    )
+
+
+def test_of_a_disk_with_space_nothing_is_said() -> None:
+    assert short_of_space(6_000_000_000) is None

@@ -38,9 +38,16 @@ from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
 from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FetchTailsHandler
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import Broker, GroupOffsets, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DeleteGroupsAnswer, FindCoordinatorAnswer
+from airflow_kafka_groups.kafka.protocol.answers import (
+    NO_THROTTLE,
+    DeleteGroupsAnswer,
+    FetchAnswer,
+    FetchedTail,
+    FindCoordinatorAnswer,
+)
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.ledger.outcomes import Outcome, of_deletion
@@ -260,3 +267,21 @@ def test_another_error_is_no_reason_to_ask_again_in_parts() -> None:
     assert BrokerError in {
         type(each) for each in failure(ErrorCode.unknown_server_error, few).partition_errors.values()
     }
+
+
+READ, SECRET, MOVED = (TopicPartition(topic, 0) for topic in ("read", "secret", "moved"))
+
+
+def test_a_partition_that_cannot_be_read_is_asked_once() -> None:
+    tails = [
+        FetchedTail(READ, ErrorCode.none, 17, 10),
+        FetchedTail(SECRET, ErrorCode.topic_authorization_failed, 0, 0),
+        FetchedTail(MOVED, ErrorCode.not_leader_or_follower, 0, 0),
+    ]
+    handler = FetchTailsHandler({READ: 10, SECRET: 1, MOVED: 2})
+    found = handler.parse(1, [READ, SECRET, MOVED], 12, FetchAnswer(timedelta(), tails))
+    assert found.completed == {READ: tails[0]}
+    assert "secret[0]" in str(found.failed[SECRET])
+    assert set(found.failed) == {SECRET, MOVED}
+    assert not found.retry
+    assert not found.unmapped
