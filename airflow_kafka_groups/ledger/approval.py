@@ -15,8 +15,8 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
-from airflow_kafka_groups.ledger.journal.files import Chain, Entry
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
+from airflow_kafka_groups.observe.cluster_log import Chain, Entry
 from airflow_kafka_groups.storage.layout import Layout, check_id
 from airflow_kafka_groups.storage.paths import APPROVALS
 

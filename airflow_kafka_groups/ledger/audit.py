@@ -13,10 +13,10 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.journal.blocks import Blocks, end_of
-from airflow_kafka_groups.ledger.journal.files import read_entry
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.observe.cluster_log import read_entry
 from airflow_kafka_groups.storage.durable_files import unless_damaged
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 

@@ -25,8 +25,8 @@ from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.journal.files import Entry, create_entry, numbers_of, read_entry
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
+from airflow_kafka_groups.observe.cluster_log import Entry, create_entry, numbers_of, read_entry
 from airflow_kafka_groups.storage.durable_files import list_names, unless_damaged
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, journal_folder
 from airflow_kafka_groups.storage.paths import is_id, parse_time, time_of

@@ -15,13 +15,10 @@ from typing import Any
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.journal.blocks import write_blocks
 from airflow_kafka_groups.ledger.journal.files import (
-    Entry,
     begun_backwards,
     checkpoint_folder,
-    create_entry,
     ended_path,
     may_delete,
-    read_entry,
     require_begun,
 )
 from airflow_kafka_groups.ledger.journal.history import (
@@ -32,6 +29,7 @@ from airflow_kafka_groups.ledger.journal.history import (
     keep_latest,
     leases_of,
 )
+from airflow_kafka_groups.observe.cluster_log import Entry, create_entry, read_entry
 from airflow_kafka_groups.storage.durable_files import read_all
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import new_id, parse_time

@@ -18,46 +18,23 @@ its last entry as far as it was known.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 from urllib.parse import unquote
 
-from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
-from airflow_kafka_groups.storage.durable_files import (
-    READERS,
-    create_file,
-    list_names,
-    read_all,
-    read_file,
-    unless_damaged,
-)
-from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.observe.cluster_log import Entry, numbers_of, read_entry
+from airflow_kafka_groups.storage.durable_files import READERS, list_names, read_all, unless_damaged
 from airflow_kafka_groups.storage.layout import FOLDER, StoragePath
-from airflow_kafka_groups.storage.named_files import read_named
 from airflow_kafka_groups.storage.paths import parse_time
 
-LARGEST_ENTRY = 1 << 29
-"""Bytes: beyond what names and reasons of a run's groups can take."""
-_RUN_DIGITS, _ENTRY_DIGITS = 8, 6
+_RUN_DIGITS = 8
 
 
 def cluster_of_run(ended: StoragePath) -> str | None:
     """Return the Kafka cluster id of a run by the path of its last entry; ``None`` if it is not in a journal."""
     folder = ended.parent.parent
     return unquote(folder.name) if folder.parent.name == FOLDER else None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry as it was read: its content and the SHA-256 of its bytes."""
-
-    path: StoragePath
-    data: Mapping[str, Any]
-    sha256: str
 
 
 def begun_path(folder: StoragePath, run: int) -> StoragePath:
@@ -93,41 +70,6 @@ def probe_path(folder: StoragePath) -> StoragePath:
 def runs_listed(folder: StoragePath) -> set[int]:
     """Return the run numbers that a listing shows; there may be more."""
     return numbers_of(list_names(folder), _RUN_DIGITS)
-
-
-def numbers_of(names: list[str], digits: int) -> set[int]:
-    """Return the numbers of so many digits that JSON files are named by."""
-    stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-    return {int(stem) for stem in stems if len(stem) == digits and stem.isdecimal()}
-
-
-def create_entry(path: StoragePath, data: Mapping[str, Any]) -> Entry:
-    """Create an entry, durably. Raises ``FileExistsAlreadyError`` or ``StorageError``."""
-    content = (json.dumps({"format": FORMAT, **data}, separators=(",", ":"), allow_nan=False) + "\n").encode()
-    create_file(path, content)
-    return Entry(path, data, hashlib.sha256(content).hexdigest())
-
-
-def read_entry(path: StoragePath, kind: str | None = None, *, named: bool = False) -> Entry | None:
-    """Read an entry, ``None`` if there is none.
-
-    :param named: whether a user named it, and not this journal. Default false.
-
-    Raises ``JournalError`` for one that is damaged, and ``StorageError`` when the storage fails.
-    """
-    what = "the journal's entry"
-    content = read_named(path, what, LARGEST_ENTRY, JournalError) if named else read_file(path)
-    if content is None:
-        return None
-    with unless_damaged(JournalError, f"{what} {path}"):
-        data = json.loads(content)
-        try:
-            check_format(data)
-        except UnknownFormatError as exc:
-            raise JournalError(f"the journal's entry {path} cannot be read: {exc}") from exc
-        if kind is not None and data["kind"] != kind:
-            raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where {kind!r} belongs")
-    return Entry(path, data, hashlib.sha256(content).hexdigest())
 
 
 def read_begun(folder: StoragePath, run: int) -> Entry | None:
@@ -179,54 +121,3 @@ def begun_backwards(folder: StoragePath) -> Iterator[dict[int, Entry]]:
 def may_delete(begun: Entry) -> bool:
     """Return whether a run deletes, by its first entry: it is not known to be a dry run."""
     return begun.data.get("dry_run") is not True
-
-
-class Chain:
-    """Entries that follow one another in one folder, numbered from 1 without gaps. Not for two threads at once.
-
-    :param origin: the SHA-256 of what the first entry follows; ``None`` where it follows nothing.
-    """
-
-    def __init__(self, folder: StoragePath, origin: str | None) -> None:
-        self.folder = folder
-        self.head = origin
-        self.count = 0
-
-    def read(self) -> list[Entry]:
-        """Read the entries that were added since the last call.
-
-        The listing only says how many there are at least: the next one is always asked for by its name. Raises
-        ``JournalError`` when one is missing, damaged or does not follow the one before it; ``StorageError``.
-        """
-        listed = max(numbers_of(list_names(self.folder), _ENTRY_DIGITS), default=0)
-        found: list[Entry] = []
-        while True:
-            path = self._next()
-            entry = read_entry(path)
-            if entry is None:
-                if self.count < listed:
-                    raise JournalError(f"the journal has a gap: {path} is missing")
-                return found
-            if entry.data.get("previous") != self.head:
-                raise JournalError(f"{path} does not follow the entry before it: the journal was changed")
-            found.append(entry)
-            self._advance(entry)
-
-    def append(self, data: Mapping[str, Any]) -> Entry:
-        """Add an entry, durably.
-
-        Raises ``JournalError`` when somebody else has added one meanwhile, and ``StorageError``.
-        """
-        try:
-            entry = create_entry(self._next(), {**data, "previous": self.head})
-        except FileExistsAlreadyError as exc:
-            raise JournalError(f"somebody else has written here meanwhile: {exc}") from exc
-        self._advance(entry)
-        return entry
-
-    def _next(self) -> StoragePath:
-        return self.folder / f"{self.count + 1:0{_ENTRY_DIGITS}}.json"
-
-    def _advance(self, entry: Entry) -> None:
-        self.count += 1
-        self.head = entry.sha256

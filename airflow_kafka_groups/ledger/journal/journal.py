@@ -21,24 +21,21 @@ from airflow_kafka_groups.ledger.journal.checkpoint import (
     write_checkpoint,
 )
 from airflow_kafka_groups.ledger.journal.files import (
-    Chain,
-    Entry,
     begun_backwards,
     begun_entries,
     begun_path,
     body_path,
-    create_entry,
     ended_path,
     may_delete,
     probe_path,
     read_begun,
-    read_entry,
     require_begun,
     run_folder,
     runs_listed,
 )
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord, fold
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome
+from airflow_kafka_groups.observe.cluster_log import Chain, Entry, create_entry, read_entry
 from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.storage.durable_files import is_exclusive, read_all, read_few
 from airflow_kafka_groups.storage.layout import StoragePath, journal_folder

@@ -19,7 +19,7 @@ from tests.records import records
 from tests.unit.operators import scene
 from tests.unit.operators.scene import apply, delete
 
-FILES = "airflow_kafka_groups.ledger.journal.files"
+FILES = "airflow_kafka_groups.observe.cluster_log"
 
 
 @pytest.fixture(autouse=True)

@@ -265,7 +265,7 @@ def test_a_question_that_cannot_be_sealed_is_not_asked(
     def full(*_: Any) -> None:
         raise StorageError("no space left")
 
-    monkeypatch.setattr("airflow_kafka_groups.ledger.journal.files.create_file", full)
+    monkeypatch.setattr("airflow_kafka_groups.observe.cluster_log.create_file", full)
     with pytest.raises(StorageError):
         ask(tmp_path, planned).execute(context())
     assert airflow.asked == []

@@ -14,7 +14,7 @@ from airflow_kafka_groups.cli.connection import read_properties
 from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.transport.pem import Pem
 from airflow_kafka_groups.ledger.audit import read_end
-from airflow_kafka_groups.ledger.journal.files import LARGEST_ENTRY
+from airflow_kafka_groups.observe.cluster_log import LARGEST_ENTRY
 from airflow_kafka_groups.storage.local_files import read_local
 from airflow_kafka_groups.storage.named_files import read_named
 from tests.fakes.refusing_path import RefusingPath

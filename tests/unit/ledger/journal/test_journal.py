@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import JournalError, StorageError
-from airflow_kafka_groups.ledger.journal.files import read_entry
 from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
+from airflow_kafka_groups.observe.cluster_log import read_entry
 from airflow_kafka_groups.storage.durable_files import read_file
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
@@ -237,7 +237,7 @@ def test_a_storage_that_fails_is_an_error_and_never_an_empty_journal(
     def fail(path: object) -> bytes:
         raise StorageError("no answer")
 
-    monkeypatch.setattr("airflow_kafka_groups.ledger.journal.files.read_file", fail)
+    monkeypatch.setattr("airflow_kafka_groups.observe.cluster_log.read_file", fail)
     with pytest.raises(StorageError):
         journal_in(tmp_path).read()
 
@@ -307,7 +307,7 @@ def test_the_runs_of_a_plan_are_found_without_reading_those_of_others(
         read.append(str(path.relative_to(journal_in(tmp_path).folder)))
         return read_file(path, *part)
 
-    monkeypatch.setattr("airflow_kafka_groups.ledger.journal.files.read_file", noted)
+    monkeypatch.setattr("airflow_kafka_groups.observe.cluster_log.read_file", noted)
     found = of_plan(tmp_path, PLAN, since)
     assert found == everything
     assert [list(run.outcomes) for run in found] == [["g0"], ["g3"]]

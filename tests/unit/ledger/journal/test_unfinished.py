@@ -45,7 +45,7 @@ def test_of_many_dry_runs_those_that_a_checkpoint_sums_up_are_not_read(
         read.append(path.name)
         return read_file(path, *part)
 
-    monkeypatch.setattr("airflow_kafka_groups.ledger.journal.files.read_file", noted)
+    monkeypatch.setattr("airflow_kafka_groups.observe.cluster_log.read_file", noted)
     assert intents_of(tmp_path, 0) == ([["a"]] if deletes else [])
     assert len(read) < 30
 

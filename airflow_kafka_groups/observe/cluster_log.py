@@ -1,0 +1,244 @@
+"""The log of a Kafka cluster: numbered entries that follow one another, whichever connection wrote them.
+
+::
+
+    <storage>/_journal/<Kafka's cluster id>/log/000001.json    a snapshot was taken: by whom, where, complete or not
+
+Files are created exclusively, and numbers have no gaps: of two that write at once, one gets the next number, and a
+listing that is late costs a second look instead of an entry. Each entry carries the SHA-256 of the one before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
+from airflow_kafka_groups.observe.cluster_view import recorded_view
+from airflow_kafka_groups.storage.access import unless_warned
+from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_all, read_file, unless_damaged
+from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, check_cluster, check_id, journal_folder
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.named_files import read_named
+from airflow_kafka_groups.storage.paths import parse_time
+
+LARGEST_ENTRY = 1 << 29
+"""Bytes: beyond what names and reasons of a run's groups can take."""
+_ENTRY_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry as it was read: its content and the SHA-256 of its bytes."""
+
+    path: StoragePath
+    data: Mapping[str, Any]
+    sha256: str
+
+
+def numbers_of(names: list[str], digits: int) -> set[int]:
+    """Return the numbers of so many digits that JSON files are named by."""
+    stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    return {int(stem) for stem in stems if len(stem) == digits and stem.isdecimal()}
+
+
+def create_entry(path: StoragePath, data: Mapping[str, Any]) -> Entry:
+    """Create an entry, durably. Raises ``FileExistsAlreadyError`` or ``StorageError``."""
+    content = (json.dumps({"format": FORMAT, **data}, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    create_file(path, content)
+    return Entry(path, data, hashlib.sha256(content).hexdigest())
+
+
+def read_entry(path: StoragePath, kind: str | None = None, *, named: bool = False) -> Entry | None:
+    """Read an entry, ``None`` if there is none.
+
+    :param named: whether a user named it, and not this journal. Default false.
+
+    Raises ``JournalError`` for one that is damaged, and ``StorageError`` when the storage fails.
+    """
+    what = "the journal's entry"
+    content = read_named(path, what, LARGEST_ENTRY, JournalError) if named else read_file(path)
+    if content is None:
+        return None
+    with unless_damaged(JournalError, f"{what} {path}"):
+        data = json.loads(content)
+        try:
+            check_format(data)
+        except UnknownFormatError as exc:
+            raise JournalError(f"the journal's entry {path} cannot be read: {exc}") from exc
+        if kind is not None and data["kind"] != kind:
+            raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where {kind!r} belongs")
+    return Entry(path, data, hashlib.sha256(content).hexdigest())
+
+
+class Chain:
+    """Entries that follow one another in one folder, numbered from 1 without gaps. Not for two threads at once.
+
+    :param origin: the SHA-256 of what the first entry follows; ``None`` where it follows nothing.
+    :param count: how many entries are known: the origin is the SHA-256 of the last of them. Default: none.
+    """
+
+    def __init__(self, folder: StoragePath, origin: str | None, count: int = 0) -> None:
+        self.folder = folder
+        self.head = origin
+        self.count = count
+
+    def read(self) -> list[Entry]:
+        """Read the entries that were added since the last call.
+
+        The listing only says how many there are at least: the next one is always asked for by its name. Raises
+        ``JournalError`` when one is missing, damaged or does not follow the one before it; ``StorageError``.
+        """
+        listed = max(numbers_of(list_names(self.folder), _ENTRY_DIGITS), default=0)
+        found: list[Entry] = []
+        for path, entry in zip(*self._read_listed(listed), strict=True):
+            if entry is None:
+                raise JournalError(f"the journal has a gap: {path} is missing")
+            found.append(self._follow(entry))
+        while (entry := read_entry(self._next())) is not None:
+            found.append(self._follow(entry))
+        return found
+
+    def _read_listed(self, listed: int) -> tuple[list[StoragePath], list[Entry | None]]:
+        paths = [self._path(number) for number in range(self.count + 1, listed + 1)]
+        return paths, read_all(read_entry, paths)
+
+    def _follow(self, entry: Entry) -> Entry:
+        if entry.data.get("previous") != self.head:
+            raise JournalError(f"{entry.path} does not follow the entry before it: the journal was changed")
+        self._advance(entry)
+        return entry
+
+    def append(self, data: Mapping[str, Any]) -> Entry:
+        """Add an entry, durably.
+
+        Raises ``JournalError`` when somebody else has added one meanwhile, and ``StorageError``.
+        """
+        try:
+            return self._create(data)
+        except FileExistsAlreadyError as exc:
+            raise JournalError(f"somebody else has written here meanwhile: {exc}") from exc
+
+    def _create(self, data: Mapping[str, Any]) -> Entry:
+        entry = create_entry(self._next(), {**data, "previous": self.head})
+        self._advance(entry)
+        return entry
+
+    def _path(self, number: int) -> StoragePath:
+        return self.folder / f"{number:0{_ENTRY_DIGITS}}.json"
+
+    def _next(self) -> StoragePath:
+        return self._path(self.count + 1)
+
+    def _advance(self, entry: Entry) -> None:
+        self.count += 1
+        self.head = entry.sha256
+
+
+SNAPSHOT = "snapshot"
+"""The kind of an entry that says that a snapshot was taken."""
+_TRIES = 100
+_NOT_LOGGED = "Other connections to the cluster may overlook this snapshot: %s"
+
+
+class ClusterLog(Chain):
+    """The log of one Kafka cluster. Not for two threads at once.
+
+    :param base: the storage folder above all clusters' folders.
+    :param kafka_cluster_id: the id that the brokers report.
+    :param count: how many entries are known, and ``head`` the SHA-256 of the last of them. Default: none.
+
+    Raises ``JournalError`` when the cluster reports no usable id.
+    """
+
+    def __init__(self, base: StoragePath, kafka_cluster_id: str | None, count: int = 0, head: str | None = None):
+        super().__init__(journal_folder(base, kafka_cluster_id) / "log", head, count)
+
+    def require_known(self) -> None:
+        """Raise ``JournalError`` unless the last known entry is there as it was, and ``StorageError``."""
+        if self.count:
+            entry = read_entry(self._path(self.count))
+            if entry is None or entry.sha256 != self.head:
+                raise JournalError(f"{self._path(self.count)} is not what it was: the journal was changed")
+
+    def add(self, data: Mapping[str, Any]) -> Entry:
+        """Add an entry behind all that are there, whoever writes meanwhile. Raises ``JournalError``, ``StorageError``.
+
+        Only the last entry is read: whoever reads the log compares all of them.
+        """
+        for _ in range(_TRIES):
+            listed = max(numbers_of(list_names(self.folder), _ENTRY_DIGITS), default=0)
+            self.count, self.head = max(listed - 1, 0), None
+            while (last := read_entry(self._next())) is not None:
+                self._advance(last)
+            if self.count < listed:
+                raise JournalError(f"{self._path(listed)} is listed and cannot be found: the journal was changed")
+            with suppress(FileExistsAlreadyError):
+                return self._create(data)
+        raise JournalError(f"{_TRIES} entries of {self.folder} were written by others at the same time: run again")
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSnapshot:
+    """A snapshot as its entry in the log has it.
+
+    :param folder: the folder of the connection that took it.
+    :param observed_at: when the last of it was read.
+    :param identity: as whom its connection was logged in; ``None`` if that is not known.
+    """
+
+    folder: str
+    snapshot_id: str
+    observed_at: datetime
+    complete: bool = True
+    sees_all_topics: bool = True
+    identity: str | None = None
+
+
+def log_snapshot(layout: Layout, manifest: SnapshotManifest) -> None:
+    """Add a snapshot to the log of its cluster, before its manifest is written.
+
+    So whoever finds the snapshot missing looks again, and none is overlooked. A log that cannot be written ends no
+    snapshot: its own folder has it. One without the cluster's id is not added: brokers that start may not know it yet.
+    """
+    if manifest.kafka_cluster_id is None:
+        return
+    view = recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}")
+    with unless_warned(_NOT_LOGGED):
+        ClusterLog(layout.base, manifest.kafka_cluster_id).add(
+            {
+                "kind": SNAPSHOT,
+                "at": manifest.observed_at.isoformat(),
+                "folder": layout.cluster,
+                "snapshot_id": manifest.snapshot_id,
+                "complete": manifest.complete,
+                "sees_all_topics": manifest.sees_all_topics,
+                "identity": None if view is None else view.connection.identity,
+            }
+        )
+
+
+def taken_in(entries: Iterable[Entry]) -> list[TakenSnapshot]:
+    """Return the snapshots among entries of the log. Raises ``JournalError`` for one that is damaged."""
+    found = []
+    for entry in entries:
+        if entry.data.get("kind") != SNAPSHOT:
+            continue
+        with unless_damaged(JournalError, f"the entry {entry.path}"):
+            found.append(
+                TakenSnapshot(
+                    folder=check_cluster(entry.data["folder"]),
+                    snapshot_id=check_id("snapshot_id", entry.data["snapshot_id"]),
+                    observed_at=parse_time(entry.data["at"]),
+                    complete=bool(entry.data["complete"]),
+                    sees_all_topics=bool(entry.data["sees_all_topics"]),
+                    identity=entry.data["identity"],
+                )
+            )
+    return found
