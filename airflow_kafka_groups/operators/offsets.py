@@ -71,6 +71,7 @@ class ListGroupOffsetsOperator(StoredOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot with one client."""
+        from airflow_kafka_groups.ledger.ledger import fold_snapshots
         from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
         from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 
@@ -91,6 +92,7 @@ class ListGroupOffsetsOperator(StoredOperator):
             )
 
         summary = self.hook.run(snapshot)
+        fold_snapshots(layout, summary.kafka_cluster_id)
         self._report(context, summary)
         self._check(summary)
         return {**summary.to_json(), "failed": first_failures(dict(summary.failed))}

@@ -31,11 +31,14 @@ from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPla
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.signs import SignOfLife
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.schemas import utc_times
 
 
 async def delete_by_plan(
@@ -106,6 +109,8 @@ class DeletionRun(SealedRun):
         plan, layout = self.plan, self.layout
         self._kept_alive = records = self.wanted or KeepAliveRecords(layout, cluster_id)
         in_use = in_use_since(layout, plan, self._snapshots) if plan is not None and self.judged else {}
+        seen = self._seen(plan, cluster_id) if plan is not None and self.judged else {}
+        seen = {group_id: sign for group_id, sign in seen.items() if group_id not in in_use}
         ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
 
         def excluded(newest: DeletionHistory) -> dict[str, Decision]:
@@ -118,11 +123,17 @@ class DeletionRun(SealedRun):
                 kept_alive,
                 started_at,
                 judged=self.judged,
+                seen=seen,
                 policy=file,
             )
             return ruled_out | in_use | on_record
 
         return excluded
+
+    def _seen(self, plan: DeletionPlan, cluster_id: str | None) -> dict[str, SignOfLife]:
+        """Return the last signs of life of the plan's groups since the first of them is idle."""
+        idle_since = [at for at in utc_times(plan.planned.table["idle_since"]) if at is not None]
+        return Ledger(self.layout, cluster_id).seen(plan.group_ids, min(idle_since, default=None))
 
     def excluded_since(self) -> dict[str, Decision]:
         """Return the groups that somebody began to keep alive during the run, or that a snapshot shows in use since."""

@@ -37,13 +37,14 @@ from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.retention import against_retention
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.admin.results import collection_paused
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, KeptAlive
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.ledger import Known, Ledger
 from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups, planned_schema
+from airflow_kafka_groups.ledger.signs import SignOfLife, news_of
 from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdict, Verdicts, load_verdicts
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, recorded_view
 from airflow_kafka_groups.observe.snapshot.later_snapshots import PLANNED_WITHIN
@@ -68,6 +69,7 @@ def make_plan(
     owners: OwnerRules = NO_OWNERS,
     notices: Mapping[str, Notice] | None = None,
     kept_alive: Mapping[str, KeptAlive] | None = None,
+    seen: Mapping[str, SignOfLife] | None = None,
     trial: bool = False,
 ) -> DeletionPlan:
     """Make a plan, which may be empty.
@@ -78,6 +80,7 @@ def make_plan(
     :param owners: how owners are found. Default: there are none.
     :param notices: the notices that were given, by group. Default: none.
     :param kept_alive: the groups of keep-alive runs, which are not deleted. Default: none.
+    :param seen: the last sign of life of each group in the snapshots of all connections. Default: none.
     :param trial: whether it counts as a run of the cluster only when it is applied. Default false.
 
     Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
@@ -97,6 +100,7 @@ def make_plan(
         {} if history is None else history.idle_resets(),
         notices or {},
         kept_alive or {},
+        seen or {},
     )
     by_verdict: Counter[str] = Counter()
     candidates: list[_Candidate] = []
@@ -208,15 +212,22 @@ class _Objections:
     resets: Mapping[str, IdleReset]
     notices: Mapping[str, Notice]
     kept_alive: Mapping[str, KeptAlive]
+    seen: Mapping[str, SignOfLife]
+
+    def _reset(self, verdict: Verdict) -> IdleReset | None:
+        """Return when the idle time of a group restarted: by the journal, or by a sign that the judge has not seen."""
+        news = news_of(self.seen.get(verdict.group_id), verdict.idle_since)
+        return max(filter(None, (self.resets.get(verdict.group_id), news)), key=lambda each: each.at, default=None)
 
     def by_record(self, number: int, verdict: Verdict) -> KeptGroup | None:
         """Return the group as kept if its verdict, its rule, or what is on record of it is against a deletion."""
-        is_on_record = verdict.group_id in self.resets or verdict.group_id in self.kept_alive
+        reset = self._reset(verdict) if verdict.verdict == VerdictName.STALE else None
+        is_on_record = reset is not None or verdict.group_id in self.kept_alive
         least_idle = self.ruled.idle_seconds(number) if is_on_record else 0.0
         return (
             keep_by_verdict(verdict, self.ruled.rulings[number], self.refused)
             or keep_alive(verdict, least_idle, self.kept_alive)
-            or keep_reset(verdict, least_idle, self.resets)
+            or keep_reset(verdict, least_idle, reset)
         )
 
     def counted(self, verdict: Verdict) -> tuple[datetime | None, float | None, str]:
@@ -242,7 +253,7 @@ class _Objections:
         if not demands.notice_seconds and verdict.group_id not in self.notices:
             return None
         rule, owner = self.ruled.rulings[number].rule, self.ruled.owner(number)
-        on_record = self.notices, self.resets, self.kept_alive
+        on_record = self.notices, self._reset(verdict), self.kept_alive
         return keep_unnoticed(group, verdict, rule, demands, *on_record, owner, self.policy.contact_of(owner))
 
 
@@ -345,21 +356,24 @@ def plan_snapshot(
         *([] if notifies else without_notifier(bounded.rules, bounded.notify)),
     ]
     cluster_id = snapshot.manifest.kafka_cluster_id
-    history = read_history(layout, cluster_id) if cluster_id else None  # without an id nothing is planned
-    kept_alive = KeepAliveRecords(layout, cluster_id).read()  # first: a pruning spares them for the judgement's sake
+    known = Known()  # without an id nothing is planned
+    if cluster_id:  # before the verdicts are read: a pruning spares records for the judgement's sake
+        since = snapshot.manifest.started_at - timedelta(seconds=bounded.longest_idle_seconds) - CLOCK_SLACK
+        known = Ledger(layout, cluster_id).known(since=since)
+        known.require_read()
     verdicts = load_verdicts(layout, judged)
     now = utc_now()
-    leases = history.leases(now - RECENT) if history is not None else ()
-    others = other_leases([*verdicts.group_ids, *leases], lease_group_id)
+    others = other_leases([*verdicts.group_ids, *known.history.leases(now - RECENT)], lease_group_id)
     plan = make_plan(
         verdicts,
         snapshot,
         bounded,
         now,
-        history=history,
+        history=known.history,
         notes=(*notes, *others),
         owners=NO_OWNERS if file is None else file.owners,
-        kept_alive=kept_alive,
+        kept_alive=known.kept_alive,
+        seen=known.seen,
         notices=read_notices(layout, cluster_id, bounded.rules),
         trial=trial,
     )

@@ -79,13 +79,12 @@ def keep_alive(verdict: Verdict, least_idle: float, kept_alive: Mapping[str, Kep
     return keep(verdict.group_id, KeptName.EXCLUDED, reason)
 
 
-def keep_reset(verdict: Verdict, least_idle: float, resets: Mapping[str, IdleReset]) -> KeptGroup | None:
+def keep_reset(verdict: Verdict, least_idle: float, reset: IdleReset | None) -> KeptGroup | None:
     """Keep what was deleted or found in use too short a while ago; its snapshots may not show it.
 
     :param least_idle: the idle time that the deletion asks for, in seconds.
-    :param resets: when idle times restarted, by the journal.
+    :param reset: when its idle time restarted, by the ledger; ``None`` if it did not.
     """
-    reset = resets.get(verdict.group_id)
     if reset is None or reset.has_passed(verdict.observed_at, least_idle):
         return None
     return keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: {COUNTS_ANEW}")
@@ -116,7 +115,7 @@ def keep_unnoticed(
     rule: Rule,
     demands: Rule,
     notices: Mapping[str, Notice],
-    resets: Mapping[str, IdleReset],
+    reset: IdleReset | None,
     kept_alive: Mapping[str, KeptAlive],
     owner: str | None,
     contact: str | None,
@@ -126,11 +125,11 @@ def keep_unnoticed(
     :param verdict: the job's verdict. It must be about the time after the notice period.
     :param demands: the rule with the longest notice: its own, or one before it that the deletion, which knows less of
         the group, asks for.
-    :param resets: when idle times restarted, by the journal.
+    :param reset: when its idle time restarted, by the ledger; ``None`` if it did not.
     :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
     :param contact: where its owner is notified.
     """
-    reset, signs = resets.get(verdict.group_id), [verdict.idle_since]
+    signs = [verdict.idle_since]
     signs.append(None if reset is None else reset.at)
     signs.append(None if (kept := kept_alive.get(verdict.group_id)) is None else kept.at)
     alive_at = max(sign for sign in signs if sign is not None)

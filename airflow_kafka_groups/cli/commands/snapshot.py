@@ -27,6 +27,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the snapshot and show the groups that could not be read. Those, or missing brokers, are exit code 3."""
+    from airflow_kafka_groups.ledger.ledger import fold_snapshots
     from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
     from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 
@@ -54,6 +55,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
             )
 
     summary = cluster.run(snapshot)
+    fold_snapshots(layout, summary.kafka_cluster_id)
     out.write(Table("failed", COLUMNS, sorted(summary.failed.items())), summary.to_json())
     if not summary.complete:
         say(f"warning: groups may be missing: {', '.join(summary.missing_brokers)}. It cannot be judged")

@@ -25,6 +25,7 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
     keeps_progress_elsewhere,
 )
+from airflow_kafka_groups.observe.cluster_log import log_snapshot
 from airflow_kafka_groups.observe.cluster_view import ViewReader
 from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.observe.protocols import GroupAdmin, is_out_of_reach, read_offsets
@@ -167,6 +168,7 @@ async def take_snapshot(
         subscriptions=subscriptions_file,
     )
     await asyncio.to_thread(note_folder, layout, kafka_cluster_id)  # first: then a deletion looks for the manifest
+    await asyncio.to_thread(log_snapshot, layout, manifest)
     path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
     return SnapshotSummary(
         snapshot_id=snapshot_id,

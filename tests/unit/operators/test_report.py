@@ -47,7 +47,7 @@ def test_who_used_a_planned_group_last_is_in_the_report(admin: FakeAdmin, tmp_pa
     admin.groups["a"].members = 0
     snapshot_id = scene.take_snapshot(tmp_path)
     scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
-    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1, min_idle_seconds=0.001)
     report(tmp_path, found["plan_id"])
     page = (tmp_path / scene.CLUSTER / "reports" / f"{found['plan_id']}.html").read_text()
     assert page.count("UTC: 2 member(s), c at 127.0.0.1; topics t</bdi>") == 1

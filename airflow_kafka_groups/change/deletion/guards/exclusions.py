@@ -15,10 +15,12 @@ from airflow_kafka_groups.change.deletion.guards.owner_notices import kept_unnot
 from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
+from airflow_kafka_groups.ledger.signs import SignOfLife, news_of
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.schemas import utc_times
 
 
 def exclusions(
@@ -28,6 +30,7 @@ def exclusions(
     now: datetime,
     judged_at: datetime | None = None,
     min_idle_seconds: Mapping[str, float] | None = None,
+    seen: Mapping[str, IdleReset] | None = None,
 ) -> dict[str, Decision]:
     """Return the groups that this request must keep, with the reason.
 
@@ -35,11 +38,13 @@ def exclusions(
     :param request_id: the plan's id, or what the tries of a deletion by name have in common.
     :param judged_at: when the groups were judged; ``None`` for groups that were named and not judged.
     :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
+    :param seen: the restarts by signs of life in snapshots that the judgement does not know. Default: none.
     """
     excluded: dict[str, Decision] = {}
     asked = min_idle_seconds or {}
     longest = max(asked.values(), default=0.0)
-    for group_id, reset in history.idle_resets().items():
+    resets = list(history.idle_resets().items())
+    for group_id, reset in (*(seen or {}).items(), *resets):
         # The idle time has to have passed when the groups were judged: later on nobody looked.
         if judged_at is not None and not reset.has_passed(min(judged_at, now), asked.get(group_id, longest)):
             excluded[group_id] = keep(reset.code, f"{reset.reason}; its idle time restarts since then")
@@ -86,6 +91,7 @@ def kept_by_records(
     now: datetime,
     *,
     judged: bool,
+    seen: Mapping[str, SignOfLife] | None = None,
     policy: PolicyFile | None = None,
 ) -> dict[str, Decision]:
     """Return the groups that a request must keep because of what is on record, with the reason.
@@ -95,14 +101,23 @@ def kept_by_records(
     :param history: everything that the journal says of the cluster.
     :param kept_alive: the groups that keep-alive runs and restores want to stay.
     :param judged: whether the plan was made by verdicts, so that idle times count.
+    :param seen: the last sign of life of each group in the snapshots of all connections. Default: none.
     :param policy: the plan's policy file as it is now, which may demand longer idle times. Default: nobody read it.
     """
-    unnoticed = {} if plan is None else kept_unnoticed(layout, plan, history, kept_alive, now)
+    news = {} if plan is None else news_of_groups(plan, seen or {})
+    unnoticed = {} if plan is None else kept_unnoticed(layout, plan, history, kept_alive, now, news)
     judged_at = plan.created_at if plan is not None and judged else None
     idle: dict[str, float] = {}
     if plan is not None:
         idle, groups = least_idle_times(plan), [(group.group_id, group.group_type) for group in plan.decided]
         by_edit = idle_times_by_edit(plan, policy, groups)
         idle = {id_: max(idle[id_], seconds) for (id_, _), seconds in zip(groups, by_edit, strict=True)}
-    before = exclusions(history, request_id, now=now, judged_at=judged_at, min_idle_seconds=idle)
+    before = exclusions(history, request_id, now=now, judged_at=judged_at, min_idle_seconds=idle, seen=news)
     return unnoticed | spare(kept_alive, now, judged_at or now, idle) | before
+
+
+def news_of_groups(plan: DeletionPlan, seen: Mapping[str, SignOfLife]) -> dict[str, IdleReset]:
+    """Return the restarts of idle times by signs of life that the plan does not know, by group."""
+    planned = zip(plan.group_ids, utc_times(plan.planned.table["idle_since"]), strict=True)
+    resets = ((group_id, news_of(seen.get(group_id), idle_since)) for group_id, idle_since in planned)
+    return {group_id: reset for group_id, reset in resets if reset is not None}

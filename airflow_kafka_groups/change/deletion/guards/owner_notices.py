@@ -12,7 +12,7 @@ from datetime import datetime
 from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.judge.policy.notice import why_not_noticed
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
@@ -21,11 +21,17 @@ from airflow_kafka_groups.storage.paths import parse_time
 
 
 def kept_unnoticed(
-    layout: Layout, plan: DeletionPlan, history: DeletionHistory, kept_alive: Mapping[str, KeptAlive], now: datetime
+    layout: Layout,
+    plan: DeletionPlan,
+    history: DeletionHistory,
+    kept_alive: Mapping[str, KeptAlive],
+    now: datetime,
+    news: Mapping[str, IdleReset] | None = None,
 ) -> dict[str, Decision]:
     """Return the groups of a plan whose owners have not been notified for long enough, with the reason to keep them.
 
     :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
+    :param news: the restarts of idle times by signs of life that the plan does not know. Default: none.
 
     Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
     """
@@ -37,8 +43,8 @@ def kept_unnoticed(
     found: dict[str, Decision] = {}
     for group in plan.groups:
         signs = [parse_time(group.idle_since)] if group.idle_since is not None else []
-        if (reset := resets.get(group.group_id)) is not None:
-            signs.append(reset.at)
+        restarts = resets.get(group.group_id), (news or {}).get(group.group_id)
+        signs += [reset.at for reset in restarts if reset is not None]
         if (kept := kept_alive.get(group.group_id)) is not None:
             signs.append(kept.at)
         why = why_not_noticed(

@@ -18,6 +18,7 @@ from airflow_kafka_groups.ledger.journal import files, journal
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord, fold
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
+from airflow_kafka_groups.observe import cluster_log
 from airflow_kafka_groups.storage import durable_files
 
 pytestmark = pytest.mark.safety
@@ -130,7 +131,7 @@ def test_only_the_runs_since_the_checkpoint_are_read(tmp_path: Path, monkeypatch
         read.append(path.name)
         return real(path)
 
-    monkeypatch.setattr(files, "read_file", noted)
+    monkeypatch.setattr(cluster_log, "read_file", noted)
     Journal(tmp_path, "c").current().deletions()
     assert "00000001.json" not in read
     assert len(read) < 12
@@ -150,7 +151,7 @@ def test_of_a_group_only_the_runs_that_are_asked_for_are_read(
         read.append(str(path))
         return real(path)
 
-    monkeypatch.setattr(files, "read_file", noted)
+    monkeypatch.setattr(cluster_log, "read_file", noted)
     for newest in (1, 3, 100):
         wanted = [run.number for run in every.of_group("often")][-newest:]
         read.clear()
@@ -182,7 +183,7 @@ def test_of_a_request_only_the_tries_whose_groups_others_dealt_with_are_read(
         read.append(str(path))
         return real(path)
 
-    monkeypatch.setattr(files, "read_file", noted)
+    monkeypatch.setattr(cluster_log, "read_file", noted)
     found = current.idle_resets("mapped")
     assert [path for path in read if path.endswith("ended.json") and "00000001" not in path] == []
     assert any("00000001/ended.json" in path for path in read), "g1 is the other request's, too"

@@ -38,7 +38,7 @@ async def test_nothing_begins_in_quiet_hours(tmp_path: Path) -> None:
         await delete_plan(admin, layout_in(tmp_path), plan, policy=quiet)
     assert error.value.until == NOW.replace(minute=0, second=0) + timedelta(hours=2)
     assert set(admin.groups) == {"a", "b", "c"}
-    assert not (tmp_path / "_journal").exists()
+    assert not list(tmp_path.glob("_journal/*/0*"))  # noqa: ASYNC240  # it is fast
     dry = await delete_plan(admin, layout_in(tmp_path), plan, policy=quiet, dry_run=True)
     assert dry.report.counts["would_delete"] == 3
 

@@ -44,7 +44,7 @@ async def test_nothing_begins_in_quiet_hours(tmp_path: Path) -> None:
     with pytest.raises(QuietTimeError, match="no deletions during the quiet hours") as error:
         await prune(planned.admin, planned.layout, of, policy=planned.read)
     assert error.value.until == end
-    assert not (tmp_path / "_journal").exists()
+    assert not list(tmp_path.glob("_journal/*/0*"))  # noqa: ASYNC240  # it is fast
     assert len(planned.admin.groups["app"].offsets) == 4
     dry = await prune(planned.admin, planned.layout, of, policy=planned.read, dry_run=True)
     assert len(dry.report.ids(Outcome.WOULD_DELETE)) == 1

@@ -80,7 +80,7 @@ def test_who_used_a_group_last_is_in_the_question(
     admin.groups["a"].members = 0
     snapshot_id = scene.take_snapshot(tmp_path)
     scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
-    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1, min_idle_seconds=0.001)
     asked: list[str] = []
     monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: asked.append(self.body))
     task = SimpleNamespace(dag_id="d", run_id="r", xcom_push=lambda key, value: None)

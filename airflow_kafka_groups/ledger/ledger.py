@@ -1,0 +1,135 @@
+"""The ledger of a Kafka cluster: everything that is known of its groups' lives, whoever saw it.
+
+Whatever decides about a group asks here, and nowhere else: a decision that reads some of the records forgets the
+others. The answer says what is known, since when the cluster has been watched, and what could not be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset, RecordedOutcome
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, KeptAlive
+from airflow_kafka_groups.ledger.signs import Sign, SignOfLife, latest
+from airflow_kafka_groups.storage.access import unless_warned
+from airflow_kafka_groups.storage.layout import Layout
+
+_NOT_FOLDED = "What snapshots show of the lives of groups is not folded: %s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of the groups of a cluster.
+
+    :param history: its deletions, and the groups that a recheck found in use.
+    :param kept_alive: the groups that keep-alive runs and restores want to stay.
+    :param seen: the last sign of life of each group in the snapshots of all connections.
+    :param watched_since: when the oldest snapshot of the cluster was taken; ``None``: nobody has taken one.
+    :param unread: what could not be read, a sentence each: what it shows is not known.
+    """
+
+    history: DeletionHistory = field(default_factory=DeletionHistory)
+    kept_alive: Mapping[str, KeptAlive] = field(default_factory=dict)
+    seen: Mapping[str, SignOfLife] = field(default_factory=dict)
+    watched_since: datetime | None = None
+    unread: tuple[str, ...] = ()
+
+    def resets(self) -> dict[str, IdleReset]:
+        """Return when the idle times of groups restarted at the latest: by the journal, or by a snapshot."""
+        return with_signs(self.history.idle_resets(), self.seen)
+
+    def signs(self) -> dict[str, SignOfLife]:
+        """Return the last sign of life of each group, by whatever is known."""
+        found = dict(self.seen)
+        lives = {life.group_id: SignOfLife(Sign.RECHECK, life.at, f"run {life.run_id}") for life in self._lives()}
+        for more in (lives, {id_: _wanted(kept) for id_, kept in self.kept_alive.items()}):
+            for group_id, sign in more.items():
+                found[group_id] = latest((found.get(group_id), sign)) or sign
+        return found
+
+    def _lives(self) -> Iterable[RecordedOutcome]:
+        return self.history.lives().values()
+
+    def require_read(self) -> None:
+        """Raise ``SnapshotError`` where something could not be read: what it shows is not known."""
+        if self.unread:
+            raise SnapshotError(
+                f"{self.unread[0]}. What it showed is not known, so nothing may be planned or deleted. Restore its "
+                "files from a copy, or remove them"
+            )
+
+
+def _wanted(kept: KeptAlive) -> SignOfLife:
+    return SignOfLife(Sign.RESTORED if kept.until == kept.at else Sign.KEPT_ALIVE, kept.at, kept.what)
+
+
+def with_signs(resets: Mapping[str, IdleReset], signs: Mapping[str, SignOfLife]) -> dict[str, IdleReset]:
+    """Return when idle times restarted at the latest, by the journal or by a sign of life."""
+    found = dict(resets)
+    for group_id, sign in signs.items():
+        if group_id not in found or found[group_id].at < sign.at:
+            found[group_id] = sign.reset()
+    return found
+
+
+class Ledger:
+    """The ledger of one Kafka cluster.
+
+    :param layout: the folder of the asking connection.
+    :param kafka_cluster_id: the id that the brokers report.
+
+    Raises ``JournalError`` when the cluster reports no usable id.
+    """
+
+    def __init__(self, layout: Layout, kafka_cluster_id: str | None) -> None:
+        self._layout = layout
+        self._kafka_cluster_id = kafka_cluster_id
+
+    def seen(self, group_ids: Iterable[str] | None = None, since: datetime | None = None) -> dict[str, SignOfLife]:
+        """Return the last sign of life of groups in the snapshots of all connections, as ``known`` does.
+
+        Raises ``SnapshotError`` for what cannot be read, besides.
+        """
+        known = self._snapshots(group_ids, since)
+        known.require_read()
+        return dict(known.seen)
+
+    def known(self, group_ids: Iterable[str] | None = None, since: datetime | None = None) -> Known:
+        """Return what is known of groups.
+
+        :param group_ids: the groups whose signs in snapshots are asked for. Default: all.
+        :param since: signs in snapshots from before are left out, and so are unreadable snapshots. Default: none are.
+
+        Raises ``JournalError`` and ``MaintenanceError`` for records that are damaged, and ``StorageError``.
+        """
+        return replace(
+            self._snapshots(group_ids, since),
+            history=read_history(self._layout, self._kafka_cluster_id),
+            kept_alive=KeepAliveRecords(self._layout, self._kafka_cluster_id).read(),
+        )
+
+    def _snapshots(self, group_ids: Iterable[str] | None, since: datetime | None) -> Known:
+        from airflow_kafka_groups.ledger.snapshot_signs import SnapshotSigns
+
+        snapshots = SnapshotSigns(self._layout, self._kafka_cluster_id)
+        snapshots.update()
+        return Known(
+            seen=snapshots.signs(since, group_ids),
+            watched_since=snapshots.since,
+            unread=tuple(snapshots.unread(since)),
+        )
+
+
+def fold_snapshots(layout: Layout, kafka_cluster_id: str | None) -> None:
+    """Take the snapshots into account that were taken since the last time, so that no decision waits for that.
+
+    What fails here is a warning: the next decision does it again, and fails.
+    """
+    from airflow_kafka_groups.ledger.snapshot_signs import SnapshotSigns
+
+    with unless_warned(_NOT_FOLDED):
+        SnapshotSigns(layout, kafka_cluster_id).update()

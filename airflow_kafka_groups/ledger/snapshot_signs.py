@@ -1,0 +1,436 @@
+"""The signs of life in all snapshots of a cluster, whichever connection took them, folded into one table.
+
+``<storage>/_journal/<Kafka's cluster id>/signs.parquet`` has a row for each group and folder, and says up to which
+entry of the cluster's log it is. It only saves reading: it is made again where it is damaged or missing. A snapshot may
+be found after a later one; each is folded as if it were the newest, and what that leaves in doubt is a sign of life.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.judge.staleness.lives import Ints, valid_of
+from airflow_kafka_groups.judge.staleness.observations import reduced
+from airflow_kafka_groups.kafka.models.groups import GroupState, GroupType
+from airflow_kafka_groups.ledger.signs import Sign, SignOfLife
+from airflow_kafka_groups.observe.cluster_log import ClusterLog, TakenSnapshot, taken_in
+from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, parts_of
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, is_partial, looked_for, snapshot_ids
+from airflow_kafka_groups.storage.access import unless_warned
+from airflow_kafka_groups.storage.arrow_values import to_numpy
+from airflow_kafka_groups.storage.durable_files import is_there, read_file
+from airflow_kafka_groups.storage.layout import Layout, utc_now, write_file
+from airflow_kafka_groups.storage.paths import parse_time, time_of
+
+log = logging.getLogger(__name__)
+
+_FILE = "signs.parquet"
+_NEVER = int(np.iinfo(np.int64).min)
+_SIGNS = tuple(Sign)
+_DIGEST = ("partitions", "digest_xor", "digest_sum")
+_COLUMNS = {
+    **dict.fromkeys((*_DIGEST, "has_digest"), 0),
+    "kind": -1,
+    **dict.fromkeys(("since", "seen_at", "absent_at", "used_at", "appeared_at"), _NEVER),
+    **dict.fromkeys(("used_sign", "used_by", "appeared_sign", "appeared_by"), 0),
+}
+"""The columns of the table, all of them numbers, and the value of a group of which nothing is known.
+
+The digest is that of the last readable observation, first seen at ``since``. ``absent_at`` is when a complete snapshot
+lacked the group. A group was *used* where it was in use or moved, and *appeared* where it was absent before.
+"""
+_GIVEN_UP = timedelta(days=1)
+"""For so long, a snapshot that is in the log and has no manifest may be about to be finished."""
+
+
+@dataclass(slots=True)
+class _Folder:
+    """What the snapshots in one folder show.
+
+    :param folded: the ids of those that were read.
+    :param full_at: when the newest complete snapshot of all groups was taken, in microseconds.
+    :param identity: as whom its connection was logged in for the newest one; ``None`` if that is not known.
+    """
+
+    ids: Any = field(default_factory=lambda: pa.array([], pa.string()))
+    numbers: dict[str, Ints] = field(default_factory=lambda: {name: np.empty(0, np.int64) for name in _COLUMNS})
+    folded: set[str] = field(default_factory=set)
+    full_at: int = _NEVER
+    newest: str = ""
+    identity: str | None = None
+
+    def places_of(self, group_ids: Any) -> tuple[Ints, Ints]:
+        """Return the places of groups, and those of new ones, which get a row each."""
+        group_ids = group_ids.combine_chunks() if isinstance(group_ids, pa.ChunkedArray) else group_ids
+        places = pc.index_in(group_ids, self.ids)
+        new = group_ids.filter(places.is_null())
+        size, more = len(self.ids), len(new)
+        if more:
+            self.ids = pa.concat_arrays([self.ids, new])
+            for name, null in _COLUMNS.items():
+                self.numbers[name] = np.append(self.numbers[name], np.full(more, null, np.int64))
+            places = pc.index_in(group_ids, self.ids)
+        return to_numpy(places.cast(pa.int64())), np.arange(size, size + more)
+
+    def note(self, kind: str, rows: Ints, at: Ints | int, sign: Sign, by: int) -> None:
+        """Note a sign of groups where it is the latest. ``kind`` is ``used`` or ``appeared``."""
+        times = np.broadcast_to(at, rows.shape)
+        later = times > self.numbers[f"{kind}_at"][rows]
+        rows = rows[later]
+        self.numbers[f"{kind}_at"][rows] = times[later]
+        self.numbers[f"{kind}_sign"][rows] = _SIGNS.index(sign)
+        self.numbers[f"{kind}_by"][rows] = by
+
+
+@dataclass(slots=True)
+class _State:
+    """The folded snapshots, up to an entry of the log.
+
+    :param names: the ids of snapshots that showed a sign, by number.
+    :param kinds: the types and protocol types of groups, by number.
+    :param unread: the snapshots that are to be read still, with the reason; ``""`` where there is no manifest yet.
+    :param since: when the oldest of them was taken.
+    """
+
+    entries: int = 0
+    head: str | None = None
+    names: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    unread: dict[tuple[str, str], tuple[TakenSnapshot, str]] = field(default_factory=dict)
+    since: datetime | None = None
+    folders: dict[str, _Folder] = field(default_factory=dict)
+
+    def fold(self, taken: TakenSnapshot, reader: SnapshotReader) -> None:
+        """Add a snapshot. Raises ``SnapshotError`` for one that is damaged, and ``StorageError``."""
+        manifest = reader.manifest
+        rows = _reduced(reader)
+        folder = self.folders.setdefault(taken.folder, _Folder())
+        by = len(self.names)
+        self.names.append(taken.snapshot_id)
+        if taken.snapshot_id > folder.newest:
+            folder.newest, folder.identity = taken.snapshot_id, taken.identity
+        self.since = manifest.started_at if self.since is None else min(self.since, manifest.started_at)
+        taken_at = _micros(manifest.observed_at)
+        known = len(folder.ids)
+        where, new = folder.places_of(rows["group_id"])
+        of = folder.numbers
+        at = to_numpy(rows["observed_at"].cast(pa.int64()))
+        readable = ~valid_of(rows["error"])
+        # In use:
+        has_members = to_numpy(pc.fill_null(pc.not_equal(rows["members"], 0), False))
+        folder.note("used", where[has_members], at[has_members], Sign.MEMBER, by)
+        in_use = _is_not_idle(rows)
+        folder.note("used", where[in_use], at[in_use], Sign.STATE, by)
+        # Moved, or of another kind; what is found later than a newer one is taken for the time of the newer one:
+        digest = np.stack([to_numpy(rows[name].cast(pa.int64())) for name in _DIGEST])
+        kind = self._kinds_of(rows)
+        before = of["seen_at"][where]
+        is_newer, when = at > before, np.maximum(at, before)
+        compared = readable & (of["has_digest"][where] == 1) & (is_newer | (at >= of["since"][where]))
+        moved = compared & (np.stack([of[name][where] for name in _DIGEST]) != digest).any(axis=0)
+        other = compared & (kind >= 0) & (of["kind"][where] >= 0) & (of["kind"][where] != kind)
+        folder.note("used", where[moved], when[moved], Sign.MOVED, by)
+        folder.note("used", where[other], when[other], Sign.KIND, by)
+        # There again, or for the first time:
+        back = (of["absent_at"][where] != _NEVER) & (of["absent_at"][where] < at)
+        folder.note("appeared", where[back], at[back], Sign.CAME_BACK, by)
+        of["absent_at"][where[back]] = _NEVER
+        if len(new) and folder.full_at != _NEVER:
+            is_new = where >= known
+            first = is_new & (at > folder.full_at)
+            folder.note("appeared", where[first], at[first], Sign.FIRST_SEEN, by)
+            of["absent_at"][where[is_new & ~first]] = folder.full_at
+        # What is known from now on:
+        starts = readable & ((is_newer & moved) | (of["has_digest"][where] == 0))
+        of["since"][where[starts]] = at[starts]
+        latest = readable & (is_newer | (of["has_digest"][where] == 0))
+        for name, values in zip(_DIGEST, digest, strict=True):
+            of[name][where[latest]] = values[latest]
+        of["has_digest"][where[latest]] = 1
+        kinds = latest & (kind >= 0)
+        of["kind"][where[kinds]] = kind[kinds]
+        of["seen_at"][where] = when
+        if manifest.complete:
+            self._lack(folder, where, manifest, taken_at, by)
+            if not is_partial(manifest):
+                folder.full_at = max(folder.full_at, taken_at)
+        folder.folded.add(taken.snapshot_id)
+
+    @staticmethod
+    def _lack(folder: _Folder, where: Ints, manifest: Any, taken_at: int, by: int) -> None:
+        """Note which groups a complete snapshot lacked that it had looked for."""
+        absent = np.ones(len(folder.ids), np.bool_)
+        absent[where] = False
+        rows = np.flatnonzero(absent)
+        if is_partial(manifest):
+            ids = folder.ids.take(pa.array(rows)).to_pylist()
+            wanted = looked_for(manifest, ids)
+            rows = rows[[group_id in wanted for group_id in ids]]
+        seen_at = folder.numbers["seen_at"][rows]
+        later = seen_at > taken_at
+        folder.note("appeared", rows[later], seen_at[later], Sign.CAME_BACK, by)
+        gone = rows[~later]
+        folder.numbers["absent_at"][gone] = np.maximum(folder.numbers["absent_at"][gone], taken_at)
+
+    def _kinds_of(self, rows: Any) -> Ints:
+        found = pc.binary_join_element_wise(rows["group_type"], rows["protocol_type"], pa.scalar("\t"))
+        encoded = found.combine_chunks().dictionary_encode()
+        numbers = []
+        for name in encoded.dictionary.to_pylist():
+            if name.startswith(f"{GroupType.UNKNOWN.value}\t"):
+                numbers.append(-1)
+                continue
+            if name not in self.kinds:
+                self.kinds.append(name)
+            numbers.append(self.kinds.index(name))
+        kinds: Ints = np.array(numbers, np.int64)[to_numpy(encoded.indices)] if numbers else np.empty(0, np.int64)
+        return kinds
+
+
+def _is_not_idle(rows: Any) -> Any:
+    idle = pa.array([GroupState.EMPTY.value, GroupState.UNKNOWN.value])
+    return ~to_numpy(pc.is_in(rows["state"].cast(pa.string()), value_set=idle))
+
+
+def _reduced(reader: SnapshotReader) -> Any:
+    """Return a row for each group of a snapshot. Raises ``SnapshotError`` and ``StorageError``."""
+    snapshot_id = reader.manifest.snapshot_id
+    folder = reader.layout.snapshot_data(snapshot_id)
+
+    def parts() -> Iterator[Any]:
+        for name, _ in reader.manifest.files:
+            content = read_file(folder / name)
+            if content is None:
+                raise SnapshotError(f"snapshot {snapshot_id} lacks its file {folder / name}")
+            yield from parts_of(pa.BufferReader(content), snapshot_id)
+
+    try:
+        rows = reduced(parts(), snapshot_id)
+    except UnusableFileError as exc:
+        raise SnapshotError(f"snapshot {snapshot_id} in {folder} is damaged: {exc}") from exc
+    if rows.num_rows and pc.sum(rows["invalid"]).as_py():
+        raise SnapshotError(f"snapshot {snapshot_id} in {folder} is damaged: rows lack a group, a time or a state")
+    return rows
+
+
+def _micros(at: datetime) -> int:
+    return round(at.timestamp() * 1_000_000)
+
+
+def _time(micros: int) -> datetime:
+    return datetime.fromtimestamp(micros / 1_000_000, UTC)
+
+
+class SnapshotSigns:
+    """The signs of life in the snapshots of one cluster.
+
+    :param layout: the folder of the asking connection: its snapshots count also where they are not in the log.
+    :param kafka_cluster_id: the id that the brokers report.
+
+    Raises ``JournalError`` when the cluster reports no usable id.
+    """
+
+    def __init__(self, layout: Layout, kafka_cluster_id: str | None) -> None:
+        self._layout = layout
+        self._kafka_cluster_id = kafka_cluster_id
+        self._place = ClusterLog(layout.base, kafka_cluster_id).folder.parent
+        self._state = _State()
+
+    def update(self) -> None:
+        """Fold what was taken since, and write the table if anything was.
+
+        Raises ``JournalError`` for a log that is damaged or was changed, and ``StorageError``.
+        """
+        self._state = state = self._read()
+        chain = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
+        chain.require_known()
+        found = taken_in(chain.read())
+        state.entries, state.head = chain.count, chain.head
+        logged = {(each.folder, each.snapshot_id) for each in found}
+        found += self._not_logged(logged)
+        again = [taken for taken, _ in state.unread.values()]
+        changed = bool(found)
+        for taken in sorted([*found, *again], key=lambda each: each.snapshot_id):
+            changed = self._take(taken) or changed
+        if changed:
+            self._write()
+
+    def _not_logged(self, logged: Collection[tuple[str, str]]) -> list[TakenSnapshot]:
+        """Return the snapshots in the asking connection's folder that nobody has folded, and that are not in the log.
+
+        Their process died, the log could not be written, or the brokers did not know their cluster's id.
+        """
+        own, state = self._layout.cluster, self._state
+        folded = state.folders[own].folded if own in state.folders else set()
+        listed = snapshot_ids(self._layout)
+        folded.intersection_update(listed)  # the others were removed
+        return [
+            TakenSnapshot(own, snapshot_id, time_of(snapshot_id))
+            for snapshot_id in listed
+            if not (snapshot_id in folded or (own, snapshot_id) in logged or (own, snapshot_id) in state.unread)
+        ]
+
+    def _take(self, taken: TakenSnapshot) -> bool:
+        """Fold a snapshot, or note why it cannot be read; return whether the table changed."""
+        state, key = self._state, (taken.folder, taken.snapshot_id)
+        before = state.unread.pop(key, None)
+        try:
+            layout = Layout(self._layout.base, taken.folder)
+            if not is_there(layout.manifest(taken.snapshot_id)):
+                # About to be finished, killed, or removed since.
+                if utc_now() - taken.observed_at < _GIVEN_UP and not (before and before[1]):
+                    state.unread[key] = taken, ""
+                return before != state.unread.get(key)
+            reader = SnapshotReader(layout, taken.snapshot_id, may_be_copied=True)
+            if reader.manifest.kafka_cluster_id not in (self._kafka_cluster_id, None):
+                state.folders.setdefault(taken.folder, _Folder()).folded.add(taken.snapshot_id)
+                return True
+            state.fold(taken, reader)
+        except SnapshotError as exc:
+            state.unread[key] = taken, str(exc)
+            return before != state.unread[key]
+        return True
+
+    def _read(self) -> _State:
+        """Read the table; an empty one where it is missing or damaged, so that everything is folded again."""
+        content = read_file(self._place / _FILE)
+        if content is None:
+            return _State()
+        try:
+            return _parsed(content)
+        except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as exc:
+            log.warning("%s is damaged, and is made again: %s", self._place / _FILE, exc)
+            return _State()
+
+    def _write(self) -> None:
+        """Write the table. It only saves reading: a storage that refuses it ends nothing."""
+        with unless_warned("The folded signs of life could not be written: %s"):
+            write_file(self._place, _FILE, _content(self._state))
+
+    @property
+    def since(self) -> datetime | None:
+        """When the oldest snapshot was taken; ``None`` if there is none."""
+        return self._state.since
+
+    def unread(self, since: datetime | None = None) -> list[str]:
+        """Return why snapshots could not be read, of those that were taken since a time. Default: of all."""
+        return [
+            f"snapshot {taken.snapshot_id} in the folder {taken.folder!r}: {why}"
+            for taken, why in self._state.unread.values()
+            if why and (since is None or taken.observed_at >= since)
+        ]
+
+    def signs(self, since: datetime | None = None, group_ids: Iterable[str] | None = None) -> dict[str, SignOfLife]:
+        """Return the last sign of each group that has one since a time. Default: ever, and of all groups.
+
+        What another user's snapshot lacked may have been there: that a group appeared counts for the same user only.
+        """
+        found: dict[str, SignOfLife] = {}
+        own = self._state.folders.get(self._layout.cluster, _Folder()).identity
+        wanted = None if group_ids is None else pa.array(sorted(set(group_ids)), pa.string())
+        least = _NEVER + 1 if since is None else _micros(since)
+        for name, folder in self._state.folders.items():
+            is_own = name == self._layout.cluster
+            is_same = is_own or own is None or folder.identity is None or own == folder.identity
+            for kind in ("used", "appeared") if is_same else ("used",):
+                times = folder.numbers[f"{kind}_at"]
+                asked = times >= least
+                if wanted is not None:
+                    asked &= to_numpy(pc.is_in(folder.ids, value_set=wanted))
+                rows = np.flatnonzero(asked)
+                ids = folder.ids.take(pa.array(rows)).to_pylist()
+                signs, by = folder.numbers[f"{kind}_sign"][rows], folder.numbers[f"{kind}_by"][rows]
+                for group_id, at, sign, number in zip(ids, times[rows], signs, by, strict=True):
+                    where = "" if is_own else f" in the folder {name!r}"
+                    each = SignOfLife(_SIGNS[sign], _time(int(at)), f"snapshot {self._state.names[number]}{where}")
+                    if group_id not in found or found[group_id].at < each.at:
+                        found[group_id] = each
+        return found
+
+
+def _content(state: _State) -> bytes:
+    """Return the table as Parquet, with the rest of the state in its metadata."""
+    used = sorted({int(n) for each in state.folders.values() for k in ("used", "appeared")
+                   for n in np.unique(each.numbers[f"{k}_by"][each.numbers[f"{k}_at"] != _NEVER])})  # fmt: skip
+    place = np.zeros(len(state.names) + 1, np.int64)
+    place[used] = np.arange(len(used))
+    state.names = [state.names[number] for number in used]
+    for each in state.folders.values():
+        for kind in ("used", "appeared"):
+            each.numbers[f"{kind}_by"] = place[each.numbers[f"{kind}_by"]]
+    meta = {
+        "signs": [sign.name for sign in _SIGNS],
+        "entries": state.entries,
+        "head": state.head,
+        "names": state.names,
+        "kinds": state.kinds,
+        "since": None if state.since is None else state.since.isoformat(),
+        "unread": [[_plain(taken), why] for taken, why in state.unread.values()],
+        "folders": {
+            name: {
+                "rows": len(each.ids),
+                "folded": sorted(each.folded),
+                "full_at": each.full_at,
+                "newest": each.newest,
+                "identity": each.identity,
+            }
+            for name, each in state.folders.items()
+        },
+    }
+    folders = list(state.folders.values())
+    columns = {"group_id": pa.concat_arrays([pa.array([], pa.string()), *(each.ids for each in folders)])}
+    for name in _COLUMNS:
+        columns[name] = pa.array(np.concatenate([np.empty(0, np.int64), *(each.numbers[name] for each in folders)]))
+    table = pa.table(columns).replace_schema_metadata({"ledger": json.dumps(meta)})
+    with BytesIO() as stream:
+        pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
+        return stream.getvalue()
+
+
+def _plain(taken: TakenSnapshot) -> dict[str, Any]:
+    return {**asdict(taken), "observed_at": taken.observed_at.isoformat()}
+
+
+def _parsed(content: bytes) -> _State:
+    with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
+        table = file.read(use_threads=False)
+    meta = json.loads(table.schema.metadata[b"ledger"])
+    if meta["signs"] != [sign.name for sign in _SIGNS] or table.column_names != ["group_id", *_COLUMNS]:
+        raise ValueError("it was written by another version")
+    state = _State(
+        entries=int(meta["entries"]),
+        head=meta["head"],
+        names=list(meta["names"]),
+        kinds=list(meta["kinds"]),
+        since=None if meta["since"] is None else parse_time(meta["since"]),
+    )
+    for each, why in meta["unread"]:
+        taken = TakenSnapshot(**{**each, "observed_at": parse_time(each["observed_at"])})
+        state.unread[taken.folder, taken.snapshot_id] = taken, why
+    start = 0
+    for name, each in meta["folders"].items():
+        some = table.slice(start, each["rows"]).combine_chunks()
+        start += each["rows"]
+        state.folders[name] = _Folder(
+            ids=some["group_id"].combine_chunks() if some.num_rows else pa.array([], pa.string()),
+            numbers={column: to_numpy(some[column].combine_chunks()).copy() for column in _COLUMNS},
+            folded=set(each["folded"]),
+            full_at=int(each["full_at"]),
+            newest=each["newest"],
+            identity=each["identity"],
+        )
+    if start != table.num_rows:
+        raise ValueError("it has other rows than it says")
+    return state
