@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset, RecordedOutcome
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, KeptAlive
-from airflow_kafka_groups.ledger.signs import Sign, SignOfLife, latest
+from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, latest
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout
 
@@ -113,7 +113,7 @@ class Ledger:
         )
 
     def _snapshots(self, group_ids: Iterable[str] | None, since: datetime | None) -> Known:
-        from airflow_kafka_groups.ledger.snapshot_signs import SnapshotSigns
+        from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
 
         snapshots = SnapshotSigns(self._layout, self._kafka_cluster_id)
         snapshots.update()
@@ -129,7 +129,7 @@ def fold_snapshots(layout: Layout, kafka_cluster_id: str | None) -> None:
 
     What fails here is a warning: the next decision does it again, and fails.
     """
-    from airflow_kafka_groups.ledger.snapshot_signs import SnapshotSigns
+    from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
 
     with unless_warned(_NOT_FOLDED):
         SnapshotSigns(layout, kafka_cluster_id).update()

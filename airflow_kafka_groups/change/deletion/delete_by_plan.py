@@ -32,9 +32,9 @@ from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
-from airflow_kafka_groups.ledger.signs import SignOfLife
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.storage.layout import Layout

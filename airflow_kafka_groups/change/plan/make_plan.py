@@ -42,9 +42,9 @@ from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.ledger import Known, Ledger
+from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
 from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups, planned_schema
-from airflow_kafka_groups.ledger.signs import SignOfLife, news_of
 from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdict, Verdicts, load_verdicts
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, recorded_view
 from airflow_kafka_groups.observe.snapshot.later_snapshots import PLANNED_WITHIN

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from io import BytesIO
 from typing import Any
 
@@ -23,8 +24,8 @@ import pyarrow.parquet as pq
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.staleness.lives import Ints, valid_of
 from airflow_kafka_groups.judge.staleness.observations import reduced
-from airflow_kafka_groups.kafka.models.groups import GroupState, GroupType
-from airflow_kafka_groups.ledger.signs import Sign, SignOfLife
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife
 from airflow_kafka_groups.observe.cluster_log import ClusterLog, TakenSnapshot, taken_in
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, parts_of
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, is_partial, looked_for, snapshot_ids
@@ -210,10 +211,10 @@ def _reduced(reader: SnapshotReader) -> Any:
     folder = reader.layout.snapshot_data(snapshot_id)
 
     def parts() -> Iterator[Any]:
-        for name, _ in reader.manifest.files:
-            content = read_file(folder / name)
-            if content is None:
-                raise SnapshotError(f"snapshot {snapshot_id} lacks its file {folder / name}")
+        for file in reader.manifest.files:
+            content = read_file(folder / file.name)
+            if content is None or sha256(content).hexdigest() != file.sha256:
+                raise SnapshotError(f"{folder / file.name} is missing, or is not as it was written")
             yield from parts_of(pa.BufferReader(content), snapshot_id)
 
     try:

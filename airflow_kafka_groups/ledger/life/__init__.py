@@ -1,0 +1,1 @@
+"""The signs of life of groups, and what snapshots show of them."""
