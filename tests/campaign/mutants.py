@@ -20,8 +20,9 @@ from airflow_kafka_groups.change.prune_topics import topic_recheck as prune_rech
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger import outcomes
-from airflow_kafka_groups.ledger.journal import files, history, journal
+from airflow_kafka_groups.ledger.journal import history, journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.observe import cluster_log
 from airflow_kafka_groups.storage import durable_files
 from tests.campaign import actions
 
@@ -118,7 +119,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "the backup is not looked into": ((recheck, "by_backup", _nothing),),
     "every error is taken for absence": (
         (durable_files, "read_file", _read_by_luck),
-        (files, "read_file", _read_by_luck),
+        (cluster_log, "read_file", _read_by_luck),
         (planned, "read_file", _read_by_luck),
     ),
     "files are not created exclusively": (

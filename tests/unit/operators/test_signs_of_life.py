@@ -15,6 +15,7 @@ from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import Sign
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, timeout
@@ -130,7 +131,7 @@ def test_what_cannot_be_read_keeps_all_groups(admin: FakeAdmin, tmp_path: Path) 
     admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     other = Layout(tmp_path, "other")
     looks(admin, other, timedelta(minutes=30))()
-    (rows,) = tmp_path.glob("other/tables/snapshots/*/*.parquet")
+    (rows,) = Path(str(other.snapshot_data(snapshot_ids(other)[0]))).iterdir()
     content = rows.read_bytes()
     rows.write_bytes(content[: len(content) // 2])
     with pytest.raises(SnapshotError, match=r"in the folder 'other'.*What it showed is not known"):
