@@ -110,6 +110,12 @@ _OPTIONS = {
         "name. 0: every plan needs one, and no group can be deleted by name.",
         example="0",
     ),
+    "approvers": _option(
+        "string",
+        "The ids of the only Airflow users whose approval counts, as a JSON list. Every plan then needs one, unless "
+        "approve_above says otherwise.",
+        example='["ann", "42"]',
+    ),
     "require_commit_log": _option(
         "boolean",
         "Plan nothing unless the Spark job read the log of commits until after the snapshot. If it is set, groups "

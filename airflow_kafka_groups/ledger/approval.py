@@ -1,14 +1,18 @@
-"""When a person has to approve a plan, and the approvals that are sealed into the storage.
+"""The approvals that are sealed into the storage.
 
 Airflow resumes a task with the answer to its own question; anything a later task can read there (an XCom) may have been
 written by somebody else. So the asking task seals question and answer here, where users of Airflow's UI and API cannot
 write, and the deletion believes nothing else. Entries are chained and never changed; a new question withdraws what was
 answered before. Whatever is unclear is not approved.
+
+Airflow binds ``assigned_users`` to one task. Whoever is left out there could carry the plan's id to another DAG and be
+asked. So each question records who may answer it, and only who may answer all of them can approve the plan; and the
+site's approvers count wherever the answer was given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -40,16 +44,29 @@ class Approval:
         return {**asdict(self), "excluded": sorted(self.excluded)}
 
 
-def seal_question(layout: Layout, plan: SealedPlan, asked_by: Mapping[str, Any], at: datetime) -> None:
+def may_approve(layout: Layout, plan: SealedPlan, *approvers: Set[str] | None) -> frozenset[str] | None:
+    """Return the ids of the users who may approve the plan, ``None`` for everybody.
+
+    :param approvers: those whom this question and the site allow; ``None`` for everybody.
+
+    Raises ``PlanError`` if nobody may, by these and by whom the plan was asked before.
+    """
+    return _may_approve(_entries(layout, plan.plan_id)[1], plan, *approvers)
+
+
+def seal_question(
+    layout: Layout, plan: SealedPlan, asked_by: Mapping[str, Any], at: datetime, approvers: Set[str] | None = None
+) -> None:
     """Record a question, which withdraws all earlier answers.
 
     :param asked_by: the asking task: DAG, run, task, try, and the id of its task instance.
+    :param approvers: the ids of the users who may approve the plan from now on. Default: everybody.
 
     Raises ``StorageError`` or ``JournalError``: then nobody may be asked.
     """
     chain, _ = _entries(layout, plan.plan_id)
     question = {"kind": "question", "at": at.isoformat(), "asked_by": dict(asked_by), "plan_digest": plan.digest}
-    chain.append(question)
+    chain.append({**question, "approvers": None if approvers is None else sorted(approvers)})
 
 
 def seal_answer(
@@ -62,16 +79,18 @@ def seal_answer(
     responded_at: str,
     confirmed: Any,
     excluded: Any,
+    approvers: Set[str] | None = None,
 ) -> None:
     """Record the answer to the latest question, which has to be this task's own.
 
     :param person: who answered, as Airflow names them to the asking task; ``None`` when nobody did.
     :param confirmed: the number of groups or topics that the person typed.
     :param excluded: what the person keeps of the plan; ``None`` for nothing.
+    :param approvers: the ids of the site's approvers. Default: everybody.
 
-    Raises ``PlanError`` when the answer approves and is not clear (a wrong number, an unknown group, nobody's name), or
-    its question was withdrawn or about another version of the plan; ``StorageError`` or ``JournalError`` when it cannot
-    be sealed.
+    Raises ``PlanError`` when the answer approves and is not clear (a wrong number, an unknown group, nobody's name) or
+    not the person's to give, or its question was withdrawn or about another version of the plan; ``StorageError`` or
+    ``JournalError`` when it cannot be sealed.
     """
     chain, entries = _entries(layout, plan.plan_id)
     question = entries[-1] if entries else None
@@ -90,7 +109,7 @@ def seal_answer(
         "excluded": _excluded(excluded, plan) if approved else [],
     }
     if approved:
-        _approver(person, plan)
+        _approver(person, plan, _may_approve(entries, plan, approvers))
         if str(confirmed if confirmed is not None else "").strip() != str(len(plan.groups)):
             planned = len(plan.groups)
             why = f"{planned} {plan.noun} are planned, and {confirmed!r} were confirmed"
@@ -121,7 +140,7 @@ def require_approval(layout: Layout, plan: SealedPlan, terms: ApprovalTerms) -> 
     if not isinstance(data.get("at"), str):
         raise refused(plan, f"the answer in {latest.path} is damaged: it has no time")
     return Approval(
-        approved_by=_approver(data.get("person"), plan),
+        approved_by=_approver(data.get("person"), plan, _may_approve(entries, plan, terms.approvers)),
         approved_at=data["at"],
         path=str(latest.path),
         excluded=frozenset(_excluded(data.get("excluded"), plan)),
@@ -142,12 +161,31 @@ def _excluded(value: Any, plan: SealedPlan) -> list[str]:
     return sorted(set(groups))
 
 
-def _approver(person: Any, plan: SealedPlan) -> str:
-    """Return the approver's name for records. Raises ``PlanError`` if it is missing."""
+def _may_approve(entries: Iterable[Entry], plan: SealedPlan, *approvers: Set[str] | None) -> frozenset[str] | None:
+    rules = list(approvers)
+    for entry in entries:
+        asked = entry.data.get("approvers")
+        if entry.data.get("kind") == "question" and asked is not None:
+            if not isinstance(asked, list):
+                raise refused(plan, f"the question in {entry.path} is damaged: who may answer it cannot be read")
+            rules.append(frozenset(map(str, asked)))
+    narrow = [frozenset(rule) for rule in rules if rule is not None]
+    if not narrow:
+        return None
+    if not (allowed := frozenset.intersection(*narrow)):
+        raise refused(plan, "nobody may: its questions, and the site, name different users: make a new plan")
+    return allowed
+
+
+def _approver(person: Any, plan: SealedPlan, allowed: Set[str] | None) -> str:
+    """Return the approver's name for records. Raises ``PlanError`` if it is missing, or not one of those who may."""
     if not isinstance(person, Mapping) or not (person.get("name") or person.get("id")):
         raise refused(plan, "nobody is named as the one who approved it")
     name, user_id = person.get("name") or person.get("id"), person.get("id") or person.get("name")
-    return str(name) if name == user_id else f"{name} ({user_id})"
+    shown = str(name) if name == user_id else f"{name} ({user_id})"
+    if allowed is not None and person.get("id") not in allowed:
+        raise refused(plan, f"{shown} may not approve it, only the users with the ids {', '.join(sorted(allowed))}")
+    return shown
 
 
 def refused(plan: SealedPlan, why: str) -> PlanError:

@@ -1,4 +1,4 @@
-"""When a person has to approve a plan. Cheap to import: DAG files name the rules."""
+"""When a person has to approve a plan, and who may. Cheap to import: DAG files name the rules."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ RULES = (ALWAYS, ABOVE_CAP, NEVER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalTerms:
-    """When a person has to approve.
+    """When a person has to approve, and who may.
 
     :param rule: ``"always"``; ``"above_cap"``: when more than ``approve_above`` groups or topics are planned;
         ``"never"``.
     :param approve_above: the most of them that ``"above_cap"`` lets pass, 0 or more. Default 100.
+    :param approvers: the ids of the Airflow users whose approval counts. Default: everybody's.
     """
 
     rule: str = NEVER
     approve_above: int = 100
+    approvers: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:

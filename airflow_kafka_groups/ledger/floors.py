@@ -21,7 +21,7 @@ from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 if TYPE_CHECKING:
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 
-T = TypeVar("T", int, float)
+T = TypeVar("T", int, float, frozenset[str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,9 @@ class SiteFloors:
         snapshot that is older than a day.
     :param max_groups: most groups of one plan or deletion by name.
     :param max_share: largest share of all groups in one plan or deletion by name, above 0 and at most 1.
-    :param approve_above: a plan of more groups than this has to be approved by a person; 0 for every plan.
+    :param approve_above: a plan of more groups than this has to be approved by a person; 0 for every plan. Default with
+        ``approvers``: 0.
+    :param approvers: the ids of the only Airflow users whose approval counts, wherever it was given.
     :param dry_run_only: whether nothing may be deleted at all.
     :param named_deletions: whether groups may be deleted by name, without a plan. Default: unless
         ``min_idle_seconds``, ``require_commit_log`` or ``policy_file`` is set, since nobody has judged them.
@@ -46,6 +48,7 @@ class SiteFloors:
     max_groups: int | None = None
     max_share: float | None = None
     approve_above: int | None = None
+    approvers: frozenset[str] | None = None
     dry_run_only: bool = False
     named_deletions: bool | None = None
     storage_path: str | None = None
@@ -68,18 +71,27 @@ class SiteFloors:
             one, two = getattr(self, name), getattr(other, name)
             if None not in (one, two) and one != two:
                 raise ConfigurationError(f"floors.{name}", two, f"the site and the connection differ: {one!r}")
+        approvers = _pick(frozenset.__and__, self.approvers, other.approvers)
+        if approvers is not None and not approvers:
+            raise ConfigurationError("floors.approvers", None, "the site and the connection have no approver in common")
         named = {self.named_deletions, other.named_deletions}
         return SiteFloors(
             min_idle_seconds=_pick(max, self.min_idle_seconds, other.min_idle_seconds),
             max_groups=_pick(min, self.max_groups, other.max_groups),
             max_share=_pick(min, self.max_share, other.max_share),
-            approve_above=_pick(min, self.approve_above, other.approve_above),
+            approve_above=_pick(min, self.approved_above, other.approved_above),
+            approvers=approvers,
             dry_run_only=self.dry_run_only or other.dry_run_only,
             named_deletions=False if False in named else True if True in named else None,
             storage_path=self.storage_path or other.storage_path,
             require_commit_log=self.require_commit_log or other.require_commit_log,
             policy_file=self.policy_file or other.policy_file,
         )
+
+    @property
+    def approved_above(self) -> int | None:
+        """The most groups that are deleted without an approval. Who names approvers wants to be asked."""
+        return 0 if self.approve_above is None and self.approvers is not None else self.approve_above
 
     @property
     def limits_deletions(self) -> bool:
@@ -138,18 +150,18 @@ class SiteFloors:
         return replace(policy, **changes), tuple(bound)
 
     def approval(self, terms: ApprovalTerms | None, plan: SealedPlan | None = None) -> ApprovalTerms:
-        """Return when a plan has to be approved: as asked for, above the site's number of groups, and by its rules.
+        """Return when a plan has to be approved, as asked for, above the site's number and by its rules; and by whom.
 
         :param terms: as asked for. Default: never.
         :param plan: the plan, if its rules count. Default: they do not.
         """
-        terms = terms or ApprovalTerms()
+        terms = replace(terms or ApprovalTerms(), approvers=self.approvers)
         if plan is not None and plan.rules_to_approve:
             return replace(terms, rule=ALWAYS)
-        if self.approve_above is None or terms.rule == ALWAYS:
+        if (most := self.approved_above) is None or terms.rule == ALWAYS:
             return terms
-        asked = terms.approve_above if terms.rule == ABOVE_CAP else self.approve_above
-        return ApprovalTerms(rule=ABOVE_CAP, approve_above=min(self.approve_above, asked))
+        asked = terms.approve_above if terms.rule == ABOVE_CAP else most
+        return replace(terms, rule=ABOVE_CAP, approve_above=min(most, asked))
 
     def require(self, plan: SealedPlan, *, dry_run: bool) -> None:
         """Raise ``PlanError`` unless a plan may be applied: it may have been made before a floor was raised."""
@@ -188,7 +200,7 @@ class SiteFloors:
         judged = self.min_idle_seconds is not None or self.require_commit_log or self.policy_file is not None
         if judged if self.named_deletions is None else not self.named_deletions:
             raise PlanError("the site allows no deletion by name (named_deletions): delete by a plan")
-        for name, most in (("max_groups", self.max_groups), ("approve_above", self.approve_above)):
+        for name, most in (("max_groups", self.max_groups), ("approve_above", self.approved_above)):
             if most is not None and groups > most:
                 raise PlanError(f"{groups} groups are named, and the site's {name} is {most}: delete by a plan")
 

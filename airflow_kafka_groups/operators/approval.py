@@ -110,20 +110,26 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
 
     def execute(self, context: Context) -> Any:
         """Seal the question into the storage and ask, if somebody has to be asked."""
-        from airflow_kafka_groups.ledger.approval import seal_question
+        from airflow.sdk.execution_time.hitl import HITLUser
+
+        from airflow_kafka_groups.ledger.approval import may_approve, seal_question
         from airflow_kafka_groups.storage.layout import utc_now
 
-        layout, plan, why = self._plan_to_approve()
-        if why is None:
+        layout, plan, terms = self._plan_to_approve()
+        if (why := terms.why(len(plan.groups), plan.noun)) is None:
             self.log.info("No approval is needed")
             return {"required": False}
         self.log.info("Asking: %s", why)
+        people: dict[str, Any] = {each["id"]: each for each in self.assigned_users or ()}
+        approvers = may_approve(layout, plan, terms.approvers, people.keys() if people else None)
+        if approvers is not None:
+            self.assigned_users = [people.get(id_) or HITLUser(id=id_, name=id_) for id_ in sorted(approvers)]
         self.subject, self.body = self.question_of(context, layout, plan, why)
         fields = {name: self.params.get_param(name) for name in self.params}
         # Airflow has put there what the run's configuration has under these names: who triggers a run confirms none.
         self.params = ParamsDict({**fields, **self._form(), PLAN: _plan_field(plan)})
         self._require_shown(context, plan)  # the first to ask is the one that Airflow shows
-        seal_question(layout, plan, _asked_by(context), utc_now())
+        seal_question(layout, plan, _asked_by(context), utc_now(), approvers)
         return super().execute(context)
 
     def _require_shown(self, context: Context, plan: SealedPlan) -> None:
@@ -195,7 +201,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
 
         if "error" in event:  # no answer in time, and no default: raised by Airflow's own operator
             return super().execute_complete(context, event)
-        layout, plan, _ = self._plan_to_approve()
+        layout, plan, terms = self._plan_to_approve()
         values, person = dict(event["params_input"] or {}), event["responded_by_user"]
         approved = list(event["chosen_options"]) == [APPROVE]
         form = dict(self.params)
@@ -216,6 +222,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             responded_at=answer["responded_at"],
             confirmed=values.get(CONFIRM),
             excluded=self.exceptions(plan, values.get(EXCLUDE)),
+            approvers=terms.approvers,
         )
         # Airflow's operator refuses an answer that leaves a field out, or has a number for a string: after it counts.
         given = {CONFIRM: str(values.get(CONFIRM)), EXCLUDE: values.get(EXCLUDE)} if approved else {}
@@ -229,8 +236,8 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             **answer,
         }
 
-    def _plan_to_approve(self) -> tuple[Layout, SealedPlan, str | None]:
-        """Return the plan, and why it has to be approved; ``None`` if it need not be."""
+    def _plan_to_approve(self) -> tuple[Layout, SealedPlan, ApprovalTerms]:
+        """Return the plan, and when and by whom it has to be approved."""
         from airflow_kafka_groups.checks import check_digest
 
         digest = check_digest("plan_digest", self.plan_digest)
@@ -238,9 +245,8 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         layout = self.layout()
         plan = self.load(layout)
         if self.dry_run or plan.digest != digest:  # a wrong digest is the deletion's to refuse
-            return layout, plan, None
-        terms = self.floors().approval(terms, plan)
-        return layout, plan, terms.why(len(plan.groups), plan.noun)
+            return layout, plan, ApprovalTerms()
+        return layout, plan, self.floors().approval(terms, plan)
 
 
 def _check_people(people: Any) -> None:

@@ -78,6 +78,7 @@ async def test_a_plan_that_undercuts_them_deletes_nothing(tmp_path: Path, floors
         (SiteFloors(dry_run_only=True), "dry runs only"),
         (SiteFloors(max_groups=1), "max_groups"),
         (SiteFloors(approve_above=1), "approve_above"),
+        (SiteFloors(approvers=frozenset({"42"})), "approve_above"),
     ],
 )
 @pytest.mark.promise(9)
@@ -116,6 +117,21 @@ def test_of_two_the_stricter_counts_limit_by_limit() -> None:
     )
     assert one.stricter(other) == other.stricter(one) == both
     assert NO_FLOORS.stricter(one) == one
+
+
+def test_who_names_approvers_is_asked_about_every_plan() -> None:
+    only = frozenset({"42"})
+    assert SiteFloors(approvers=only).approval(None) == ApprovalTerms(rule=ABOVE_CAP, approve_above=0, approvers=only)
+    some = SiteFloors(approvers=only, approve_above=5)
+    assert some.approval(None) == ApprovalTerms(rule=ABOVE_CAP, approve_above=5, approvers=only)
+    assert SiteFloors(approvers=only).stricter(SiteFloors(approve_above=5)).approved_above == 0
+
+
+def test_of_two_the_approvers_are_those_whom_both_name() -> None:
+    one, other = SiteFloors(approvers=frozenset({"1", "2"})), SiteFloors(approvers=frozenset({"2", "3"}))
+    assert one.stricter(other).approvers == one.stricter(other).stricter(NO_FLOORS).approvers == frozenset({"2"})
+    with pytest.raises(ConfigurationError, match="no approver in common"):
+        one.stricter(SiteFloors(approvers=frozenset({"3"})))
 
 
 def test_there_is_one_storage() -> None:

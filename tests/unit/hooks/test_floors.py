@@ -25,6 +25,7 @@ VALUES = {
     "storage_path": "/groups",
     "require_commit_log": "True",
     "policy_file": "/policy.yaml",
+    "approvers": '["ann", "42"]',
 }
 READ = SiteFloors(
     min_idle_seconds=604_800.0,
@@ -36,6 +37,7 @@ READ = SiteFloors(
     storage_path="/groups",
     require_commit_log=True,
     policy_file="/policy.yaml",
+    approvers=frozenset({"ann", "42"}),
 )
 
 
@@ -78,6 +80,8 @@ def test_the_stricter_of_both_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("max_share", "2"),
         ("dry_run_only", "yes"),
         ("approve_above", "-1"),
+        ("approvers", "ann"),
+        ("approvers", "[]"),
     ],
 )
 @pytest.mark.promise(9)

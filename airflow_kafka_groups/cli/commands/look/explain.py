@@ -338,8 +338,9 @@ def _rows_of_state(reading: GroupReading) -> Iterator[Row]:
 def _rows_of_floors(floors: SiteFloors) -> Iterator[Row]:
     if floors.dry_run_only:
         yield Row("site", "keeps", "allows dry runs only (dry_run_only)", "whoever sets the site's floors")
-    if floors.approve_above is not None:
-        evidence = f"plans of more than {floors.approve_above} group(s) need an approval in Airflow"
+    if floors.approved_above is not None:
+        by = f" by {', '.join(sorted(floors.approvers))}" if floors.approvers else ""
+        evidence = f"plans of more than {floors.approved_above} group(s) need an approval in Airflow{by}"
         yield Row("site", "info", evidence)
 
 

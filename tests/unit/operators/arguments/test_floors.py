@@ -51,7 +51,8 @@ def ask(storage: Path, planned: dict[str, Any], **arguments: Any) -> str | None:
         plan_digest=planned["digest"],
         **arguments,
     )
-    return task._plan_to_approve()[2]
+    _, plan, terms = task._plan_to_approve()
+    return terms.why(len(plan.groups))
 
 
 def test_a_plan_with_a_weaker_policy_is_made_within_them_and_says_so(
