@@ -128,6 +128,7 @@ _JUDGED_COLUMNS = columns(
         "first_seen_at": "timestamp",
         "empty_since": "timestamp, null",
         "last_moved_at": "timestamp, null",
+        "last_record_at": "timestamp, null",
         "idle_since": "timestamp, null",
         "idle_seconds": "double, null",
         "observations": "int32",
@@ -235,6 +236,7 @@ COMMIT_GROUP_COLUMNS = columns(
         "partitions": "int64",
         "first_commit_at": "timestamp, null",
         "last_commit_at": "timestamp, null",
+        "last_record_at": "timestamp, null",
         "quiet_since": "timestamp, null",
     }
 )

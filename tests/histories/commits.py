@@ -8,6 +8,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+LAST_SCHEMA = "group_id string, last_commit_at timestamp, last_record_at timestamp"
+"""The columns of the groups that a judgement reads."""
+
 
 def describe_commits(folder: Path, **changes: Any) -> None:
     """Write the summary of the groups in ``groups/run_id=r``, as the job does after it has written them."""

@@ -93,7 +93,8 @@ def judge(life: Life, policy: StalenessPolicy, offsets_retention_minutes: int = 
 
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``. Default 0, unknown.
     """
-    since = None if life.empty_since is None else max(life.empty_since, life.last_moved_at or life.empty_since)
+    empty = life.empty_since
+    since = None if empty is None else max(empty, life.last_moved_at or empty, life.last_record_at or empty)
     idle = None if since is None else max(life.observed_at - since, 0)
     verdict, reason = verdict_and_reason(life, idle, policy)
     return {
@@ -112,7 +113,9 @@ def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) ->
     :param idle: for how long it has been idle, in microseconds; ``None`` for one that is not quiet.
     """
     enough = round(policy.min_idle_seconds * 1_000_000)
-    moved = None if life.last_moved_at is None else life.observed_at - life.last_moved_at
+    moved, came = (
+        None if at is None else max(life.observed_at - at, 0) for at in (life.last_moved_at, life.last_record_at)
+    )
     if life.error is not None:
         return VerdictName.UNREADABLE, f"not read in full: {life.error}"
     if life.group_type not in JUDGED_TYPES:
@@ -133,6 +136,12 @@ def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) ->
         return (
             VerdictName.MOVING,
             f"offsets moved {duration(moved)} ago; the policy requires {duration(enough)} without",
+        )
+    if came is not None and came < enough and (life.last_record_at or 0) > (life.empty_since or 0):
+        return (
+            VerdictName.MOVING,
+            f"a member joined or left it {duration(came)} ago, by the log of commits; the policy requires "
+            f"{duration(enough)} without",
         )
     for_how_long = "unknown" if idle is None else duration(idle)
     reason = (

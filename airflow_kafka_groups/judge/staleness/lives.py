@@ -160,6 +160,7 @@ class Life(NamedTuple):
     :param empty_since: when its present run of quiet observations began; ``None`` if it is not quiet.
     :param observations: the observations in its present idle time, in which nothing moved either.
     :param last_moved_at: the first observation after its last movement, or its last known commit.
+    :param last_record_at: when a member joined or left last by the log of commits; ``None`` if that is not known.
     :param life_lag_at: the first observation of its life with known log ends, with its ``life_lag``.
     :param idle_lag_at: the same of its idle time, with ``idle_lag`` and ``idle_log_start``.
     """
@@ -187,21 +188,24 @@ class Life(NamedTuple):
     idle_lag_at: int | None
     idle_lag: int
     idle_log_start: int
+    last_record_at: int | None = None
 
-    def with_last_commit(self, committed_at: int | None, observed_from: Sequence[int]) -> Life:
-        """Move ``last_moved_at`` to the last commit, if that is later, and count the observations from there.
+    def with_last_records(
+        self, committed_at: int | None, recorded_at: int | None, observed_from: Sequence[int]
+    ) -> Life:
+        """Add what the log of commits has of the group, and count the observations from there.
 
         No group becomes older by it.
 
         :param committed_at: when the group committed last; ``None`` if that is not known.
+        :param recorded_at: when its last group record was written; ``None`` if that is not known.
         :param observed_from: when the observations of each complete snapshot begin, sorted: there may be thousands.
         """
-        if committed_at is None:
-            return self
-        observations, moved = self.observations, max(self.last_moved_at or committed_at, committed_at)
-        if observations and committed_at > max(self.empty_since or 0, self.last_moved_at or 0):
-            observations = min(observations, len(observed_from) - bisect_left(observed_from, committed_at))
-        return self._replace(observations=observations, last_moved_at=moved)
+        observations, last = self.observations, max(committed_at or _NEVER, recorded_at or _NEVER)
+        if observations and last > max(self.empty_since or 0, self.last_moved_at or 0):
+            observations = min(observations, len(observed_from) - bisect_left(observed_from, last))
+        moved = max((at for at in (self.last_moved_at, committed_at) if at is not None), default=None)
+        return self._replace(observations=observations, last_moved_at=moved, last_record_at=recorded_at)
 
 
 class _Seen(NamedTuple):
@@ -348,6 +352,7 @@ class Lives:
             "idle_lag_at": np.where(idle_known, self._known_at, _NEVER),
             "idle_lag": self._known_lag,
             "idle_log_start": self._known_log_start,
+            "last_record_at": np.full(len(self._ids), _NEVER),
         }
         order = pc.sort_indices(self._ids)
         for begin in range(0, max(len(order), 1), _AT_ONCE):

@@ -139,7 +139,7 @@ def decode_commits(keys: Any, values: Any) -> Commits:
     key_is_good = key.ended() & (partition >= 0)
     good = key_is_good & value.ended(tagged=compact) & (version >= 0) & (version <= MAX_COMMIT_VALUE)
     texts = {"group_id": (key, group), "topic": (key, topic), "metadata": (value, metadata)}
-    good, strings = _valid_texts(texts, good)
+    good, strings = valid_texts(texts, good)
     columns: dict[str, Any] = {
         "group_id": strings["group_id"],
         "topic": strings["topic"],
@@ -154,7 +154,7 @@ def decode_commits(keys: Any, values: Any) -> Commits:
     return Commits(columns, good, future=key_is_good & (version > MAX_COMMIT_VALUE))
 
 
-def _valid_texts(texts: dict[str, tuple[Fields, StringSpans]], good: Bools) -> tuple[Bools, dict[str, Any]]:
+def valid_texts(texts: dict[str, tuple[Fields, StringSpans]], good: Bools) -> tuple[Bools, dict[str, Any]]:
     """Gather the strings of good records. A record with a string that is not UTF-8 becomes corrupt."""
     strings = {name: fields.texts(text, good) for name, (fields, text) in texts.items()}
     if all(map(_is_utf8, strings.values())):

@@ -2,7 +2,7 @@
 
 Classic groups (key type 2) have one record each: protocol, generation, leader, members, and since v2 the time of the
 last state change. Groups of the newer protocols consist of many records; the one with the group's epoch is decoded (key
-types 3, 11, 17), the others are counted by name.
+types 3, 11, 17), the others are counted by name. Of all of them, the key names the group.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ RECORD_NAMES = {
     22: "streams group assignment of a member",
     23: "streams group topology",
 }
-"""The key types of Kafka 4.4 that are counted only."""
+"""The key types of Kafka 4.4 whose values are not decoded."""
+
+MEMBER_TYPES = [kind for kind, name in RECORD_NAMES.items() if "member" in name]
+"""The key types of records of one member; their tombstones are written when it leaves or its session ends."""
 
 
 class CorruptRecordError(ValueError):

@@ -6,7 +6,8 @@ Kafka partition, ordered by offset, and a task reads complete partitions: theref
 itself, without a shuffle.
 
 The rows are of one shape for everything, distinguished by ``kind``: ``commit``, ``removed`` (a commit that a
-tombstone removed), ``group``, and ``count`` (the ``number`` of records of the kind ``name`` in a task).
+tombstone removed), ``group``, ``record`` (when a client last caused a group record of the group: whenever a member
+joins or leaves), and ``count`` (the ``number`` of records of the kind ``name`` in a task).
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_kafka_groups.observe.offsets_topic import commit_records, group_records
-from airflow_kafka_groups.observe.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits
+from airflow_kafka_groups.observe.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits, valid_texts
 from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.observe.offsets_topic.group_records import (
     CLASSIC_GROUP,
     EPOCH_TYPES,
+    MEMBER_TYPES,
     RECORD_NAMES,
     CorruptRecordError,
     FutureRecordError,
@@ -36,7 +38,7 @@ CARRIED = (commit_records, group_records, sys.modules[__name__])
 """The modules that a task needs."""
 
 OUTDATED, TOMBSTONES, COMMITS, GROUPS = "outdated", "tombstones", "commits", "groups"
-REMOVED = "removed"
+REMOVED, RECORD = "removed", "record"
 
 SCAN_SCHEMA = (
     "kind string, name string, number long, group_id string, topic string, partition int, committed_offset long, "
@@ -76,6 +78,7 @@ def scan_batches(batches: Iterable[Any]) -> Iterator[Any]:
         table, removed = newest(pa.concat_tables(held))
         counts[OUTDATED] = counts[RECORDS] - table.num_rows
         yield from decode(table, counts)
+        yield from last_records(pa.concat_tables([table, removed]), counts)
         for batch in decode(removed, Counter()):
             commits = batch.filter(pc.equal(batch["kind"], "commit"))
             yield commits.set_column(0, batch.schema.field(0), pa.repeat(REMOVED, commits.num_rows))
@@ -97,6 +100,34 @@ def newest(table: Any) -> tuple[Any, Any]:
     last_valued[codes[valued]] = valued
     removed = last_valued[(last_valued >= 0) & (last_valued != last)]
     return ordered.take(np.sort(last)), ordered.take(np.sort(removed))
+
+
+def last_records(table: Any, counts: Counter[str]) -> Iterator[Any]:
+    """Yield when the newest group record of each group was written: each that has a value, and members' tombstones.
+
+    A member's tombstone says that it left. Other tombstones are those of the group: it was deleted, it expired, or it
+    changed its type, which has new records.
+    """
+    found = []
+    for batch in table.filter(pc.is_valid(table.column("key"))).combine_chunks().to_batches(max_chunksize=100_000):
+        types = Fields(batch["key"]).integer(2)
+        is_sign = types > max(COMMIT_TYPES)
+        is_sign &= batch["value"].is_valid().to_numpy(zero_copy_only=False) | np.isin(types, MEMBER_TYPES)
+        if is_sign.any():
+            signs = batch.filter(pa.array(is_sign))
+            key = Fields(signs["key"])
+            key.integer(2)
+            name = key.text()
+            good, texts = valid_texts({"group_id": (key, name)}, key.whole)
+            counts[CORRUPT] += int((~good & np.isin(types[is_sign], [*RECORD_NAMES])).sum())
+            if good.any():
+                at = signs["timestamp"].filter(pa.array(good))
+                found.append(pa.table({"group_id": texts["group_id"], "recorded_at": at}))
+    if found:
+        newest_of = pa.concat_tables(found).group_by("group_id").aggregate([("recorded_at", "max")])
+        names, times = (newest_of[name].combine_chunks() for name in ("group_id", "recorded_at_max"))
+        columns = {"kind": pa.repeat(RECORD, len(names)), "group_id": names, "recorded_at": times}
+        yield pa.record_batch({**dict.fromkeys(SCAN_TYPES, pa.nulls(len(names))), **columns}, schema=_SCHEMA)
 
 
 def decode(table: Any, counts: Counter[str]) -> Iterator[Any]:

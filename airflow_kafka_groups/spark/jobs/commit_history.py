@@ -1,4 +1,4 @@
-"""Find the last commit of each group.
+"""Find the last commit of each group, and when a member last joined or left it.
 
 Decodes ``__consumer_offsets``, and writes the newest commit of each group, topic and partition, and for each group
 since when it is quiet, without any snapshot history. It changes nothing in Kafka and joins no group.
@@ -46,8 +46,9 @@ JOB = "commit_history"
 _METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"
 _OF_GROUP = (
     "count_if(kind = 'commit') AS partitions",
-    "min(committed_at) AS first_commit_at",
+    "min(committed_at) FILTER (WHERE kind = 'commit') AS first_commit_at",
     "max(committed_at) AS last_commit_at",
+    "max(recorded_at) FILTER (WHERE kind = 'record') AS last_record_at",
     # A group may have changed its protocol: the record written last counts.
     f"max(struct(recorded_at, {_METADATA})) FILTER (WHERE kind = 'group') AS own",
 )
@@ -68,7 +69,9 @@ def groups(scanned: DataFrame) -> DataFrame:
     ``quiet_since`` is the later of the last commit and the last state change; null unless the log proves that the group
     has no members: a classic group without members, or one that never had any.
     """
-    by_group = scanned.where("kind IN ('commit', 'group')").groupBy("group_id").agg(*map(F.expr, _OF_GROUP))
+    exists = "count_if(kind IN ('commit', 'group')) > 0 AS is_there"
+    of_groups = scanned.where("kind IN ('commit', 'removed', 'group', 'record')").groupBy("group_id")
+    by_group = of_groups.agg(*map(F.expr, (*_OF_GROUP, exists))).where("is_there")
     return by_group.selectExpr("*", "own.*").selectExpr("*", _QUIET).select(*COMMIT_GROUP_SCHEMA.names)
 
 

@@ -27,7 +27,7 @@ from airflow_kafka_groups.observe.history.fleet import (
 )
 from airflow_kafka_groups.observe.history.snapshots import History, find_history, require_left
 from airflow_kafka_groups.spark.logs import logged, warn
-from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
+from airflow_kafka_groups.spark.offsets_topic.known_commits import NOT_KNOWN, LastCommits
 from airflow_kafka_groups.spark.options import (
     KAFKA_PROPERTIES,
     TABLE,
@@ -195,11 +195,12 @@ def _judge_history(
         session.storage(path).delete_file(path)
     commits = asked_for(session.get, arguments, history.judged)
     logged(commits.warnings)
-    committed_at = commits.times()
+    records = commits.times()
     verdicts = (
         [
-            judge(life.with_last_commit(committed_at.get(life.group_id), judged_by.observed_from), policy, retention)
+            judge(life.with_last_records(*at, judged_by.observed_from), policy, retention)
             for life in part
+            for at in (records.get(life.group_id, NOT_KNOWN),)
         ]
         for part in judged_by.lives.judged()
     )

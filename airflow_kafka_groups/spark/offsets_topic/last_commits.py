@@ -1,7 +1,8 @@
-"""Last commits as signs of life that snapshots cannot show.
+"""Last commits and group records as signs of life that snapshots cannot show.
 
-A consumer that commits the same offset repeatedly is alive, but no snapshot shows it; the log of commits does. The last
-commit counts as movement, and never as proof of idleness: no group becomes older by it.
+A consumer that commits the same offset repeatedly, or that comes and goes between two snapshots without a commit, is
+alive, but no snapshot shows it; the log of commits does. Its last record never proves idleness: no group becomes older
+by it.
 
 The commits come from the log itself, or from the output of the job ``commit_history``. Of the log, only the part since
 the beginning of the required idle time is read: an older commit decides nothing. Commits of aborted and open
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 _CLOCK_SLACK = timedelta(hours=1)
 _SAME_TIME = timedelta(seconds=1)  # object stores tell no less
+_TIMES = ("last_commit_at", "last_record_at")
 _NOT_PERMITTED = "AuthorizationException"
 
 
@@ -104,7 +106,7 @@ def _read_log(spark: SparkSession, path: str, judged: SnapshotManifest, min_idle
                 raise NoAccessError(f"Spark is not permitted to read {TOPIC}. {RIGHTS}") from exc
             raise
     return LastCommits(
-        rows=log.rows.groupBy("group_id").agg(F.max("last_commit_at").alias("last_commit_at")),
+        rows=log.rows.groupBy("group_id").agg(*(F.max(name).alias(name) for name in _TIMES)),
         evidence=Evidence(
             commits_until=None if log.doubts else until,
             commits_since=None if log.doubts else since,
@@ -120,9 +122,11 @@ def _read_log(spark: SparkSession, path: str, judged: SnapshotManifest, min_idle
 
 
 def last_commits(scan: DataFrame) -> DataFrame:
-    """Reduce a scan to the last commit of each group, by its own time or the log's, whichever is later."""
-    at = F.expr("max(greatest(committed_at, recorded_at)) AS last_commit_at")
-    return scan.where("kind IN ('commit', 'removed')").groupBy("group_id").agg(at)
+    """Reduce a scan to each group's last commit, by its own time or the log's, if that is later, and group record."""
+    is_record = "CASE WHEN kind = 'record' THEN recorded_at END"
+    commit = "CASE WHEN kind <> 'record' THEN greatest(committed_at, recorded_at) END"
+    at = F.expr(f"max({commit}) AS last_commit_at"), F.expr(f"max({is_record}) AS last_record_at")
+    return scan.where("kind IN ('commit', 'removed', 'record')").groupBy("group_id").agg(*at)
 
 
 def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) -> LastCommits:
@@ -142,7 +146,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
             stored = spark.createDataFrame([], COMMIT_GROUP_SCHEMA)
         else:
             stored = read_stored(spark).parquet(f"{folder}/groups")
-        rows = stored.select("group_id", "last_commit_at")
+        rows = stored.select("group_id", *_TIMES)
     except StorageError as exc:
         raise JobError(
             f"{folder} has no summary of commit_history, so it is incomplete or not there: {remedy}"

@@ -57,7 +57,7 @@ def test_a_flipped_bit_in_a_commit_history_is_not_read_as_another_time(spark: Sp
     ids = [f"alive-{number:03d}" for number in range(500)]
     for number in (1, 2, 3):
         write_snapshot(tmp_path, number, [row for group in ids for row in seen(number, group=group)])
-    rows = [(*[None] * 9, hour(1), hour(2.9) + timedelta(milliseconds=number), None) for number in range(500)]
+    rows = [(*[None] * 9, hour(1), hour(2.9) + timedelta(milliseconds=number), None, None) for number in range(500)]
     named = [(group, *row[1:8], 1, *row[9:]) for group, row in zip(ids, rows, strict=True)]
     history = tmp_path / "history"
     made = spark.createDataFrame(named, COMMIT_GROUP_SCHEMA).coalesce(1).write.option("compression", "none")

@@ -28,7 +28,7 @@ from airflow_kafka_groups.spark.offsets_topic import reading
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.reading import Scanned
 from airflow_kafka_groups.spark.session.settings import settings_of
-from tests.histories.commits import describe_commits
+from tests.histories.commits import LAST_SCHEMA, describe_commits
 from tests.histories.shorthand import expect, hour
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
@@ -148,7 +148,7 @@ def test_a_log_without_any_group_is_read_as_such(spark: SparkSession, tmp_path: 
     describe_commits(tmp_path, **summary)
     found = read_folder(spark, str(tmp_path), "k")
     assert found.rows is not None
-    assert (found.rows.columns, found.rows.count()) == (["group_id", "last_commit_at"], 0)
+    assert (found.rows.columns, found.rows.count()) == (["group_id", "last_commit_at", "last_record_at"], 0)
     describe_commits(tmp_path, **summary, groups=1)
     with pytest.raises(JobError, match="cannot be read"):
         read_folder(spark, str(tmp_path), "k")
@@ -160,7 +160,7 @@ def test_groups_that_are_not_those_of_the_summary_are_no_evidence(
     spark: SparkSession, tmp_path: Path, written: int
 ) -> None:
     """A run with its summary elsewhere was killed when it had replaced some files: the summary before it is there."""
-    last = spark.createDataFrame([("a", None), ("b", None)], "group_id string, last_commit_at timestamp")
+    last = spark.createDataFrame([("a", None, None), ("b", None, None)], LAST_SCHEMA)
     last.selectExpr("*", "'r' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
     summary = {"kafka_cluster_id": "k", "read_until": "2026-01-01T00:00:00+00:00"}
     describe_commits(tmp_path, **summary)
@@ -173,7 +173,7 @@ def test_groups_that_are_not_those_of_the_summary_are_no_evidence(
 @pytest.mark.safety
 def test_as_many_groups_of_another_run_are_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
     """Of two runs at once, the one that read earlier wrote its groups last, and was killed before its summary."""
-    last = spark.createDataFrame([("a", None), ("b", None)], "group_id string, last_commit_at timestamp")
+    last = spark.createDataFrame([("a", None, None), ("b", None, None)], LAST_SCHEMA)
     last.selectExpr("*", "'r' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
     summary = {"kafka_cluster_id": "k", "read_until": "2026-01-01T00:00:00+00:00"}
     describe_commits(tmp_path, **summary)

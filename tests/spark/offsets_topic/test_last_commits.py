@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
@@ -23,6 +24,7 @@ from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.spark.jobs import commit_history
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
@@ -36,7 +38,7 @@ from tests.histories.lake import write_manifest
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow
 from tests.lab.workload.groups import commit_offsets
-from tests.lab.workload.live import committing
+from tests.lab.workload.live import LiveConsumer, Protocol, committing
 from tests.lab.workload.topics import create_topics, produce
 from tests.spark.kafka import write_properties
 
@@ -102,6 +104,45 @@ def test_a_live_consumer_that_commits_the_same_offset_before_each_snapshot_is_ke
     assert recorded_sentence(plan.evidence).startswith("the history of snapshots and the log of commits until 20")
     with pytest.raises(PlanError, match="less than the idle time"):
         planned(replace(required, min_idle_seconds=86_400))
+
+
+@pytest.mark.safety
+@pytest.mark.promise(1)
+@pytest.mark.parametrize(
+    ("cluster", "protocol"), [("kafka44", "classic"), ("kafka44", "consumer"), ("kafka28", "classic")]
+)
+def test_a_consumer_that_comes_commits_nothing_and_leaves_between_two_snapshots_is_kept(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, cluster: str, protocol: Protocol
+) -> None:
+    """A cron job, a consumer that is scaled to zero, a task of Airflow's: nothing was there to read."""
+    bootstrap = request.getfixturevalue(cluster).bootstrap
+    topic, comes, dead = (f"{PREFIX}{name}-{protocol}" for name in ("quiet", "comes", "gone"))
+    create_topics(bootstrap, {topic: 1})
+    produce(bootstrap, {(topic, 0): 5})
+    for group in (comes, dead):
+        with LiveConsumer(bootstrap, group, [topic], protocol=protocol) as consumer:
+            consumer.wait_committed()
+    layout = Layout(tmp_path, CLUSTER)
+    snapshot(bootstrap, layout)
+    time.sleep(IDLE + 0.5)
+    with LiveConsumer(bootstrap, comes, [topic], protocol=protocol, commit_every=None):
+        pass
+    snapshot_id = snapshot(bootstrap, layout)
+    properties = str(write_properties(tmp_path, bootstrap))
+    arguments = ["--base", str(tmp_path), "--cluster", CLUSTER, "--min-idle-seconds", str(IDLE)]
+    required = [*arguments, "--commit-log", REQUIRED, "--kafka-properties", properties]
+    history = ["--kafka-properties", properties, "--output", str(tmp_path / "history")]
+    commit_history.run(spark, commit_history.parse_arguments(history))
+    policy = PlanPolicy(min_idle_seconds=IDLE, max_share=1.0, require_commit_log=True)
+    for judged in (required, [*arguments, "--commit-history", str(tmp_path / "history")]):
+        run(spark, parse_arguments(judged))
+        verdicts = load_verdicts(layout, snapshot_id)
+        (at,) = verdicts.table.filter(pc.equal(verdicts.table["group_id"], comes))["last_record_at"].to_pylist()
+        assert timedelta(0) < datetime.now(UTC) - at < timedelta(minutes=1)
+        plan = make_plan(verdicts, SnapshotReader(layout, snapshot_id), policy, datetime.now(UTC))
+        assert dead in plan.group_ids
+        (kept,) = (group for group in plan.kept if group.group_id == comes)
+        assert re.match(r"a member joined or left it \d\.\d s ago, by the log of commits; the policy", kept.reason)
 
 
 def manifest(tmp_path: Path, cluster_id: str) -> SnapshotManifest:

@@ -31,7 +31,7 @@ from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.offsets_topic import last_commits, reading
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder, read_log
 from airflow_kafka_groups.spark.offsets_topic.reading import Scanned, scanned
-from tests.histories.commits import describe_commits
+from tests.histories.commits import LAST_SCHEMA, describe_commits
 from tests.histories.offset_records import commit_key, commit_value, group_key
 from tests.histories.shorthand import hour
 from tests.lab.cluster import KafkaCluster
@@ -77,7 +77,7 @@ def test_where_the_judging_driver_s_clock_is_behind_that_one_is_named_too(
 
 
 def write_groups(spark: SparkSession, folder: Path) -> None:
-    rows = spark.createDataFrame([("g", hour(1))], "group_id string, last_commit_at timestamp")
+    rows = spark.createDataFrame([("g", hour(1), None)], LAST_SCHEMA)
     rows.write.parquet(f"{folder}/groups/run_id=r")
 
 

@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare, version_warnings
 from airflow_kafka_groups.storage.layout import Layout
-from tests.histories.commits import describe_commits
+from tests.histories.commits import LAST_SCHEMA, describe_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_snapshot
 from tests.histories.shorthand import HOUR, hour, seen, snapshot_id
@@ -190,8 +190,8 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
         rows = [row for group in ("again", "early", "none") for row in seen(number, group=group)]
         write_snapshot(tmp_path, number, rows)
     folder = tmp_path / "commits"
-    last = [("again", hour(2.5)), ("early", hour(-1000)), ("unknown", hour(3))]
-    spark.createDataFrame(last, "group_id string, last_commit_at timestamp").write.parquet(f"{folder}/groups/run_id=r")
+    last = [("again", hour(2.5), None), ("early", hour(-1000), None), ("unknown", hour(3), None)]
+    spark.createDataFrame(last, LAST_SCHEMA).write.parquet(f"{folder}/groups/run_id=r")
 
     def judged() -> dict[str, Any]:
         judge(tmp_path, "--min-idle-seconds", str(3 * HOUR), "--commit-history", f"{folder.as_uri()}/", spark=spark)

@@ -43,7 +43,7 @@ def test_observations_are_counted_from_the_last_commit(at: float, observations: 
     policy = StalenessPolicy(min_idle_seconds=6 * HOUR, min_observations=2)
     (found,) = lives(reduced(history), policy=policy)
     committed_at, *begun = (int(hour(number).timestamp()) * 1_000_000 for number in (at, *times))
-    (row,) = judged([found.with_last_commit(committed_at, begun)], policy)
+    (row,) = judged([found.with_last_records(committed_at, None, begun)], policy)
     assert (row["observations"], row["verdict"]) == (observations, verdict), row["reason"]
 
 
@@ -64,7 +64,7 @@ class Counted(Sequence[int]):
 def test_a_commit_is_found_among_thousands_of_snapshots_without_a_look_at_each() -> None:
     begun = Counted(*(int(hour(number).timestamp()) * 1_000_000 for number in range(-4996, 4)))
     (found,) = lives(reduced([seen(number) for number in range(4)]), policy=StalenessPolicy(min_idle_seconds=HOUR))
-    assert found.with_last_commit(begun.times[-2], begun).observations == 2
+    assert found.with_last_records(begun.times[-2], None, begun).observations == 2
     assert begun.reads < 20
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.histories.offset_records import commit_key, commit_value, group_key, 
 AT = 1_700_000_000_123
 INSTANT = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)
 Record = tuple[bytes | None, bytes | None]
+LogRecord = tuple[int, int, bytes | None, bytes | None]
 
 
 def decoded(records: Sequence[Record]) -> tuple[list[dict[str, Any]], list[bool], list[bool]]:
@@ -130,9 +131,8 @@ def test_a_group_that_is_cut_anywhere_is_corrupt_and_one_of_a_later_version_is_t
         decode_group(group_key("g")[:-1], group_value(3))
 
 
-def scanned(
-    records: Sequence[tuple[int, int, bytes | None, bytes | None]], *, size: int = 3
-) -> tuple[list[dict[str, Any]], dict[str, int]]:
+def rows_of(records: Sequence[LogRecord], *, size: int = 3) -> list[dict[str, Any]]:
+    """Scan records that were written a second after one another, by their offsets."""
     batches = [
         pa.RecordBatch.from_pydict(
             {
@@ -140,14 +140,23 @@ def scanned(
                 "value": pa.array([value for *_, value in part], pa.binary()),
                 "partition": pa.array([partition for partition, *_ in part], pa.int32()),
                 "offset": pa.array([offset for _, offset, *_ in part], pa.int64()),
-                "timestamp": pa.array([INSTANT] * len(part), pa.timestamp("us", tz="UTC")),
+                "timestamp": pa.array([written(offset) for _, offset, *_ in part], pa.timestamp("us", tz="UTC")),
             }
         )
         for part in (records[start : start + size] for start in range(0, len(records), size))
     ]
-    rows = [row for batch in scan_batches(batches) for row in batch.to_pylist()]
+    return [row for batch in scan_batches(batches) for row in batch.to_pylist()]
+
+
+def written(offset: int) -> datetime:
+    return INSTANT + timedelta(seconds=offset)
+
+
+def scanned(records: Sequence[LogRecord], *, size: int = 3) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    rows = rows_of(records, size=size)
     counts = {row["name"]: row["number"] for row in rows if row["kind"] == "count"}
-    return [row for row in rows if row["kind"] != "count"], {name: count for name, count in counts.items() if count}
+    decoded_rows = [row for row in rows if row["kind"] not in ("count", "record")]
+    return decoded_rows, {name: count for name, count in counts.items() if count}
 
 
 def test_of_each_key_the_newest_counts_and_a_tombstone_removes_it() -> None:
@@ -173,7 +182,63 @@ def test_of_each_key_the_newest_counts_and_a_tombstone_removes_it() -> None:
         ("group", "moved", None, 0),
     }
     assert counts == {"records": 10, "outdated": 5, "tombstones": 2, "commits": 2, "groups": 1}
-    assert all(row["recorded_at"] == INSTANT for row in rows)
+    at = {(row["kind"], row["group_id"]): row["recorded_at"] for row in rows}
+    assert at["removed", "gone"] == written(11)
+    assert at["commit", "moved"] == written(15)
+    assert at["group", "moved"] == written(23)
+
+
+def group_records(*records: tuple[bytes | None, bytes | None]) -> dict[str, datetime]:
+    """Return when each group's newest group record was written; the records are a second apart."""
+    rows = rows_of([(0, offset, *record) for offset, record in enumerate(records)])
+    return {row["group_id"]: row["recorded_at"] for row in rows if row["kind"] == "record"}
+
+
+CLASSIC_JOINED, CLASSIC_LEFT = (group_value(3, members=count) for count in (1, 0))
+MEMBER = text("member-1")
+
+
+@pytest.mark.safety
+@pytest.mark.promise(1)
+def test_each_group_record_says_when_a_client_was_there() -> None:
+    """A member that joined and left, and whose records were compacted since, has left the last one of its group."""
+    assert group_records(
+        (group_key("classic"), CLASSIC_JOINED),
+        (group_key("classic"), CLASSIC_LEFT),
+        (group_key("new", kind=3), b"\x00\x00" + bytes(5)),
+        (group_key("new", kind=5) + MEMBER, b"\x00\x00"),
+        (group_key("new", kind=8) + MEMBER, b"\x00\x00"),
+        (commit_key("new", "t", 0), commit_value(4, 1)),
+        (commit_key("simple", "t", 0), commit_value(4, 1)),
+    ) == {"classic": written(1), "new": written(4)}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("kind", [5, 7, 8, 10, 13, 14, 19, 21, 22])
+def test_the_tombstone_of_a_member_says_that_it_left(kind: int) -> None:
+    record = group_key("g", kind=kind) + MEMBER
+    assert group_records((record, b"\x00\x00"), (record, None)) == {"g": written(1)}
+    assert group_records((record, None)) == {"g": written(0)}
+
+
+@pytest.mark.parametrize("kind", [2, 3, 4, 6, 16])
+def test_the_tombstone_of_a_group_was_written_by_a_broker_and_what_it_removed_was_not(kind: int) -> None:
+    """A group that was deleted, or expired, and one of its name that somebody made since."""
+    key = group_key("g", kind=kind)
+    value = CLASSIC_LEFT if kind == 2 else b"\x00\x00" + bytes(5)
+    assert group_records((key, None)) == {}
+    assert group_records((key, value), (key, None)) == {"g": written(0)}
+
+
+def test_a_record_of_a_type_that_kafka_does_not_have_yet_is_a_record_of_its_group() -> None:
+    assert group_records((group_key("g", kind=99), b"x"), (b"\x00\x63\x00", b"x")) == {"g": written(0)}
+
+
+@pytest.mark.safety
+def test_a_member_s_record_that_names_no_group_is_corrupt() -> None:
+    """A judgement that needs all records must not take it for nothing."""
+    _, counts = scanned([(0, 0, b"\x00\x05\x00\x09g", b"x"), (0, 1, group_key("g", kind=5) + MEMBER, b"x")])
+    assert counts["corrupt"] == 1
 
 
 def test_what_is_not_known_is_counted_by_name_and_never_a_crash() -> None:
