@@ -18,6 +18,7 @@ _MODULES = {
         "fleet",
         "groups",
         "keep_alive",
+        "members",
         "notices",
         "offset_changes",
         "offsets",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.change.restore.offset_requests import AnyRequest, Tries
+    from airflow_kafka_groups.change.restore.offset_requests import AnyRequest, ChangeTerms, Tries
     from airflow_kafka_groups.change.restore.recorded import RecordedChanges
 
 COLUMNS = ("group_id", "outcome", "partitions", "skips", "rereads", "reason", "skipped")
@@ -48,16 +50,11 @@ def change(args: argparse.Namespace, out: Output, command: str, request: AnyRequ
 
     A group that is kept, or a partition that is left out, makes the exit code 3.
     """
-    from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, change_offsets
+    from airflow_kafka_groups.change.restore.offset_requests import change_offsets
 
     cluster = Cluster(args)
-    settings, layout = cluster.settings, cluster.site_layout()
-    if args.yes:
-        settings.require_writable()
-    with progress_bars() as progress:
-        terms = ChangeTerms(
-            dry_run=not args.yes, protects=settings.protects, tries=_tries(args, command), progress=progress
-        )
+    layout = cluster.site_layout()
+    with terms_of(args, cluster, command) as terms:
         done = cluster.run(lambda admin: change_offsets(admin, layout, request, terms))
     summary = {"dry_run": done.dry_run, **done.summary()}
     out.write(_table(args, command, done), {**summary, "record": summary.pop("result_path")})
@@ -68,6 +65,18 @@ def change(args: argparse.Namespace, out: Output, command: str, request: AnyRequ
     if done.failures():
         return ExitCode.FAILED
     return ExitCode.DONE if done.is_complete else ExitCode.INCOMPLETE
+
+
+@contextmanager
+def terms_of(args: argparse.Namespace, cluster: Cluster, command: str) -> Iterator[ChangeTerms]:
+    """Provide the terms of a change. Raises ``ConfigurationError`` for ``--yes`` on a read-only connection."""
+    from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms
+
+    if args.yes:
+        cluster.settings.require_writable()
+    with progress_bars() as progress:
+        protects, tries = cluster.settings.protects, _tries(args, command)
+        yield ChangeTerms(dry_run=not args.yes, protects=protects, tries=tries, progress=progress)
 
 
 def _tries(args: argparse.Namespace, command: str) -> Tries:

@@ -73,6 +73,7 @@ COMMANDS: Mapping[str, Command] = {
     "reset": Command("change.reset", "Reset the offsets of groups (a dry run without --yes)"),
     "set": Command("change.set_offsets", "Set offsets of a group (a dry run without --yes)"),
     "delete": Command("change.delete", "Delete named groups (a dry run without --yes)"),
+    "remove-members": Command("change.remove_members", "Remove members from a group (a dry run without --yes)"),
     "delete-offsets": Command("change.delete_offsets", "Delete groups' offsets of a topic (a dry run without --yes)"),
     "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten (a dry run without --yes)"),
     "metrics": Command("metrics", "Write the metrics of groups for a scraper (OpenMetrics)"),

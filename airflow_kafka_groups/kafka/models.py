@@ -168,6 +168,16 @@ class MemberDescription:
     uses_classic_protocol: bool | None = None
 
 
+class MemberToRemove(NamedTuple):
+    """A member as LeaveGroup names it: by its id, its static name (KIP-345), or both.
+
+    With both, only that very membership is meant: a static member that has joined again is another one.
+    """
+
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class GroupDescription(NamedTuple):
     """A group as described by its coordinator. One that does not exist has the state ``DEAD``, and no type."""
 

@@ -33,6 +33,7 @@ from airflow_kafka_groups.kafka.models import (
     GroupType,
     ListConsumerGroupOffsetsSpec,
     ListedOffset,
+    MemberToRemove,
     OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
@@ -242,6 +243,26 @@ class FakeAdmin(ClusterState):
             self._alter(group_id, wanted[group_id])
 
         return self._results(list(wanted), {}, alter)
+
+    async def remove_members_from_consumer_group(
+        self,
+        group_id: str,
+        members: Iterable[MemberToRemove],
+        *,
+        reason: str = "",
+        send_within: float | None = None,
+        coordinator: BrokerId | None = None,
+    ) -> dict[MemberToRemove, KafkaGroupsError | None]:
+        wanted, asked = list(members), None if coordinator is None else {group_id: coordinator}
+        self._note("remove", [group_id])
+        self.send_within.append(send_within)
+
+        def remove(_: str) -> dict[MemberToRemove, KafkaGroupsError | None]:
+            self._require_coordinator(group_id, asked)
+            return {member: self._remove(group_id, member) for member in wanted}
+
+        found: dict[MemberToRemove, KafkaGroupsError | None] = self._results([group_id], {}, remove)[group_id].unwrap()
+        return found
 
     async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
         self._note("join", [group_id])

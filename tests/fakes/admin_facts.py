@@ -23,6 +23,7 @@ from airflow_kafka_groups.kafka.models import (
     GroupType,
     ListConsumerGroupOffsetsSpec,
     ListedOffset,
+    MemberToRemove,
     OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
@@ -243,6 +244,19 @@ async def partitions_asked_for_by_name_are_all_answered(world: World) -> None:
     spec = {group_id: ListConsumerGroupOffsetsSpec((R0, R1))}
     offsets = (await world.admin.list_consumer_group_offsets(spec))[group_id].unwrap()
     assert {where: value and value.offset for where, value in offsets.items()} == {R0: 3, R1: None}
+
+
+@fact
+async def members_are_removed_by_their_ids_and_others_are_none(world: World) -> None:
+    nobody = MemberToRemove("nobody-5f1c"), MemberToRemove("", "nobody"), MemberToRemove("nobody-5f1c", "nobody")
+    async with world.live("members") as group_id:
+        (member,) = (await world.admin.describe_consumer_groups([group_id]))[group_id].unwrap().members
+        there = MemberToRemove(member.member_id)
+        errors = await world.admin.remove_members_from_consumer_group(group_id, [there, *nobody], reason="a fact")
+        assert errors[there] is None
+        assert [names_of(errors[each]) for each in nobody] == [{"UNKNOWN_MEMBER_ID"}] * 3
+        left = (await world.admin.describe_consumer_groups([group_id]))[group_id].unwrap().members
+        assert member.member_id not in {each.member_id for each in left}
 
 
 @fact

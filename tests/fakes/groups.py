@@ -64,7 +64,8 @@ class FakeGroup:
 
     :param offsets: its commits; plain numbers are offsets without metadata. Default: offset 5 of t[0].
     :param state: what brokers call its state. Default: Stable with members, Empty without any.
-    :param members: how many members it has. They are subscribed to ``subscribed``.
+    :param members: how many members it has, or their ids with the instance ids of static ones. They are subscribed to
+        ``subscribed``.
     :param subscribed: topics. Default: those that it has commits of.
     """
 
@@ -75,7 +76,7 @@ class FakeGroup:
         state: GroupState | None = None,
         type: GroupType = GroupType.CLASSIC,
         protocol_type: str = "consumer",
-        members: int = 0,
+        members: int | Mapping[str, str | None] = 0,
         coordinator: int = 1,
         subscribed: frozenset[str] | None = None,
     ) -> None:
@@ -83,10 +84,21 @@ class FakeGroup:
         self.offsets = {partition: committed(offset) for partition, offset in rows.items()}
         self.type = type
         self.protocol_type = protocol_type
-        self.members = members
+        named = {f"m{number}": None for number in range(members)} if isinstance(members, int) else members
+        self.named: dict[str, str | None] = dict(named)
+        self.classic_members = type is GroupType.CLASSIC
         self.coordinator = coordinator
         self._state = state
         self._subscribed = subscribed
+
+    @property
+    def members(self) -> int:
+        """The number of members."""
+        return len(self.named)
+
+    @members.setter
+    def members(self, count: int) -> None:
+        self.named = {f"m{number}": None for number in range(count)}
 
     @property
     def state(self) -> GroupState:
@@ -121,12 +133,14 @@ def describe(group_id: str, group: FakeGroup, operations: frozenset[str] | None 
     """Return what the coordinator says about a group."""
     members = tuple(
         MemberDescription(
-            member_id=f"m{number}",
+            member_id=member_id,
+            group_instance_id=instance_id,
+            uses_classic_protocol=group.classic_members if group.type is GroupType.CONSUMER else None,
             client_id="c",
             host="/127.0.0.1",
             subscribed_topics=tuple(sorted(group.subscribed)),
         )
-        for number in range(group.members)
+        for member_id, instance_id in group.named.items()
     )
     return GroupDescription(
         group_id=group_id,

@@ -14,6 +14,7 @@ from airflow_kafka_groups.kafka.models import (
     GroupType,
     ListConsumerGroupOffsetsSpec,
     ListedOffset,
+    MemberToRemove,
     OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
@@ -102,6 +103,22 @@ class ClusterState:
                 self.groups[group_id] = group
         if errors:
             raise PartitionsFailedError(group_id, errors)
+
+    def _remove(self, group_id: str, member: MemberToRemove) -> KafkaGroupsError | None:
+        """Remove a member; return what brokers say where it is none, or joined again under the same name."""
+        named = self.groups[group_id].named if group_id in self.groups else {}
+        static = {instance_id: member_id for member_id, instance_id in named.items() if instance_id is not None}
+        member_id = member.member_id
+        if member.group_instance_id is not None:
+            if member.group_instance_id not in static:
+                return broker_error("UNKNOWN_MEMBER_ID")
+            if member_id and static[member.group_instance_id] != member_id:
+                return broker_error("FENCED_INSTANCE_ID")
+            member_id = static[member.group_instance_id]
+        if member_id not in named or not self.groups[group_id].classic_members:
+            return broker_error("UNKNOWN_MEMBER_ID")
+        del named[member_id]
+        return None
 
     def _forget(self, group_id: str, partitions: Sequence[TopicPartition]) -> None:
         group = self._existing(group_id)

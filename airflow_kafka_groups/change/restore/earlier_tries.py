@@ -226,19 +226,7 @@ def read_earlier_tries(
     Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
     """
     groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
-    own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
-    folders = (own, *(other.root / CHANGES for other in others))
-    named = ((each, name) for each in folders for name in _names(each, is_own=each is own))
-    wanted = [
-        (folder / name, None if folder is own else kafka_cluster_id) for folder, name in named if _is_in(name, since)
-    ]
-    paths = [path for path, _ in wanted]
-    found = read_few(partial(_content, task_run), paths, [of for _, of in wanted])
-    own_tries = [(path, *content) for path, content in zip(paths, found, strict=True) if content is not None]
-    last_end = max((_second_of(path) for path, _, kept in own_tries if kept is not None), default="")
-    for path, data, kept in own_tries:
-        if interrupted and _second_of(path) <= last_end:
-            continue
+    for path, data, kept in records_of_tries(layout, task_run, since, kafka_cluster_id, interrupted=interrupted):
         record = _parsed(data, path)
         is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
         if not is_asked and record[TASK_RUN] != task_run:
@@ -250,6 +238,27 @@ def read_earlier_tries(
             )
         _add(groups, record, str(path), kept or (), is_asked=is_asked)
     return EarlierTries(groups, "name its group alone") if interrupted else EarlierTries(groups)
+
+
+def records_of_tries(
+    layout: Layout, task_run: str, since: datetime | None, kafka_cluster_id: str | None, *, interrupted: bool = False
+) -> list[tuple[StoragePath, bytes, frozenset[str] | None]]:
+    """Return what the earlier tries of a task run recorded: the path, the record, and the groups that were kept.
+
+    The groups are ``None`` for a try that has no result: it was killed. The arguments are those of
+    ``read_earlier_tries``. Raises ``MaintenanceError`` and ``StorageError``.
+    """
+    own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
+    folders = (own, *(other.root / CHANGES for other in others))
+    named = ((each, name) for each in folders for name in _names(each, is_own=each is own))
+    wanted = [
+        (folder / name, None if folder is own else kafka_cluster_id) for folder, name in named if _is_in(name, since)
+    ]
+    paths = [path for path, _ in wanted]
+    found = read_few(partial(_content, task_run), paths, [of for _, of in wanted])
+    own_tries = [(path, *content) for path, content in zip(paths, found, strict=True) if content is not None]
+    last_end = max((_second_of(path) for path, _, kept in own_tries if kept is not None), default="")
+    return [each for each in own_tries if not interrupted or _second_of(each[0]) > last_end]
 
 
 def _second_of(path: StoragePath) -> str:

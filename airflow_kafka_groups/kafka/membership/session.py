@@ -22,6 +22,7 @@ from airflow_kafka_groups.kafka.membership import actions
 from airflow_kafka_groups.kafka.membership.coordinator import FATAL, CoordinatorLink
 from airflow_kafka_groups.kafka.membership.member import GroupMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.state import Membership
+from airflow_kafka_groups.kafka.models import MemberToRemove
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.kafka.protocol.apis import membership
 from airflow_kafka_groups.kafka.protocol.codec import Message
@@ -344,7 +345,9 @@ class MemberSession:
                 response = await self._link.send(
                     await self._link.open(),
                     LEAVE_GROUP,
-                    lambda version: membership.build_leave(self._options.group_id, member_id, None, version, "closing"),
+                    lambda version: membership.build_leave(
+                        self._options.group_id, (MemberToRemove(member_id),), version, "closing"
+                    ),
                     _LEAVE_SECONDS,
                 )
             log.debug("group %s: left, %s", self._options.group_id, response.error.name)

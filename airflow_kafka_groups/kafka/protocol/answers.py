@@ -17,6 +17,7 @@ from airflow_kafka_groups.kafka.models import (
     GroupType,
     ListedOffset,
     MemberDescription,
+    MemberToRemove,
     TopicOffsets,
     TopicPartition,
 )
@@ -235,8 +236,22 @@ class SyncAnswer(NamedTuple):
     throttle_time: timedelta = NO_THROTTLE
 
 
+class LeaveAnswer(NamedTuple):
+    """A response of LeaveGroup.
+
+    :param error: that of the request, or else the first one of a member.
+    :param group_error: that of the request.
+    :param members: the code of each member; none below v3.
+    """
+
+    error: ErrorCode
+    throttle_time: timedelta = NO_THROTTLE
+    group_error: ErrorCode = ErrorCode.none
+    members: tuple[tuple[MemberToRemove, ErrorCode], ...] = ()
+
+
 class ErrorAnswer(NamedTuple):
-    """A response of Heartbeat or LeaveGroup."""
+    """A response of Heartbeat."""
 
     error: ErrorCode
     throttle_time: timedelta = NO_THROTTLE

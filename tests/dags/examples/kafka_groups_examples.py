@@ -15,6 +15,7 @@ from airflow_kafka_groups.operators.groups import (
     FindCoordinatorsOperator,
     ListGroupsOperator,
 )
+from airflow_kafka_groups.operators.members import RemoveMembersOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
@@ -169,9 +170,10 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
     )
     put_at = AlterGroupOffsetsOperator(task_id="put_at", offsets={"orders-2": {"orders": {0: 30, 1: 5}}}, **stored)
     forget = DeleteGroupOffsetsOperator(task_id="forget", group_ids=["orders-moved"], topics=["orders-v1"], **stored)
+    leave = RemoveMembersOperator(task_id="leave", group_id="orders-done", instance_ids=["pod-7"], **stored)
     # [END howto_operator_offset_changes]
 
     coordinators_ready >> find_coordinators >> of_transactions >> list_offsets >> count_partitions() >> has_read_it_all
     has_read_it_all >> has_come_so_far >> has_read_what_was_there >> there >> empty >> stalled
     stalled >> delete_by_name >> gone >> list_empty >> chunks
-    describe >> restore >> read_again >> put_at >> forget
+    describe >> restore >> read_again >> put_at >> forget >> leave

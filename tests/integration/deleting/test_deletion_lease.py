@@ -23,6 +23,7 @@ from airflow_kafka_groups.kafka import AdminClient, ClusterClient, MaintenanceLe
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
+from airflow_kafka_groups.kafka.models import MemberToRemove
 from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP
 from airflow_kafka_groups.kafka.protocol.apis import membership
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
@@ -48,7 +49,7 @@ async def remove_member(kafka: KafkaCluster, member_id: str) -> None:
         response = await link.send(
             connection,
             LEAVE_GROUP,
-            lambda version: membership.build_leave(LEASE, member_id, None, version, "by hand"),
+            lambda version: membership.build_leave(LEASE, [MemberToRemove(member_id)], version, "by hand"),
             20,
         )
         assert response.error is ErrorCode.none

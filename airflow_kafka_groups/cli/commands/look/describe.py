@@ -16,7 +16,8 @@ from airflow_kafka_groups.kafka.models import GroupState, GroupType
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.models import GroupDescription, MemberDescription
 
-COLUMNS = ("group_id", "state", "type", "protocol", "coordinator", "member_id", "client_id", "host", "assignment")
+MEMBER = ("member_id", "group_instance_id", "client_id", "host")
+COLUMNS = ("group_id", "state", "type", "protocol", "coordinator", *MEMBER, "assignment")
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
@@ -41,9 +42,9 @@ def _rows(group: GroupDescription) -> Iterator[tuple[Any, ...]]:
     kind = None if group.type is GroupType.UNKNOWN else group.type.value
     facts = (group.group_id, group.state.value, kind, group.protocol, group.coordinator)
     if not group.members:
-        yield (*facts, None, None, None, [])
+        yield (*facts, *[None] * len(MEMBER), [])
     for member in group.members:
-        yield (*facts, member.member_id, member.client_id, member.host, _assignment(member))
+        yield (*facts, *(getattr(member, name) for name in MEMBER), _assignment(member))
 
 
 def _assignment(member: MemberDescription) -> list[str]:

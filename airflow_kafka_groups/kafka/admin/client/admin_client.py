@@ -33,6 +33,7 @@ from airflow_kafka_groups.kafka.models import (
     GroupType,
     ListConsumerGroupOffsetsSpec,
     ListedOffset,
+    MemberToRemove,
     OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
@@ -312,3 +313,26 @@ class AdminClient:
         UNKNOWN_MEMBER_ID: it has members. A lost answer is ``OutcomeUnknownError``. The policy may refuse groups.
         """
         return await changes.alter_group_offsets(self._calls, offsets, send_within, coordinators)
+
+    async def remove_members_from_consumer_group(
+        self,
+        group_id: str,
+        members: Iterable[MemberToRemove],
+        *,
+        reason: str = "",
+        send_within: float | None = None,
+        coordinator: BrokerId | None = None,
+    ) -> dict[MemberToRemove, KafkaGroupsError | None]:
+        """Remove members from a group (LeaveGroup, KIP-345): static ones that do not come back, or zombies.
+
+        A member that is alive joins again at once. Brokers let nobody remove members that use the protocol of KIP-848.
+
+        :param members: the members, by id, by instance id, or by both.
+        :param reason: what brokers log (KIP-800). Default: nothing.
+        :param send_within: see ``delete_consumer_groups``; so is ``coordinator``, the only broker to ask.
+
+        Returns the error of each member, ``None`` where it was removed: UNKNOWN_MEMBER_ID if it is none,
+        FENCED_INSTANCE_ID if it has joined again. Raises the group's error, ``OutcomeUnknownError`` when the answer was
+        lost, ``UnsupportedVersionError`` before Kafka 2.4, or what the client's policy refuses it with.
+        """
+        return await changes.remove_members(self._calls, group_id, members, reason, send_within, coordinator)

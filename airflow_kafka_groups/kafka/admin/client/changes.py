@@ -38,10 +38,18 @@ from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
     TombstoneSizes,
     slices_of,
 )
+from airflow_kafka_groups.kafka.admin.handlers.remove_members import MemberErrors, RemoveMembersHandler
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, is_not_found
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.routing import java_hashes, partitions_of_hashes
-from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import (
+    BrokerId,
+    GroupOffsets,
+    GroupType,
+    MemberToRemove,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 
 _Slice = TypeVar("_Slice", bound=Collection[TopicPartition])
 _HASHED_AT_ONCE = 1024
@@ -125,6 +133,28 @@ async def delete_group_offsets(
 
     if (error := await _in_slices(group, slices_of(group, partitions_of(partitions)), delete)) is not None:
         raise error
+
+
+async def remove_members(
+    calls: Calls,
+    group_id: str,
+    members: Iterable[MemberToRemove],
+    reason: str,
+    send_within: float | None = None,
+    coordinator: BrokerId | None = None,
+) -> MemberErrors:
+    """Remove members of a group; raises the group's error.
+
+    :param coordinator: the broker that described the group, as in ``delete_groups``.
+    """
+    send_by = _send_by(send_within)
+    (group,) = group_ids_of([group_id], "group_id")
+    wanted = list(dict.fromkeys(members))
+    if not wanted or not all(member_id or instance_id for member_id, instance_id in wanted):
+        raise ConfigurationError("members", None, "name at least one member, each by its id or its instance id")
+    handler = RemoveMembersHandler({group: wanted}, reason, send_by)
+    only = None if coordinator is None else {group: coordinator}
+    return (await calls.ask_coordinators([group], handler, only=only))[group].unwrap()
 
 
 async def alter_group_offsets(

@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
-from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, ErrorAnswer, JoinAnswer, JoinedMember, SyncAnswer
+from airflow_kafka_groups.kafka.models import MemberToRemove
+from airflow_kafka_groups.kafka.protocol.answers import (
+    NO_THROTTLE,
+    ErrorAnswer,
+    JoinAnswer,
+    JoinedMember,
+    LeaveAnswer,
+    SyncAnswer,
+)
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
@@ -139,24 +147,36 @@ def heartbeat_from_kio(response: Message) -> ErrorAnswer:
     return ErrorAnswer(ErrorCode(response.error_code), getattr(response, "throttle_time", NO_THROTTLE))
 
 
-def build_leave(
-    group_id: str, member_id: str, group_instance_id: str | None, version: int, reason: str = ""
-) -> Message:
-    """Build a request for one member."""
+def build_leave(group_id: str, members: Sequence[MemberToRemove], version: int, reason: str = "") -> Message:
+    """Build a request for members of one group.
+
+    Raises ``UnsupportedVersionError`` for several, or for one with an instance id only, below v3.
+    """
     schema = request_schema(LEAVE_GROUP, version)
     if version < FIRST_BATCHED_LEAVE_VERSION:
-        return schema.LeaveGroupRequest(group_id=group_id, member_id=member_id)
-    member = fitting(
-        schema.MemberIdentity,
-        member_id=member_id,
-        group_instance_id=group_instance_id,
-        reason=reason[:_MAX_REASON] or None,
+        if len(members) != 1 or not members[0].member_id:
+            raise UnsupportedVersionError(
+                f"LeaveGroup v{version} takes one member by its id; others can be removed on Kafka 2.4 or newer"
+            )
+        return schema.LeaveGroupRequest(group_id=group_id, member_id=members[0].member_id)
+    named = (
+        fitting(
+            schema.MemberIdentity,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            reason=reason[:_MAX_REASON] or None,
+        )
+        for member in members
     )
-    return schema.LeaveGroupRequest(group_id=group_id, members=(member,))
+    return schema.LeaveGroupRequest(group_id=group_id, members=tuple(named))
 
 
-def leave_from_kio(response: Message) -> ErrorAnswer:
-    """Convert a response that kio has read: the error of the request, or else the member's own (v3+)."""
-    codes = (response.error_code, *(member.error_code for member in getattr(response, "members", ())))
-    error = next(filter(None, codes), ErrorCode.none)
-    return ErrorAnswer(ErrorCode(error), getattr(response, "throttle_time", NO_THROTTLE))
+def leave_from_kio(response: Message) -> LeaveAnswer:
+    """Convert a response that kio has read."""
+    group_error = ErrorCode(response.error_code)
+    members = tuple(
+        (MemberToRemove(member.member_id, member.group_instance_id), ErrorCode(member.error_code))
+        for member in getattr(response, "members", ())
+    )
+    error = next(filter(None, (group_error, *(code for _, code in members))), ErrorCode.none)
+    return LeaveAnswer(error, getattr(response, "throttle_time", NO_THROTTLE), group_error, members)

@@ -12,7 +12,7 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError, UnsupportedVersionError
-from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.models import MemberToRemove, TopicPartition
 from airflow_kafka_groups.kafka.protocol import consumer_protocol as cp
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.kafka.protocol.apis import membership
@@ -42,6 +42,9 @@ SYNC = membership.SyncRequest(
 )
 
 
+ONE, STATIC = [MemberToRemove("m")], [MemberToRemove("m", "i")]
+
+
 def versions_of(api: Api) -> range:
     return range(api.min_version, api.max_version + 1)
 
@@ -50,7 +53,7 @@ REQUESTS: list[tuple[Api, int, Any]] = [
     *((JOIN_GROUP, v, lambda v: membership.build_join(JOIN, v)) for v in versions_of(JOIN_GROUP)),
     *((SYNC_GROUP, v, lambda v: membership.build_sync(SYNC, v)) for v in versions_of(SYNC_GROUP)),
     *((HEARTBEAT, v, lambda v: membership.build_heartbeat("g", 3, "m", "i", v)) for v in versions_of(HEARTBEAT)),
-    *((LEAVE_GROUP, v, lambda v: membership.build_leave("g", "m", None, v, "done")) for v in versions_of(LEAVE_GROUP)),
+    *((LEAVE_GROUP, v, lambda v: membership.build_leave("g", ONE, v, "done")) for v in versions_of(LEAVE_GROUP)),
 ]
 
 
@@ -69,7 +72,7 @@ FULL: list[tuple[Api, int, Any]] = [
     ),
     *((SYNC_GROUP, v, membership.build_sync(replace(SYNC, group_instance_id="i"), v)) for v in versions_of(SYNC_GROUP)),
     *((HEARTBEAT, v, membership.build_heartbeat("g", 3, "m", "i", v)) for v in versions_of(HEARTBEAT)),
-    *((LEAVE_GROUP, v, membership.build_leave("g", "m", "i", v, "done")) for v in versions_of(LEAVE_GROUP)),
+    *((LEAVE_GROUP, v, membership.build_leave("g", STATIC, v, "done")) for v in versions_of(LEAVE_GROUP)),
 ]
 
 
@@ -118,6 +121,14 @@ def test_a_members_own_error_in_leave_group_is_seen(version: int) -> None:
         member = schema.MemberResponse(member_id="m", group_instance_id=None, error_code=code)
         response = replies.fitting(schema.LeaveGroupResponse, error_code=ErrorCode.none, members=(member,))
     assert decoded(response).error is code
+
+
+def test_an_old_broker_takes_one_member_by_its_id() -> None:
+    assert membership.build_leave("g", ONE, 2).member_id == "m"
+    for members in (STATIC * 2, [MemberToRemove("", "i")]):
+        with pytest.raises(UnsupportedVersionError, match=r"Kafka 2\.4"):
+            membership.build_leave("g", members, 2)
+    assert len(membership.build_leave("g", ONE + STATIC, 3).members) == 2
 
 
 PARTS = st.lists(

@@ -48,6 +48,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "PlanTopicPruningOperator": {"storage_path": "/x"},
     "PruneFilesOperator": {"storage_path": "/x"},
     "PruneTopicOffsetsOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
+    "RemoveMembersOperator": {"storage_path": "/x", "group_id": "a", "all_members": True},
     "ResetGroupOffsetsOperator": {"storage_path": "/x", "group_ids": ["a"], "to": "latest"},
     "RestoreDrillOperator": {"storage_path": "/x", "plan_id": "p"},
     "RestoreGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p"},

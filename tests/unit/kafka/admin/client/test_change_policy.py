@@ -11,7 +11,14 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.admin.client.calls import ChangePolicy
 from airflow_kafka_groups.kafka.admin.lag import LogBounds
-from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.models import (
+    GroupOffsets,
+    ListedOffset,
+    MemberToRemove,
+    OffsetAndMetadata,
+    OffsetSpec,
+    TopicPartition,
+)
 from tests.fakes.apis import ALL_APIS
 from tests.fakes.cluster import FakeCluster
 
@@ -46,6 +53,9 @@ CHANGING: dict[str, Callable[[AdminClient], Awaitable[Any]]] = {
     "alter_consumer_group_offsets": lambda admin: admin.alter_consumer_group_offsets({"a": {T0: OffsetAndMetadata(1)}}),
     "delete_consumer_group_offsets": lambda admin: admin.delete_consumer_group_offsets("a", [T0]),
     "delete_consumer_groups": lambda admin: admin.delete_consumer_groups(["a"], offsets={"a": BIG}),
+    "remove_members_from_consumer_group": lambda admin: admin.remove_members_from_consumer_group(
+        "a", [MemberToRemove("m")]
+    ),
 }
 METHODS: dict[str, Callable[[AdminClient], Awaitable[Any]]] = {
     **CHANGING,

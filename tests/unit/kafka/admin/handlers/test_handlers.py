@@ -15,6 +15,7 @@ from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConnectionFailedError,
     KafkaGroupsError,
+    MissingAnswerError,
     OutcomeUnknownError,
     PartitionOffsetsError,
     PartitionsFailedError,
@@ -39,14 +40,16 @@ from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoord
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FetchTailsHandler
+from airflow_kafka_groups.kafka.admin.handlers.remove_members import RemoveMembersHandler
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
-from airflow_kafka_groups.kafka.models import Broker, GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import Broker, GroupOffsets, MemberToRemove, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import (
     NO_THROTTLE,
     DeleteGroupsAnswer,
     FetchAnswer,
     FetchedTail,
     FindCoordinatorAnswer,
+    LeaveAnswer,
 )
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
@@ -285,3 +288,38 @@ def test_a_partition_that_cannot_be_read_is_asked_once() -> None:
     assert set(found.failed) == {SECRET, MOVED}
     assert not found.retry
     assert not found.unmapped
+
+
+MEMBERS = [MemberToRemove("m", "i"), MemberToRemove("n"), MemberToRemove("o")]
+
+
+def test_each_member_of_leave_group_has_its_own_end() -> None:
+    codes = ((MEMBERS[0], ErrorCode.fenced_instance_id), (MEMBERS[1], ErrorCode.none))
+    answer = LeaveAnswer(ErrorCode.fenced_instance_id, members=codes)
+    errors = RemoveMembersHandler({"g": MEMBERS}).parse(3, ["g"], 5, answer).completed["g"]
+    assert isinstance(errors[MEMBERS[0]], BrokerError)
+    assert "FENCED_INSTANCE_ID" in str(errors[MEMBERS[0]])
+    assert errors[MEMBERS[1]] is None
+    assert isinstance(errors[MEMBERS[2]], MissingAnswerError), "left out is not removed"
+
+
+@pytest.mark.parametrize("version", [2, 5])
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        (ErrorCode.not_coordinator, "unmapped"),
+        (ErrorCode.coordinator_load_in_progress, "retry"),
+        (ErrorCode.group_authorization_failed, "failed"),
+    ],
+)
+def test_an_error_of_the_group_is_none_of_its_members(version: int, code: ErrorCode, place: str) -> None:
+    result = RemoveMembersHandler({"g": MEMBERS[1:2]}).parse(3, ["g"], version, LeaveAnswer(code, group_error=code))
+    assert list(getattr(result, place)) == ["g"]
+    assert result.completed == {}
+
+
+def test_the_only_error_of_an_old_broker_may_be_the_members() -> None:
+    unknown = ErrorCode.unknown_member_id
+    answer = LeaveAnswer(unknown, group_error=unknown)
+    errors = RemoveMembersHandler({"g": MEMBERS[1:2]}).parse(3, ["g"], 2, answer).completed["g"]
+    assert "UNKNOWN_MEMBER_ID" in str(errors[MEMBERS[1]])

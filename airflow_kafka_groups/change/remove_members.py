@@ -1,0 +1,306 @@
+"""Remove members from a group (LeaveGroup, KIP-345): static members that do not come back, and zombies.
+
+A static member keeps its partitions until its session times out, which may be set to hours, and so does a consumer
+that hangs while its heartbeats go on. Each is removed by its member id, a static one by both of its names: one that has
+joined again meanwhile is another membership, and stays. Which memberships were meant is recorded before, so that a task
+that is retried removes nobody who came back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
+from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, records_of_tries
+from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    ConfigurationError,
+    KafkaGroupsError,
+    MaintenanceError,
+    OutcomeUnknownError,
+)
+from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.kafka.models import (
+    BrokerId,
+    GroupDescription,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    MemberToRemove,
+    has_eligible_kind,
+)
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
+from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
+from airflow_kafka_groups.observe.patterns import check_group_ids
+from airflow_kafka_groups.observe.protocols import GroupAdmin
+from airflow_kafka_groups.storage.durable_files import sync_file
+from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now, write_json
+from airflow_kafka_groups.storage.paths import CHANGES, new_id
+
+WHAT = "remove members"
+REASON = "removed by airflow-kafka-groups"
+_NEW_PROTOCOL = (
+    "it uses the protocol of KIP-848, and brokers let nobody else remove such a member: stop its process, and it is "
+    "gone after its session timeout"
+)
+_GONE = frozenset({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
+
+
+class MembersAdmin(GroupAdmin, Protocol):
+    """The part of ``AdminClient`` that this module uses."""
+
+    async def remove_members_from_consumer_group(
+        self,
+        group_id: str,
+        members: Sequence[MemberToRemove],
+        /,
+        *,
+        reason: str = "",
+        send_within: float | None = None,
+        coordinator: BrokerId | None = None,
+    ) -> dict[MemberToRemove, KafkaGroupsError | None]:
+        """Remove members; return the error of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveMembersRequest:
+    """Remove members from a group. Raises ``ConfigurationError`` for invalid values.
+
+    :param group_id: the group.
+    :param member_ids: members by their ids, as ``describe`` shows them.
+    :param instance_ids: static members by their ``group.instance.id``.
+    :param all_members: all members instead of named ones. Default false.
+    :param reason: what brokers log (KIP-800).
+    """
+
+    group_id: str
+    member_ids: Sequence[str] = ()
+    instance_ids: Sequence[str] = ()
+    all_members: bool = False
+    reason: str = REASON
+
+    def __post_init__(self) -> None:
+        check_group_ids([self.group_id])
+        if bool(self.member_ids or self.instance_ids) == self.all_members:
+            names = "member_ids, instance_ids, all_members"
+            raise ConfigurationError(names, None, "name members, or ask for all of them: one of the two")
+
+    def selects(self, member: MemberDescription) -> bool:
+        """Return whether a member is to be removed."""
+        return (
+            self.all_members
+            or member.member_id in self.member_ids
+            or (member.group_instance_id is not None and member.group_instance_id in self.instance_ids)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberResult:
+    """The result of one member.
+
+    :param partitions: the number of partitions that were assigned to it.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    partitions: int
+    outcome: ChangeOutcome
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedMembers:
+    """The results of the members that were named, or of all.
+
+    :param path: the record; ``None`` where nobody was to be removed.
+    """
+
+    results: list[MemberResult]
+    path: StoragePath | None
+    dry_run: bool
+
+    def failures(self) -> dict[str, KafkaGroupsError]:
+        """Return the members that are not removed although they should be, or of which that is not known."""
+        bad = (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)
+        return {_name(each): KafkaGroupsError(each.reason) for each in self.results if each.outcome in bad}
+
+    def kept(self) -> dict[str, str]:
+        """Return the members that were left alone, with the reason."""
+        return {_name(each): each.reason for each in self.results if each.outcome is ChangeOutcome.KEPT}
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts, and where the record is, as JSON values."""
+        found = Counter(each.outcome for each in self.results)
+        counts = {outcome.value: found.get(outcome, 0) for outcome in ChangeOutcome}
+        return {"counts": counts, "result_path": None if self.path is None else str(self.path)}
+
+
+def _name(member: MemberResult) -> str:
+    return member.group_instance_id or member.member_id
+
+
+async def remove_members(
+    admin: MembersAdmin, layout: Layout, request: RemoveMembersRequest, terms: ChangeTerms
+) -> RemovedMembers:
+    """Remove members from a group, and return the result of each.
+
+    Who is meant is recorded in ``changes/`` before. A member that uses the protocol of KIP-848, or has joined since an
+    earlier try of the same change, is kept; a static member that joins again meanwhile is another membership.
+
+    Raises ``ConfigurationError`` for a protected group and for one that is no consumer group, ``KafkaGroupsError`` if
+    it cannot be described, and ``MaintenanceError`` or ``StorageError`` if nothing can be recorded; nobody was removed.
+    """
+    if terms.protects(request.group_id):
+        raise ConfigurationError("group_id", request.group_id, "is protected by the connection")
+    read_at = clock.now()
+    group = await _described(admin, request.group_id)
+    if group.state is not GroupState.DEAD and not has_eligible_kind(group.type, group.protocol_type):
+        kind = f"is a {group.type.value} group of the protocol {group.protocol_type!r}, not of consumers"
+        raise ConfigurationError("group_id", request.group_id, kind)
+    cluster_id = await admin.cluster_id()
+    meant = await asyncio.to_thread(_meant_before, layout, terms, request.group_id, cluster_id)
+    chosen = [member for member in group.members if request.selects(member)]
+    results = {member.member_id: _proposed(group, member, meant) for member in chosen}
+    to_remove = [member for member in chosen if results[member.member_id].outcome is ChangeOutcome.WOULD_CHANGE]
+    absent = _absent(request, chosen)
+    if terms.dry_run or not to_remove:
+        return RemovedMembers(results=[*results.values(), *absent], path=None, dry_run=terms.dry_run)
+    run_id = new_id(utc_now())
+    head = {"format": FORMAT, "run_id": run_id, "what": WHAT, "cluster": layout.cluster, "dry_run": False}
+    head |= {KAFKA_CLUSTER_ID: cluster_id, "reason": request.reason}
+    head |= {} if terms.tries is None else {TASK_RUN: terms.tries.task_run}
+    write = partial(write_json, layout.root / CHANGES)
+    meant_now = [_row(request, results[member.member_id]) for member in to_remove]
+    path = await asyncio.to_thread(write, f"{run_id}-before.json", {**head, "groups": meant_now})
+    await asyncio.to_thread(sync_file, path)
+    results |= await _remove(admin, request, group, to_remove, read_at + MAX_READ_AGE_SECONDS)
+    try:
+        done = [_row(request, result) for result in results.values()]
+        path = await asyncio.to_thread(write, f"{run_id}-result.json", {**head, "groups": done})
+    except MaintenanceError as error:
+        why = f"{error}. Members were removed before, and only the result is not recorded"
+        raise OutcomeUnknownError(why) from error
+    return RemovedMembers(results=[*results.values(), *absent], path=path, dry_run=False)
+
+
+async def _remove(
+    admin: MembersAdmin,
+    request: RemoveMembersRequest,
+    group: GroupDescription,
+    members: Sequence[MemberDescription],
+    send_by: float,
+) -> dict[str, MemberResult]:
+    """Remove members, by the broker that described them, and read the group back."""
+    keys = [MemberToRemove(member.member_id, member.group_instance_id) for member in members]
+    errors: Mapping[MemberToRemove, KafkaGroupsError | None]
+    try:
+        errors = await admin.remove_members_from_consumer_group(
+            group.group_id,
+            keys,
+            reason=request.reason,
+            send_within=max(send_by - clock.now(), 0.0),
+            coordinator=group.coordinator,
+        )
+    except KafkaGroupsError as error:
+        errors = dict.fromkeys(keys, error)
+    left = await _members_left(admin, group.group_id)
+    return {
+        member.member_id: _removed(member, errors.get(key), left) for key, member in zip(keys, members, strict=True)
+    }
+
+
+async def _described(admin: MembersAdmin, group_id: str) -> GroupDescription:
+    return (await admin.describe_consumer_groups([group_id]))[group_id].unwrap()
+
+
+async def _members_left(admin: MembersAdmin, group_id: str) -> Sequence[MemberDescription] | KafkaGroupsError:
+    try:
+        return (await _described(admin, group_id)).members
+    except KafkaGroupsError as error:
+        return error
+
+
+def _meant_before(
+    layout: Layout, terms: ChangeTerms, group_id: str, cluster_id: str | None
+) -> tuple[str, Collection[str]] | None:
+    """Return the members that the first earlier try meant to remove, and its record; ``None`` for the first try."""
+    tries = terms.tries
+    if tries is None:
+        return None
+    found = records_of_tries(layout, tries.task_run, tries.since, cluster_id, interrupted=tries.interrupted)
+    for path, data, _ in sorted(found, key=lambda each: each[0].name):
+        record = json.loads(data)
+        of_group = [row["member_id"] for row in record["groups"] if row["group_id"] == group_id]
+        if record[TASK_RUN] == tries.task_run and of_group:
+            return str(path), of_group
+    return None
+
+
+def _proposed(
+    group: GroupDescription, member: MemberDescription, meant: tuple[str, Collection[str]] | None
+) -> MemberResult:
+    if group.type is GroupType.CONSUMER and not member.uses_classic_protocol:
+        return _result(member, ChangeOutcome.KEPT, _NEW_PROTOCOL)
+    if meant is not None and member.member_id not in meant[1]:
+        return _result(member, ChangeOutcome.KEPT, f"it has joined since an earlier try of this task, see {meant[0]}")
+    return _result(member, ChangeOutcome.WOULD_CHANGE, "it can be removed")
+
+
+def _removed(
+    member: MemberDescription,
+    error: KafkaGroupsError | None,
+    left: Sequence[MemberDescription] | KafkaGroupsError,
+) -> MemberResult:
+    """Return what became of a member, by the answer of the brokers and by what was read back."""
+    if isinstance(left, KafkaGroupsError):
+        return _result(member, ChangeOutcome.UNKNOWN, f"{error or 'removed'}; the group cannot be read back: {left}")
+    if any(each.member_id == member.member_id for each in left):
+        return _result(member, ChangeOutcome.FAILED, f"it is a member still: {error or 'the brokers did not say why'}")
+    if isinstance(error, BrokerError) and error.name in _GONE:
+        return _result(member, ChangeOutcome.UNCHANGED, "it had left, or joined again, by itself")
+    again = [each for each in left if each.group_instance_id == member.group_instance_id is not None]
+    rejoined = f"; its process has joined again as {again[0].member_id}" if again else ""
+    return _result(member, ChangeOutcome.CHANGED, f"removed and verified{rejoined}")
+
+
+def _absent(request: RemoveMembersRequest, chosen: Sequence[MemberDescription]) -> list[MemberResult]:
+    """Return a result for each named member that is none."""
+    ids, instances = {each.member_id for each in chosen}, {each.group_instance_id for each in chosen}
+    absent = [(name, None) for name in request.member_ids if name not in ids]
+    absent += [("", name) for name in request.instance_ids if name not in instances]  # type: ignore[misc]
+    return [
+        _result(
+            MemberDescription(member_id=member_id, client_id="", host="", group_instance_id=instance_id),
+            ChangeOutcome.UNCHANGED,
+            "it is no member of the group",
+        )
+        for member_id, instance_id in absent
+    ]
+
+
+def _result(member: MemberDescription, outcome: ChangeOutcome, reason: str) -> MemberResult:
+    return MemberResult(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        host=member.host,
+        partitions=len(member.assignment),
+        outcome=outcome,
+        reason=reason,
+    )
+
+
+def _row(request: RemoveMembersRequest, result: MemberResult) -> dict[str, Any]:
+    """Return a row of the record, which has the fields of every change: no offset is changed."""
+    facts = {name: getattr(result, name) for name in MemberResult.__slots__} | {"outcome": result.outcome.value}
+    return {"group_id": request.group_id, "before": [], "after": [], "skipped": {}, "kept": None, **facts}

@@ -1,0 +1,60 @@
+"""Remove members from a consumer group: static members that do not come back, and zombies."""
+
+from __future__ import annotations
+
+import argparse
+
+from airflow_kafka_groups.cli.changing import add_change_arguments, terms_of
+from airflow_kafka_groups.cli.connection import Cluster
+from airflow_kafka_groups.cli.output import Output, Table, say
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+
+COLUMNS = ("member_id", "group_instance_id", "client_id", "host", "partitions", "outcome", "reason")
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_change_arguments(parser, partitions=False)
+    parser.add_argument("group", metavar="GROUP", help="group id")
+    parser.add_argument(
+        "--member-id", action="append", dest="member_ids", metavar="ID", help="a member by its id (repeat)"
+    )
+    parser.add_argument(
+        "--instance-id",
+        action="append",
+        dest="instance_ids",
+        metavar="ID",
+        help="a static member by its group.instance.id (repeat)",
+    )
+    parser.add_argument("--all-members", action="store_true", help="all members")
+    parser.add_argument(
+        "--reason",
+        metavar="TEXT",
+        default="removed by airflow-kafka-groups",
+        help="what brokers log (default: removed by airflow-kafka-groups)",
+    )
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Remove the members, and show the outcome of each. One that is kept makes the exit code 3."""
+    from airflow_kafka_groups.change.remove_members import RemoveMembersRequest, remove_members
+
+    request = RemoveMembersRequest(
+        group_id=args.group,
+        member_ids=args.member_ids or (),
+        instance_ids=args.instance_ids or (),
+        all_members=args.all_members,
+        reason=args.reason,
+    )
+    cluster = Cluster(args)
+    layout = cluster.site_layout()
+    with terms_of(args, cluster, "remove-members") as terms:
+        done = cluster.run(lambda admin: remove_members(admin, layout, request, terms))
+    rows = [[getattr(each, name) for name in COLUMNS] for each in done.results]
+    summary = {"dry_run": done.dry_run, **done.summary()}
+    out.write(Table("members", COLUMNS, rows), {**summary, "record": summary.pop("result_path")})
+    if done.dry_run:
+        say("Nobody was removed. To remove these members, give --yes too: those that are alive join again at once.")
+    if done.failures():
+        return ExitCode.FAILED
+    return ExitCode.INCOMPLETE if done.kept() else ExitCode.DONE

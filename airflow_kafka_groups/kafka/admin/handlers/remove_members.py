@@ -1,0 +1,73 @@
+"""Remove members from a group: LeaveGroup, many members of one group a request (KIP-345).
+
+An answer that was lost is not sent again: meanwhile a static member may have joined again under the same name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
+from airflow_kafka_groups.kafka.admin.engine.handler import (
+    ChangingHandler,
+    HandlerResult,
+    KeyStatus,
+    coordinator_status,
+)
+from airflow_kafka_groups.kafka.models import BrokerId, MemberToRemove
+from airflow_kafka_groups.kafka.protocol.answers import LeaveAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP, Api
+from airflow_kafka_groups.kafka.protocol.apis import membership
+from airflow_kafka_groups.kafka.protocol.codec import Message
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+
+MemberErrors: TypeAlias = dict[MemberToRemove, KafkaGroupsError | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMembersHandler(ChangingHandler[str, MemberErrors]):
+    """LeaveGroup from outside a group.
+
+    :param members: the members of each group.
+    :param reason: what brokers log.
+    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
+    """
+
+    members: Mapping[str, Sequence[MemberToRemove]]
+    reason: str = ""
+    send_by: float = math.inf
+    api: ClassVar[Api] = LEAVE_GROUP
+    batch_size: ClassVar[int] = 1
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Build a request for one group."""
+        (group_id,) = keys
+        return membership.build_leave(group_id, self.members[group_id], version, self.reason)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: LeaveAnswer
+    ) -> HandlerResult[str, MemberErrors]:
+        """Return the error of each member, or that of the group."""
+        (group_id,) = keys
+        result: HandlerResult[str, MemberErrors] = HandlerResult()
+        asked, subject = self.members[group_id], f"group {group_id!r}"
+        batched, code = version >= membership.FIRST_BATCHED_LEAVE_VERSION, response.group_error
+        is_members_own = not batched and code is ErrorCode.unknown_member_id
+        if not is_members_own and (status := coordinator_status(code)) is not KeyStatus.COMPLETED:
+            result.add_error(status, group_id, broker_error(code, self.api, broker_id=broker_id, subject=subject))
+            return result
+        codes = dict(response.members) if batched else dict.fromkeys(asked, code)
+        errors = result.completed[group_id] = MemberErrors()
+        for member in asked:
+            shown = f"member {member.group_instance_id or member.member_id!r} of {subject}"
+            if (found := codes.get(member)) is None:
+                left_out = f"broker {broker_id} left {shown} out of its answer to {self.api.name}"
+                errors[member] = MissingAnswerError(left_out)
+            elif found is ErrorCode.none:
+                errors[member] = None
+            else:
+                errors[member] = broker_error(found, self.api, broker_id=broker_id, subject=shown)
+        return result

@@ -1,0 +1,184 @@
+"""Removing members of a group: who is meant is on record before, and nobody is removed who joined since."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
+from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
+from airflow_kafka_groups.operators.members import RemoveMembersOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error, timeout
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators import scene
+from tests.unit.operators.deleting.test_reset_again import context
+
+pytestmark = pytest.mark.safety
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {"a": FakeGroup({TopicPartition("t", 0): 5}, members={"m0": None, "m1": "pod-1", "m2": "pod-2"})}
+
+
+def remove(storage: Path, run_id: str = "manual__1", **arguments: Any) -> dict[str, Any]:
+    scope = {"storage_path": str(storage), "cluster": scene.CLUSTER, "group_id": "a"}
+    return RemoveMembersOperator(task_id="t", **{**scope, **arguments}).execute(context(run_id))
+
+
+def records(storage: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((storage / scene.CLUSTER / "changes").glob("*.json"))]
+
+
+def test_a_dry_run_shows_the_members_and_removes_nobody(admin: FakeAdmin, stored: Cli) -> None:
+    code, found, said = stored("remove-members", "a", "--all-members")
+    assert (code, found["counts"]["would_change"], "remove" in admin.call_names) == (0, 3, False)
+    assert [(row["member_id"], row["group_instance_id"]) for row in found["members"]] == list(
+        admin.groups["a"].named.items()
+    )
+    assert "--yes" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments", "left"),
+    [
+        (("--instance-id", "pod-1"), {"instance_ids": ["pod-1"]}, ["m0", "m2"]),
+        (("--member-id", "m0"), {"member_ids": ["m0"]}, ["m1", "m2"]),
+        (("--member-id", "m0", "--instance-id", "pod-2"), {"member_ids": ["m0"], "instance_ids": ["pod-2"]}, ["m1"]),
+        (("--all-members",), {"all_members": True}, []),
+    ],
+)
+def test_named_members_are_removed_by_command_and_by_operator(
+    admin: FakeAdmin, stored: Cli, tmp_path: Path, words: tuple[str, ...], arguments: Any, left: list[str]
+) -> None:
+    members = dict(admin.groups["a"].named)
+    code, found, _ = stored("remove-members", "a", *words, "--reason", "pod is gone", "--yes")
+    assert (code, found["counts"]["changed"], list(admin.groups["a"].named)) == (0, 3 - len(left), left)
+    before, result = records(tmp_path)
+    assert (before["what"], before["reason"]) == ("remove members", "pod is gone")
+    assert {row["member_id"] for row in before["groups"]} == members.keys() - set(left)
+    assert {row["outcome"] for row in result["groups"]} == {"changed"}
+    admin.groups["a"].named = members
+    removed = remove(tmp_path, **arguments)
+    assert (removed["counts"]["changed"], list(admin.groups["a"].named)) == (3 - len(left), left)
+    assert Path(removed["result_path"]).exists()
+
+
+def test_a_static_member_that_joins_again_in_between_stays(admin: FakeAdmin, tmp_path: Path) -> None:
+    def rejoin(call: str) -> None:
+        if call == "remove":
+            del admin.groups["a"].named["m1"]
+            admin.groups["a"].named["m3"] = "pod-1"
+
+    admin.before = rejoin
+    found = remove(tmp_path, instance_ids=["pod-1"])
+    assert (found["counts"]["unchanged"], list(admin.groups["a"].named)) == (1, ["m0", "m2", "m3"])
+
+
+def test_a_task_that_was_killed_removes_nobody_who_joined_since(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first try may have removed them, or not: the processes of some are back, and are no zombies."""
+    monkeypatch.setattr(admin, "remove_members_from_consumer_group", killed)
+    with pytest.raises(KeyboardInterrupt):
+        remove(tmp_path, instance_ids=["pod-1", "pod-2"])
+    monkeypatch.undo()
+    monkeypatch.setattr("airflow_kafka_groups.hooks.guard.GuardedAdminClient", lambda config, settings: admin)
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
+    del admin.groups["a"].named["m1"]
+    admin.groups["a"].named["m3"] = "pod-1"
+    found = remove(tmp_path, instance_ids=["pod-1", "pod-2"])
+    assert list(admin.groups["a"].named) == ["m0", "m3"]
+    assert "has joined since an earlier try" in found["kept"]["pod-1"]
+    assert remove(tmp_path, "manual__2", instance_ids=["pod-1"])["counts"]["changed"] == 1
+
+
+async def killed(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_command_that_was_killed_is_continued_and_one_that_ended_is_not(
+    admin: FakeAdmin, stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("remove-members", "a", "--instance-id", "pod-1", "--yes")
+    with monkeypatch.context() as broken:
+        broken.setattr(admin, "remove_members_from_consumer_group", killed)
+        assert stored(*words)[0] == 130
+    admin.groups["a"].named = {"m3": "pod-1"}
+    code, found, _ = stored(*words)
+    assert (code, found["counts"]["kept"]) == (3, 1), "nobody was removed, so this one recorded no end"
+    assert stored("remove-members", "a", "--member-id", "m3", "--yes")[0] == 0
+
+
+def test_members_of_the_new_protocol_are_kept_with_the_reason(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups["a"] = FakeGroup({}, type=GroupType.CONSUMER, members={"m0": None})
+    found = remove(tmp_path, all_members=True)
+    assert "KIP-848" in found["kept"]["m0"]
+    assert "remove" not in admin.call_names
+    admin.groups["a"].classic_members = True  # in the middle of its move
+    assert remove(tmp_path, all_members=True)["counts"]["changed"] == 1
+
+
+def test_who_is_no_member_is_no_failure(admin: FakeAdmin, tmp_path: Path, stored: Cli) -> None:
+    assert remove(tmp_path, member_ids=["gone"], instance_ids=["pod-9"])["counts"]["unchanged"] == 2
+    assert stored("remove-members", "nothing", "--all-members", "--yes")[0] == 0
+    assert records(tmp_path) == []
+
+
+def test_a_member_that_stays_fails(admin: FakeAdmin, tmp_path: Path, stored: Cli) -> None:
+    async def refuse(group_id: str, members: Any, **_: Any) -> Any:
+        return dict.fromkeys(members, broker_error("GROUP_AUTHORIZATION_FAILED"))
+
+    admin.remove_members_from_consumer_group = refuse  # type: ignore[method-assign]
+    code, found, _ = stored("remove-members", "a", "--member-id", "m0", "--yes")
+    assert (code, found["counts"]["failed"]) == (1, 1)
+    assert "GROUP_AUTHORIZATION_FAILED" in found["members"][0]["reason"]
+
+
+def test_a_group_that_cannot_be_read_back_is_not_known(admin: FakeAdmin, tmp_path: Path, stored: Cli) -> None:
+    admin.before = lambda call: admin.describe_errors.update(a=timeout()) if call == "remove" else None
+    code, found, _ = stored("remove-members", "a", "--member-id", "m0", "--yes")
+    assert (code, found["counts"]["unknown"]) == (1, 1)
+
+
+def test_nobody_is_removed_who_is_not_on_record(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise StorageError("No space left on device")
+
+    monkeypatch.setattr("airflow_kafka_groups.change.remove_members.write_json", full)
+    with pytest.raises(StorageError):
+        remove(tmp_path, all_members=True)
+    assert admin.groups["a"].members == 3
+
+
+@pytest.mark.parametrize("group", [FakeGroup({}, members=1, protocol_type="connect"), FakeGroup(type=GroupType.SHARE)])
+def test_what_is_no_consumer_group_is_refused(admin: FakeAdmin, tmp_path: Path, group: FakeGroup) -> None:
+    admin.groups["a"] = group
+    with pytest.raises(ConfigurationError, match="not of consumers"):
+        remove(tmp_path, all_members=True)
+    assert "remove" not in admin.call_names
+
+
+def test_a_protected_group_and_a_read_only_connection(
+    admin: FakeAdmin, tmp_path: Path, stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for extra, why in (({"protected_groups": ["a"]}, "protected"), ({"read_only": True}, "read-only")):
+        connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+        with pytest.raises(ConfigurationError, match=why):
+            remove(tmp_path, all_members=True)
+        assert stored("remove-members", "a", "--all-members", "--yes")[0] == 2
+    assert admin.groups["a"].members == 3
+
+
+def test_members_have_to_be_named_or_all_of_them_asked_for(stored: Cli, tmp_path: Path) -> None:
+    assert stored("remove-members", "a", "--yes")[0] == 2
+    assert stored("remove-members", "a", "--all-members", "--member-id", "m0")[0] == 2
+    with pytest.raises(ConfigurationError, match="name members"):
+        remove(tmp_path)
