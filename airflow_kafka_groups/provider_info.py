@@ -18,7 +18,6 @@ _MODULES = {
         "fleet",
         "groups",
         "keep_alive",
-        "members",
         "notices",
         "offset_changes",
         "offsets",

@@ -14,8 +14,8 @@ from airflow_kafka_groups.operators.groups import (
     DescribeGroupsOperator,
     FindCoordinatorsOperator,
     ListGroupsOperator,
+    RemoveMembersOperator,
 )
-from airflow_kafka_groups.operators.members import RemoveMembersOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
 from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
-from airflow_kafka_groups.operators.members import RemoveMembersOperator
+from airflow_kafka_groups.operators.groups import RemoveMembersOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
 from tests.unit.cli.commands.conftest import Cli
