@@ -19,6 +19,8 @@ REPORT_XCOM = "kafka_groups_report"
 TAB_ROUTE = "kafka-groups-report"
 TREND_ROUTE = "kafka-groups-trend"
 """The routes of the tabs in the UI's URLs."""
+TAB = "~tab"
+"""The route of their frame in the web app: no DAG has such a name."""
 
 
 def has_report_tab() -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
 from urllib.parse import quote
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -17,6 +18,7 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, Response
 
 from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.hooks.links import TAB
 from airflow_kafka_groups.plugins.report_files import (
     NamedReport,
     cluster_of,
@@ -28,9 +30,18 @@ from airflow_kafka_groups.plugins.report_files import (
 from airflow_kafka_groups.report.fleet import FOLDER as FLEET
 from airflow_kafka_groups.report.fleet import report_href
 from airflow_kafka_groups.report.html import TREND_LINK
-from airflow_kafka_groups.report.page import content_policy, render
+from airflow_kafka_groups.report.page import content_policy, hash_of, render
 
 _TREND_TAB = "The trend over all runs is a tab of the DAG"
+_FRAME_STYLE = "html,body,iframe{border:0;display:block;height:100%;margin:0;width:100%}"
+_COLOURS = """
+"use strict";
+const frame = document.querySelector("iframe"), chosen = parent.document.documentElement;
+const scheme = () => (parent === window ? "" : `#${chosen.classList.contains("dark") ? "dark" : "light"}`);
+const show = () => frame.setAttribute("src", frame.dataset.place + scheme());
+new MutationObserver(show).observe(chosen, { attributeFilter: ["class"] });
+show();
+"""
 _STYLE_ELEMENT = re.compile(rb"<style>(.*?)</style>", re.S)
 
 
@@ -38,11 +49,29 @@ def make_app() -> FastAPI:
     """Build the app: the reports of a run, the trends of a DAG, no documentation pages."""
     app = FastAPI(title="Kafka consumer groups: report", docs_url=None, redoc_url=None, openapi_url=None)
     may_read = [Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
+    app.add_api_route(f"/{TAB}/{{place:path}}", show_tab)
     app.add_api_route("/{dag_id}/{run_id}", show_run, dependencies=may_read)
     app.add_api_route("/{dag_id}/{run_id}/{task_id}/{map_index}", show_task, dependencies=may_read)
     app.add_api_route("/{dag_id}", show_trend, dependencies=may_read)
     app.add_api_route("/{dag_id}/trend/{cluster}", show_trend_of, dependencies=may_read)
     return app
+
+
+def show_tab(place: str) -> Response:
+    """Return the frame of a tab: it shows a page of this app in the colours of Airflow's switch.
+
+    It has nothing of a run, and so it requires no permission. The page in it does, and cannot read what is around it.
+    """
+    # Up to the app: one level for the tab's name, and one for each further part.
+    inner = "../" * place.count("/") + "../" + "/".join(quote(part, safe="") for part in place.split("/"))
+    frame = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Consumer groups</title>'
+        f"<style>{_FRAME_STYLE}</style></head><body>"
+        f'<iframe title="Consumer groups" data-place="{escape(inner)}"></iframe><script>{_COLOURS}</script>'
+        "</body></html>"
+    )
+    rules = f"style-src {hash_of(_FRAME_STYLE)}; script-src {hash_of(_COLOURS)}; frame-src 'self'; base-uri 'none'"
+    return _answer(frame.encode(), 200, f"default-src 'none'; {rules}; form-action 'none'; frame-ancestors 'self'")
 
 
 def show_run(dag_id: str, run_id: str) -> Response:
@@ -141,8 +170,12 @@ def _response(page: bytes, status: int, *, leads_on: bool = False) -> Response:
     rules = content_policy("" if style is None else style[1].decode("utf-8", "replace"))
     # Never both: a script would have the reader's rights.
     sandbox = "allow-same-origin" if leads_on else "allow-scripts"
+    return _answer(page, status, f"{rules}; frame-ancestors 'self'; sandbox {sandbox}")
+
+
+def _answer(page: bytes, status: int, rules: str) -> Response:
     headers = {
-        "Content-Security-Policy": f"{rules}; frame-ancestors 'self'; sandbox {sandbox}",
+        "Content-Security-Policy": rules,
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",

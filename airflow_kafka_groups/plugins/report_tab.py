@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow.sdk.plugins_manager import AirflowPlugin
 
-from airflow_kafka_groups.hooks.links import TAB_ROUTE, TREND_ROUTE, base_path, has_report_tab
+from airflow_kafka_groups.hooks.links import TAB, TAB_ROUTE, TREND_ROUTE, base_path, has_report_tab
 
 APP_PREFIX = "/kafka-groups-report"
 
@@ -37,13 +37,13 @@ class ReportTabPlugin(AirflowPlugin):
         return [
             {
                 "name": "Consumer groups",
-                "href": f"{base_path()}{APP_PREFIX}/{{DAG_ID}}/{{RUN_ID}}",
+                "href": f"{base_path()}{APP_PREFIX}/{TAB}/{{DAG_ID}}/{{RUN_ID}}",
                 "destination": "dag_run",
                 "url_route": TAB_ROUTE,
             },
             {
                 "name": "Consumer groups over time",
-                "href": f"{base_path()}{APP_PREFIX}/{{DAG_ID}}",
+                "href": f"{base_path()}{APP_PREFIX}/{TAB}/{{DAG_ID}}",
                 "destination": "dag",
                 "url_route": TREND_ROUTE,
             },

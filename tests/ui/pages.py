@@ -141,6 +141,6 @@ def fill(page: Page, field: str, text: str) -> None:
 
 def report_in_tab(page: Page) -> FrameLocator:
     """Return the report that the run's tab shows."""
-    frame = page.frame_locator("iframe")
+    frame = page.frame_locator("iframe").frame_locator("iframe")  # the first one chooses the colours
     frame.locator("h1").wait_for()
     return frame

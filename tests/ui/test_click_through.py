@@ -70,8 +70,13 @@ def test_owners_have_mail_before_anything_is_deleted_and_the_report_shows_famili
     pages.picture(page, "notice-task")
 
     pages.visit(page, report)
-    text = pages.report_in_tab(page).locator("body").inner_text()
+    body = pages.report_in_tab(page).locator("body")
+    text = body.inner_text()
     pages.picture(page, "report-notice")
+    for chosen in ("dark", "light"):  # as Airflow's switch does
+        page.evaluate("(chosen) => { document.documentElement.className = chosen; }", chosen)
+        colours = f"() => getComputedStyle(document.documentElement).colorScheme === '{chosen}'"
+        body.evaluate(f"async () => {{ while (!({colours})()) await new Promise((done) => setTimeout(done, 50)); }}")
     assert all(found in text for found in ("report-<uuid>", "console-consumer-<number>", "app-checkout-<version>"))
     assert all(owner in text for owner in ("analytics", "checkout", "platform", "search"))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.hooks.links import REPORT_XCOM, TAB_ROUTE, TREND_ROUTE, CleanupReportLink, report_url
+from airflow_kafka_groups.hooks.links import REPORT_XCOM, TAB, TAB_ROUTE, TREND_ROUTE, CleanupReportLink, report_url
 from airflow_kafka_groups.plugins.report_tab import APP_PREFIX, ReportTabPlugin
 from airflow_kafka_groups.report.fleet import report_href
 from airflow_kafka_groups.report.html import TREND_LINK
@@ -353,8 +353,8 @@ def test_addresses_stay_below_the_path_that_airflow_is_served_under(monkeypatch:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org/airflow/")
     views = ReportTabPlugin().external_views
     assert [view["href"] for view in views] == [
-        "/airflow/kafka-groups-report/{DAG_ID}/{RUN_ID}",
-        "/airflow/kafka-groups-report/{DAG_ID}",
+        "/airflow/kafka-groups-report/~tab/{DAG_ID}/{RUN_ID}",
+        "/airflow/kafka-groups-report/~tab/{DAG_ID}",
     ]
     assert report_url("a/b", RUN) == (
         "/airflow/dags/a%2Fb/runs/manual__2026-11-21T12:00:00+00:00/plugin/kafka-groups-report"
@@ -386,3 +386,14 @@ def test_a_report_that_is_named_in_an_object_store_is_shown(
     name_in_xcom([stored, {"__classname__": "builtins.object", "__version__": 1}])
     answer = get(server)
     assert (answer.status_code, answer.text) == (200, PAGE)
+
+
+def test_the_frame_of_a_tab_has_nothing_of_a_run_and_runs_its_own_script_alone(server: Any) -> None:
+    place = f"{DAG}/manual__2026-11-21T12%3A00%3A00%2B00%3A00"
+    answer = get(server, f"/{TAB}/{place}", user=None)
+    assert f'data-place="../../{place}"' in answer.text
+    (ran,) = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(ran.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'; frame-src 'self'" in answer.headers["content-security-policy"]
+    hostile = get(server, f"/{TAB}/%22%3E%3Cscript%3Ealert(1)/x", user=None).text
+    assert 'data-place="../../%22%3E%3Cscript%3Ealert%281%29/x"' in hostile
