@@ -50,6 +50,7 @@ def verdict_row(**changes: Any) -> dict[str, Any]:
         "first_seen_at": NOW,
         "empty_since": NOW,
         "last_moved_at": NOW,
+        "last_record_at": None,
         "idle_since": NOW,
         "idle_seconds": 10.5,
         "observations": 2,

@@ -92,6 +92,7 @@ def judge(
                 "first_seen_at": group.observed_at if group.group_id in new else idle_since,
                 "empty_since": idle_since,
                 "last_moved_at": idle_since,
+                "last_record_at": None,
                 "idle_since": idle_since,
                 "idle_seconds": DAYS * 86_400.0,
                 "observations": 5,
