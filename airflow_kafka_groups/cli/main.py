@@ -19,14 +19,12 @@ from airflow_kafka_groups import __version__
 from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.options import add_output_argument
 from airflow_kafka_groups.cli.output import Output, say, stdout_for
-from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
+from airflow_kafka_groups.cli.registry import COMMANDS, GROUPS, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.shown import with_links
 
-_EPILOG = (
-    "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched; 3 something was left out; "
-    "130 interrupted."
-)
+_EPILOG = """Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched;
+3 something was left out; 130 interrupted."""
 _HAPPENED = "stdout lacks the result; what happened is in"
 NO_GROUP = "no group follows --, and without any the command is about all of them: leave -- out if that is meant"
 _DASHES = "\0--"
@@ -58,17 +56,21 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     chosen = next((name for name in arguments if not name.startswith("-")), None)
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Work with Kafka consumer groups in bulk: look at them, and remove stale ones safely.",
+        usage=f"{PROGRAM} COMMAND …",
+        description=_overview(),
         epilog=_EPILOG,
         allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, prog=PROGRAM, help=argparse.SUPPRESS
+    )
     parsers = {}
     offered = {chosen: COMMANDS[chosen]} if chosen in COMMANDS and arguments[0] == chosen else COMMANDS
     for name, command in offered.items():
         parsers[name] = of_command = commands.add_parser(
-            name, help=command.help, description=f"{command.help}.", epilog=_EPILOG, allow_abbrev=False
+            name, description=f"{command.help}.", epilog=_EPILOG, allow_abbrev=False
         )
         if name == chosen:  # the others need not be imported
             command.load().add_arguments(of_command)
@@ -82,6 +84,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         setattr(args, name, _with_dashes(value))
     _refuse_empty(args, parsers[args.command])
     return args
+
+
+def _overview() -> str:
+    """Return the commands, grouped by what they are for."""
+    lines = ["Work with Kafka consumer groups in bulk: look at them, and remove stale ones safely."]
+    for title, commands in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {name:<16}{command.help}" for name, command in commands.items())]
+    return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help has the options of a command."])
 
 
 def _without_dashes(arguments: Sequence[str]) -> list[str]:

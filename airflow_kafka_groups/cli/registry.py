@@ -57,28 +57,40 @@ class Command:
         return cast("CommandModule", import_module(f"airflow_kafka_groups.cli.commands.{self.module}"))
 
 
-COMMANDS: Mapping[str, Command] = {
-    "list": Command("look.list_groups", "List the groups of the cluster"),
-    "describe": Command("look.describe", "Describe groups with their members"),
-    "offsets": Command("look.offsets", "Show the committed offsets of groups"),
-    "lag": Command("look.lag", "Measure how far groups are behind"),
-    "snapshot": Command("snapshot", "Take a snapshot of groups with their offsets"),
-    "readiness": Command("look.readiness", "Show which groups can move to the protocol of KIP-848"),
-    "judge": Command("judge", "Judge which groups are stale, from the snapshots in the storage"),
-    "plan": Command("plan", "Plan a clean-up from the verdicts in the storage"),
-    "explain": Command("look.explain", "Explain why a group would be deleted or kept"),
-    "backup": Command("backup", "Back up the committed offsets of groups"),
-    "apply": Command("apply", "Delete the groups of a plan (a dry run without --yes)"),
-    "restore": Command("change.restore", "Restore offsets of a backup (a dry run without --yes)"),
-    "reset": Command("change.reset", "Reset the offsets of groups (a dry run without --yes)"),
-    "set": Command("change.set_offsets", "Set offsets of a group (a dry run without --yes)"),
-    "delete": Command("change.delete", "Delete named groups (a dry run without --yes)"),
-    "remove-members": Command("change.remove_members", "Remove members from a group (a dry run without --yes)"),
-    "delete-offsets": Command("change.delete_offsets", "Delete groups' offsets of a topic (a dry run without --yes)"),
-    "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten (a dry run without --yes)"),
-    "metrics": Command("metrics", "Write the metrics of groups for a scraper (OpenMetrics)"),
-    "prune-topics": Command("prune_topics", "Prune topics that live groups stopped reading (a dry run without --yes)"),
-    "doctor": Command("look.doctor", "Examine a connection, its storage and this machine"),
-    "policy": Command("policy", "Check a policy file, without a cluster; print its schema"),
-    "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
+GROUPS: Mapping[str, Mapping[str, Command]] = {
+    "Look": {
+        "list": Command("look.list_groups", "List the groups of the cluster"),
+        "describe": Command("look.describe", "Describe groups with their members"),
+        "offsets": Command("look.offsets", "Show the committed offsets of groups"),
+        "lag": Command("look.lag", "Measure how far groups are behind"),
+        "readiness": Command("look.readiness", "Show which groups can move to the protocol of KIP-848"),
+        "metrics": Command("metrics", "Write the metrics of groups for a scraper (OpenMetrics)"),
+    },
+    "Judge": {
+        "snapshot": Command("snapshot", "Take a snapshot of groups with their offsets"),
+        "judge": Command("judge", "Judge which groups are stale, from the snapshots in the storage"),
+        "plan": Command("plan", "Plan a clean-up from the verdicts in the storage"),
+        "explain": Command("look.explain", "Explain why a group would be deleted or kept"),
+        "policy": Command("policy", "Check a policy file, without a cluster; print its schema"),
+    },
+    "Change, without --yes a dry run": {
+        "apply": Command("apply", "Delete the groups of a plan"),
+        "delete": Command("change.delete", "Delete named groups"),
+        "prune-topics": Command("prune_topics", "Prune topics that live groups stopped reading"),
+        "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten"),
+        "reset": Command("change.reset", "Reset offsets to an end of the log, a time, by a distance, or from a file"),
+        "set": Command("change.set_offsets", "Set offsets of a group"),
+        "delete-offsets": Command("change.delete_offsets", "Delete groups' offsets of a topic"),
+        "remove-members": Command("change.remove_members", "Remove static members that are gone, and zombies"),
+    },
+    "Undo": {
+        "backup": Command("backup", "Back up the committed offsets of groups"),
+        "restore": Command("change.restore", "Restore offsets of a backup, without --yes a dry run"),
+    },
+    "Help": {
+        "doctor": Command("look.doctor", "Examine a connection, its storage and this machine"),
+        "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
+    },
 }
+"""The commands in the order of the overview."""
+COMMANDS: Mapping[str, Command] = {name: command for group in GROUPS.values() for name, command in group.items()}

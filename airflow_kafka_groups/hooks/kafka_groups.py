@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_kafka_groups.change.lease import LeaseGuard
+    from airflow_kafka_groups.change.remove_members import RemovedMembers, RemoveMembersRequest
+    from airflow_kafka_groups.change.restore.offset_requests import AnyRequest
+    from airflow_kafka_groups.change.restore.recorded import RecordedChanges
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.kafka.cluster.config import ClientConfig
@@ -231,6 +234,40 @@ class KafkaGroupsHook(BaseHook):
         Raises ``ConfigurationError`` on a read-only connection.
         """
         return self.run(lambda admin: admin.delete_consumer_groups(group_ids))
+
+    def change(
+        self,
+        request: AnyRequest | RemoveMembersRequest,
+        *,
+        storage_path: str,
+        cluster: str | None = None,
+        dry_run: bool = False,
+    ) -> RecordedChanges | RemovedMembers:
+        """Change committed offsets, or remove members, with the checks and records of the operators.
+
+        :param request: a ``ResetRequest``, ``SetRequest``, ``RestoreRequest`` or ``DeleteOffsetsRequest`` of
+            ``airflow_kafka_groups.change.restore.offset_requests``, or a ``RemoveMembersRequest`` of
+            ``airflow_kafka_groups.change.remove_members``.
+        :param storage_path: folder above all clusters: an absolute path or a URL.
+        :param cluster: name of the cluster's folder. Default: the connection's id.
+        :param dry_run: only return what would be changed. Default false.
+
+        The result has ``.results``, ``.summary()`` and ``.failures()``. Raises ``ConfigurationError`` on a read-only
+        connection and for another storage than the site's, and what ``change_offsets`` and ``remove_members`` raise.
+        """
+        from airflow_kafka_groups.change.remove_members import RemoveMembersRequest, remove_members
+        from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, change_offsets
+        from airflow_kafka_groups.hooks.floors import site_floors
+        from airflow_kafka_groups.hooks.storage import open_layout
+
+        settings, layout = self.settings, open_layout(storage_path, cluster, self.kafka_groups_conn_id)
+        site_floors(settings, storage_path)
+        if not dry_run:
+            settings.require_writable()
+        terms = ChangeTerms(dry_run=dry_run, protects=settings.protects)
+        if isinstance(request, RemoveMembersRequest):
+            return self.run(lambda admin: remove_members(admin, layout, request, terms))
+        return self.run(lambda admin: change_offsets(admin, layout, request, terms))
 
     def offsets_retention(self) -> OffsetsRetention:
         """Return how long the brokers keep the offsets of a group without members (``offsets.retention.minutes``).

@@ -24,8 +24,9 @@ from airflow_kafka_groups.change.restore.forget import forget_topics
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
 from airflow_kafka_groups.change.restore.reset import ResetTarget, TargetOffsets, propose_alter, propose_reset
-from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.ledger.proposed_changes import Change
+from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
 
@@ -65,7 +66,7 @@ class SettingRequest(OffsetRequest, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetRequest:
-    """Reset groups to an end of the log, a time, or by a distance; of ``target``, set exactly one field.
+    """Reset groups to an end of the log, a time, or by a distance. Raises ``ConfigurationError`` for invalid ids.
 
     :param group_ids: the groups, without duplicates.
     :param target: where to.
@@ -78,6 +79,9 @@ class ResetRequest:
     group_ids: Sequence[str]
     target: ResetTarget
     topics: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        check_group_ids(self.group_ids)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -152,6 +156,11 @@ class DeleteOffsetsRequest:
     asked: ClassVar[Mapping[str, Any]] = {}
     group_ids: Sequence[str]
     topics: Sequence[str]
+
+    def __post_init__(self) -> None:
+        check_group_ids(self.group_ids)
+        if not self.topics or isinstance(self.topics, str):
+            raise ConfigurationError("topics", self.topics, "must be a list of names, with one at least")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

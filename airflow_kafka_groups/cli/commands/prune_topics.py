@@ -49,6 +49,9 @@ def add_arguments(parser: ArgumentTarget) -> None:
     parser.add_argument("--policy-file", metavar="PATH", help="a policy file: rules with prune-topics decide")
     parser.add_argument("--kept", action="store_true", help="show the topics that are kept, instead of those planned")
     parser.add_argument("--plan-id", metavar="PLAN", help="apply this plan instead of making one")
+    parser.add_argument(
+        "--topics-per-second", metavar="N", default="0", help="maximum topics per second (default: no limit)"
+    )
     add_deletion_arguments(parser)
 
 
@@ -103,6 +106,7 @@ def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 
     layout, floors = cluster.layout(), cluster.floors()
+    per_second = read_number("--topics-per-second", args.topics_per_second)
     require_allowed(args, cluster)
     plan = load_prune_plan(layout, args.plan_id)
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
@@ -110,7 +114,7 @@ def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     result = run_deletion(
         args,
         cluster,
-        DeletionLimits(chunk_size=CHUNK_SIZE),
+        DeletionLimits(chunk_size=CHUNK_SIZE, groups_per_second=per_second or None),
         lambda admin, request: prune_by_plan(
             admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy
         ),

@@ -7,12 +7,16 @@ import json
 import socket
 import threading
 from contextlib import suppress
+from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
 
 import pytest
 from airflow.sdk import Connection
 
+from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
+from airflow_kafka_groups.change.restore.offset_requests import DeleteOffsetsRequest, ResetRequest
+from airflow_kafka_groups.change.restore.reset import ResetTarget
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.connection.probe import _how_many
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
@@ -293,3 +297,27 @@ def test_an_http_server_that_answers_is_said_in_a_sentence(monkeypatch: pytest.M
 )
 def test_what_is_allowed_is_counted_and_never_rounded_up(answers: list[bool | None], said: str) -> None:
     assert _how_many(answers) == said
+
+
+def test_a_python_user_changes_offsets_with_the_checks_and_records_of_the_operators(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    admin.log = (0, 10)
+    admin.groups["live"] = FakeGroup(members=2)
+    hook = KafkaGroupsHook()
+    request = ResetRequest(group_ids=["a", "live"], target=ResetTarget(to="latest"))
+    dry = hook.change(request, storage_path=str(tmp_path), dry_run=True)
+    assert (dry.summary()["counts"]["would_change"], dry.summary()["skips"]) == (1, 5)
+    assert hook.change(request, storage_path=str(tmp_path)).summary()["counts"]["changed"] == 1
+    assert list(admin.groups["a"].positions.values()) == [10]
+    removed = hook.change(RemoveMembersRequest(group_id="live", all_members=True), storage_path=str(tmp_path))
+    assert (removed.summary()["counts"]["changed"], admin.groups["live"].members) == (2, 0)
+    assert len(list((tmp_path / "kafka_groups_default" / "changes").glob("*-before.json"))) == 2
+    for extra, refused in (({"read_only": True}, "read-only"), ({"floors": {"storage_path": "/else"}}, "storage")):
+        define(monkeypatch, host="b1:9092", extra=extra)
+        with pytest.raises(ConfigurationError, match=refused):
+            KafkaGroupsHook().change(request, storage_path=str(tmp_path))
+    with pytest.raises(ConfigurationError, match="group_ids"):
+        ResetRequest(group_ids=[], target=ResetTarget(to="latest"))
+    with pytest.raises(ConfigurationError, match="topics"):
+        DeleteOffsetsRequest(group_ids=["a"], topics="t")
