@@ -51,7 +51,8 @@ with DAG(
 
     @task
     def cut_ranges(params: Any = None) -> str:
-        from airflow_kafka_groups.storage.layout import utc_now, write_json
+        from airflow_kafka_groups.storage.json_files import write_json
+        from airflow_kafka_groups.storage.layout import utc_now
         from airflow_kafka_groups.storage.paths import new_id
 
         hook, folder = open_job(params, job := new_id(utc_now()))
@@ -62,7 +63,7 @@ with DAG(
     @task
     def read_share(worker: int, job: str, params: Any = None) -> list[int]:
         from airflow_kafka_groups.kafka import KafkaGroupMember
-        from airflow_kafka_groups.storage.layout import write_json
+        from airflow_kafka_groups.storage.json_files import write_json
 
         hook, folder = open_job(params, job)
         ranges, mine = json.loads((folder / "ranges.json").read_bytes())["ranges"], []

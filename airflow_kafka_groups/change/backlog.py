@@ -18,10 +18,9 @@ from airflow_kafka_groups.kafka.admin.lag import partition_lag
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.storage.durable_files import read_json
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, write_json
-from airflow_kafka_groups.storage.named_files import read_named
+from airflow_kafka_groups.storage.json_files import read_json, read_named, write_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import BACKLOGS, new_id
 from airflow_kafka_groups.storage.schemas import to_rows
 

@@ -40,9 +40,10 @@ from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.protocols import GroupAdmin
-from airflow_kafka_groups.storage.durable_files import sync_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now, write_json
+from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
 from airflow_kafka_groups.storage.paths import CHANGES, new_id
 
 WHAT = "remove members"
@@ -182,7 +183,7 @@ async def remove_members(
     write = partial(write_json, layout.root / CHANGES)
     meant_now = [_row(request, results[member.member_id]) for member in to_remove]
     path = await asyncio.to_thread(write, f"{run_id}-before.json", {**head, "groups": meant_now})
-    await asyncio.to_thread(sync_file, path)
+    await asyncio.to_thread(FILES.sync, path)
     results |= await _remove(admin, request, group, to_remove, read_at + MAX_READ_AGE_SECONDS)
     try:
         done = [_row(request, result) for result in results.values()]

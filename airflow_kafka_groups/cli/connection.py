@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.storage.local_files import LARGEST, read_local
+from airflow_kafka_groups.storage.disk import LARGEST, read_local
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.lease import LeaseGuard

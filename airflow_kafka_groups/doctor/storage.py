@@ -10,14 +10,7 @@ from airflow_kafka_groups.doctor.airflow_settings import executors_elsewhere
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
-from airflow_kafka_groups.storage.durable_files import (
-    create_file,
-    is_exclusive,
-    list_names,
-    local_path,
-    remove_file,
-    remove_folder,
-)
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import StoragePath
 
 PROBE_FOLDER = "_doctor"
@@ -36,23 +29,23 @@ def examine_storage(root: StoragePath, report: Report) -> None:
     probe = folder / secrets.token_hex(8)
     try:
         with report.checking("storage", _WRITABLE, StorageError):
-            create_file(probe, b"one")
+            FILES.create(probe, b"one")
             report.ok("storage", f"Files can be created in {root} and read back.")
-            if is_exclusive(probe):
+            if FILES.is_exclusive(probe):
                 report.ok("exclusive creation", "A file that exists is never replaced.")
             else:
                 report.fail("exclusive creation", "The storage replaced a file that existed.", EXCLUSIVE_REMEDY)
             _examine_listing(folder, probe, report)
     finally:
         with suppress(Exception):  # what is left over has no meaning to anybody
-            remove_file(probe)
-            remove_folder(folder)
+            FILES.remove(probe)
+            FILES.remove_folder(folder)
     _examine_place(root, report)
     _examine_space(root, report)
 
 
 def _examine_listing(folder: StoragePath, probe: StoragePath, report: Report) -> None:
-    if probe.name in list_names(folder):
+    if probe.name in FILES.names(folder):
         report.ok("listing", "A new file is listed at once.")
         return
     text = "A new file is not listed at once: the storage lists late."
@@ -61,14 +54,14 @@ def _examine_listing(folder: StoragePath, probe: StoragePath, report: Report) ->
 
 def _examine_place(root: StoragePath, report: Report) -> None:
     """Warn of a folder of one machine where tasks run on others: a backup would be gone with the pod of its task."""
-    if local_path(root) is None or not (elsewhere := executors_elsewhere()):
+    if FILES.local(root) is None or not (elsewhere := executors_elsewhere()):
         return
     text = f"{root} is a folder of this machine, and {', '.join(elsewhere)} runs tasks on others."
     report.warn("place", text, "Let all workers, Spark and the API server share it, or use an object store.")
 
 
 def _examine_space(root: StoragePath, report: Report) -> None:
-    local = local_path(root)
+    local = FILES.local(root)
     if local is None:
         return
     try:

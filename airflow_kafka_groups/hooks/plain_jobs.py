@@ -53,8 +53,7 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
     """
     from airflow_kafka_groups import exceptions as errors
     from airflow_kafka_groups.spark.session_on_demand import NoSession
-    from airflow_kafka_groups.storage.job_files import LocalStorage, Storage
-    from airflow_kafka_groups.storage.job_storage import JobStorage
+    from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage, storage_below
 
     name, *options = arguments
     job = import_module(f"airflow_kafka_groups.spark.jobs.{name}")
@@ -67,7 +66,7 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
 
     def storage(path: str) -> Storage:
         if not isinstance(base, Path) and f"{path}/".startswith(f"{asked.base}/"):
-            return JobStorage(base, asked.base)
+            return storage_below(base, asked.base)
         if ":" in path.partition("/")[0] and not path.lower().startswith("file:/"):
             raise errors.JobError(f"{path} is outside of {asked.base}, so it needs Spark, and there is none: {why}")
         return LocalStorage()

@@ -47,7 +47,8 @@ def _open_object_store(field: str, text: str) -> StoragePath:
     from airflow.sdk import ObjectStoragePath
     from airflow.sdk.io import has_fs
 
-    from airflow_kafka_groups.storage.access import OBJECT_STORES, S3, SUPPORTED, described, remedy_of, without_secrets
+    from airflow_kafka_groups.storage.access import described, remedy_of, without_secrets
+    from airflow_kafka_groups.storage.object_store import OBJECT_STORES, S3, SUPPORTED
 
     if urlsplit(text).scheme not in OBJECT_STORES:
         raise ConfigurationError(field, text, SUPPORTED)
@@ -107,7 +108,7 @@ def read_offsets_file(field: str, value: Any, group_ids: Sequence[str] | None) -
     Raises ``ConfigurationError`` that names the line, and ``StorageError`` for a file that cannot be read.
     """
     from airflow_kafka_groups.change.restore.offsets_csv import LARGEST, read_offsets_csv
-    from airflow_kafka_groups.storage.named_files import read_named
+    from airflow_kafka_groups.storage.json_files import read_named
 
     content = read_named(path := open_path(field, value), "the file of offsets", LARGEST, StorageError)
     if content is None:

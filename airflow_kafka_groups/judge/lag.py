@@ -19,7 +19,7 @@ from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.counting import lag_and_lost
 from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
 from airflow_kafka_groups.storage.arrow_values import literal
-from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
 from airflow_kafka_groups.storage.paths import TableName
 from airflow_kafka_groups.storage.schemas import LAG_COLUMNS, unchecked_schema

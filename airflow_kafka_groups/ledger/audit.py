@@ -17,7 +17,7 @@ from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunReco
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.observe.cluster_log import read_entry
-from airflow_kafka_groups.storage.durable_files import unless_damaged
+from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 
 NO_END = "the run has begun and its end is not recorded: it was interrupted, or it is still running"

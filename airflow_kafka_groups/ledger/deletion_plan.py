@@ -35,9 +35,11 @@ from airflow_kafka_groups.ledger.sealed_plan import (
     read_header,
     read_terms,
 )
-from airflow_kafka_groups.storage.durable_files import create_file, list_ids, read_file, unless_damaged
+from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT, digest_of
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, json_bytes
+from airflow_kafka_groups.storage.json_files import json_bytes
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import PLANS
 
 NAMED_BY_HAND = "explicit"
@@ -173,11 +175,11 @@ def save_plan(layout: Layout, plan: DeletionPlan) -> StoragePath:
     path = layout.plan(plan.plan_id)
     if plan.cluster != layout.cluster:
         raise PlanError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
-    if read_file(path) is not None:
+    if FILES.read(path) is not None:
         raise PlanError(f"{path} exists: plans are never changed, make a new one")
     try:
-        create_file(layout.plan_body(plan.plan_id), plan.body)
-        create_file(path, json_bytes(plan.to_json()))
+        FILES.create(layout.plan_body(plan.plan_id), plan.body)
+        FILES.create(path, json_bytes(plan.to_json()))
     except FileExistsAlreadyError as exc:
         raise PlanError(f"{exc}: plans are never changed, make a new one") from exc
     return path
@@ -196,7 +198,7 @@ def newest_plan(layout: Layout) -> str | None:
 
     ``None`` if there is none. Raises ``PlanError`` and ``StorageError``.
     """
-    newest_first = sorted(list_ids(layout.root / PLANS), reverse=True)
+    newest_first = sorted(FILES.ids(layout.root / PLANS), reverse=True)
     headers = ((id_, read_header(layout.plan(id_))) for id_ in newest_first)
     judged = ((id_, data.get("trial")) for id_, data in headers if data.get("snapshot_id") != NAMED_BY_HAND)
     newest: str | None = None
@@ -222,7 +224,7 @@ def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | 
 def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:
     data = read_header(layout.plan(plan_id))
     place = layout.plan_body(plan_id)
-    body = read_file(place)
+    body = FILES.read(place)
     if body is None:
         raise PlanError(f"the groups of the plan are missing: there is no {place}")
     return data, body

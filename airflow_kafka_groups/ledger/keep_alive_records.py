@@ -20,7 +20,8 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, noted_folders, other_folders
-from airflow_kafka_groups.storage.durable_files import list_names, read_few, read_file, read_json
+from airflow_kafka_groups.storage.file_storage import FILES, read_few
+from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import CHANGES, ID, is_id, parse_time, time_of
 
@@ -35,11 +36,11 @@ def read_unless_move(path: StoragePath) -> bytes | None:
     Return ``None`` if there is none. Raises ``StorageError``.
     """
     try:
-        begin = read_file(path, 0, _BEGIN)
+        begin = FILES.read(path, 0, _BEGIN)
     except StorageError:  # an object store has no part of an empty file; every other error is raised again
-        return read_file(path)
+        return FILES.read(path)
     is_enough = begin is None or without_moves(begin) != begin or (len(begin) < _BEGIN and _is_json(begin))
-    return begin if is_enough else read_file(path)
+    return begin if is_enough else FILES.read(path)
 
 
 def _is_json(data: bytes) -> bool:
@@ -226,7 +227,7 @@ def _runs(
 ) -> Iterator[tuple[str, str, StoragePath]]:
     """Yield the id, kind and file of each run of these kinds, oldest first."""
     folder = layout.root / CHANGES
-    for name in list_names(folder):
+    for name in FILES.names(folder):
         match = _NAME.fullmatch(name)
         if match is None or match[2] not in kinds or match[3] != part:
             continue

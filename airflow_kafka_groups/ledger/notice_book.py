@@ -27,7 +27,8 @@ from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.observe.cluster_log import Entry, create_entry, numbers_of, read_entry
-from airflow_kafka_groups.storage.durable_files import list_names, unless_damaged
+from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, journal_folder
 from airflow_kafka_groups.storage.paths import is_id, parse_time, time_of
 
@@ -57,7 +58,7 @@ class NoticeBook:
         Raises ``JournalError`` when an entry is missing, damaged or does not follow the one before it, and
         ``StorageError``.
         """
-        listed = max(numbers_of(list_names(self.folder), _DIGITS), default=0)
+        listed = max(numbers_of(FILES.names(self.folder), _DIGITS), default=0)
         number, before = listed, None
         newest = self._entry(listed) if listed else None
         if listed and newest is None:

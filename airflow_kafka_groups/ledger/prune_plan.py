@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 from airflow_kafka_groups.checks import is_digest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, check_header, read_header, read_terms
-from airflow_kafka_groups.storage.durable_files import create_file, unless_damaged
+from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT, digest_of
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, json_bytes
+from airflow_kafka_groups.storage.json_files import json_bytes
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
 
 KIND = "prune-topics"
 
@@ -167,7 +169,7 @@ def save_prune_plan(layout: Layout, plan: PrunePlan) -> StoragePath:
     """Write a plan, and return its path. Raises ``PlanError`` if its id exists, and ``StorageError``."""
     path = layout.prune_plan(plan.plan_id)
     try:
-        create_file(path, json_bytes(plan.to_json()))
+        FILES.create(path, json_bytes(plan.to_json()))
     except FileExistsAlreadyError as exc:
         raise PlanError(f"{exc}: plans are never changed, make a new one") from exc
     return path

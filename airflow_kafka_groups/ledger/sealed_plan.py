@@ -14,10 +14,12 @@ from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroups
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, check_view, recorded_view
 from airflow_kafka_groups.observe.protocols import BackupAdmin
+from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.arrow_values import literal
-from airflow_kafka_groups.storage.durable_files import elsewhere, read_file, unless_damaged
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import UnknownFormatError, check_format, digest_of
-from airflow_kafka_groups.storage.layout import StoragePath, parse_json
+from airflow_kafka_groups.storage.json_files import elsewhere, parse_json
+from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time, plan_body
 
 _REQUIRED = ("group_id", "reason", "group_type", "protocol_type", "state", "partitions", "fingerprint")
@@ -166,7 +168,7 @@ class SealedPlan(ABC):
 
 def read_header(path: StoragePath) -> dict[str, Any]:
     """Read the JSON of a plan without checking it. Raises ``PlanError`` and ``StorageError``."""
-    content = read_file(path)
+    content = FILES.read(path)
     if content is None:
         raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
     return parse_json(content, path, "the plan", PlanError)

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple, cast
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.observe.snapshot.reader import MOST_PASSED, latest_manifest, load_manifest, snapshot_ids
+from airflow_kafka_groups.storage.access import is_of_storage, storage_errors
 from airflow_kafka_groups.storage.arrow_values import in_one_piece, literal, release_unused
-from airflow_kafka_groups.storage.durable_files import list_ids, list_names, read_json
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, is_of_storage, storage_errors
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import TableName, is_data_file, summaries
 from airflow_kafka_groups.storage.schemas import (
     FORECAST_COLUMNS,
@@ -136,7 +138,7 @@ def newest_judged(layout: Layout) -> str | None:
     """
     newest, named = latest_manifest(layout, to_judge=True).snapshot_id, None
     # Listed: most snapshots are not judged, and each question about one is a request or two.
-    judged = set(list_ids(layout.root / summaries(TableName.VERDICTS)))
+    judged = set(FILES.ids(layout.root / summaries(TableName.VERDICTS)))
     older = filter(judged.__contains__, reversed(snapshot_ids(layout)))
     for snapshot_id in (newest, *islice(older, MOST_PASSED)):
         if is_judged(layout, snapshot_id):
@@ -194,7 +196,7 @@ def _summary(path: StoragePath) -> Mapping[str, Any]:
 
 
 def _parquet_files(folder: StoragePath) -> list[StoragePath]:
-    files = [folder / name for name in list_names(folder) if is_data_file(name)]
+    files = [folder / name for name in FILES.names(folder) if is_data_file(name)]
     if not files:
         raise SnapshotError(f"{folder} is empty, or not there: run the Spark job again")
     return files

@@ -20,12 +20,12 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.observe.cluster_view import recorded_view
-from airflow_kafka_groups.storage.access import unless_warned
-from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_all, read_file, unless_damaged
+from airflow_kafka_groups.storage.access import unless_damaged, unless_warned
+from airflow_kafka_groups.storage.file_storage import FILES, read_all
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.storage.json_files import read_named
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, check_cluster, check_id, journal_folder
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.named_files import read_named
 from airflow_kafka_groups.storage.paths import parse_time
 
 LARGEST_ENTRY = 1 << 29
@@ -51,7 +51,7 @@ def numbers_of(names: list[str], digits: int) -> set[int]:
 def create_entry(path: StoragePath, data: Mapping[str, Any]) -> Entry:
     """Create an entry, durably. Raises ``FileExistsAlreadyError`` or ``StorageError``."""
     content = (json.dumps({"format": FORMAT, **data}, separators=(",", ":"), allow_nan=False) + "\n").encode()
-    create_file(path, content)
+    FILES.create(path, content)
     return Entry(path, data, hashlib.sha256(content).hexdigest())
 
 
@@ -63,7 +63,7 @@ def read_entry(path: StoragePath, kind: str | None = None, *, named: bool = Fals
     Raises ``JournalError`` for one that is damaged, and ``StorageError`` when the storage fails.
     """
     what = "the journal's entry"
-    content = read_named(path, what, LARGEST_ENTRY, JournalError) if named else read_file(path)
+    content = read_named(path, what, LARGEST_ENTRY, JournalError) if named else FILES.read(path)
     if content is None:
         return None
     with unless_damaged(JournalError, f"{what} {path}"):
@@ -95,7 +95,7 @@ class Chain:
         The listing only says how many there are at least: the next one is always asked for by its name. Raises
         ``JournalError`` when one is missing, damaged or does not follow the one before it; ``StorageError``.
         """
-        listed = max(numbers_of(list_names(self.folder), _ENTRY_DIGITS), default=0)
+        listed = max(numbers_of(FILES.names(self.folder), _ENTRY_DIGITS), default=0)
         found: list[Entry] = []
         for path, entry in zip(*self._read_listed(listed), strict=True):
             if entry is None:
@@ -173,7 +173,7 @@ class ClusterLog(Chain):
         Only the last entry is read: whoever reads the log compares all of them.
         """
         for _ in range(_TRIES):
-            listed = max(numbers_of(list_names(self.folder), _ENTRY_DIGITS), default=0)
+            listed = max(numbers_of(FILES.names(self.folder), _ENTRY_DIGITS), default=0)
             self.count, self.head = max(listed - 1, 0), None
             while (last := read_entry(self._next())) is not None:
                 self._advance(last)

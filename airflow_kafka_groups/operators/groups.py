@@ -69,7 +69,8 @@ class _ListingOperator(KafkaGroupsOperator):
         """Return ``{what: rows, "path": None}``, or ``{what: None, "path": …}``, so a part never looks complete."""
         from airflow_kafka_groups.hooks.storage import open_layout
         from airflow_kafka_groups.storage.formats import FORMAT
-        from airflow_kafka_groups.storage.layout import utc_now, write_json
+        from airflow_kafka_groups.storage.json_files import write_json
+        from airflow_kafka_groups.storage.layout import utc_now
         from airflow_kafka_groups.storage.paths import LISTINGS, new_id
 
         few = rows if len(rows) <= MAX_XCOM_GROUPS else []

@@ -18,8 +18,8 @@ from airflow_kafka_groups.hooks.links import REPORT_XCOM
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.report.fleet import FOLDER as FLEET
 from airflow_kafka_groups.report.page import HEAD, dag_of
+from airflow_kafka_groups.storage.json_files import read_named
 from airflow_kafka_groups.storage.layout import check_id
-from airflow_kafka_groups.storage.named_files import read_named
 from airflow_kafka_groups.storage.paths import REPORTS, TREND_PAGE
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from markupsafe import Markup
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.report.page import render
-from airflow_kafka_groups.storage.durable_files import list_ids, remove_file
-from airflow_kafka_groups.storage.layout import StoragePath, write_file, write_json
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import StoragePath
 
 FOLDER = "_fleet"
 """The folder of the roll-ups, beside those of the clusters: no cluster's name begins with an underscore."""
@@ -114,11 +115,12 @@ def write_fleet_report(
     data = {"format": 1, "run_id": run_id, "made_at": now.isoformat(), "totals": fleet_totals(runs)}
     data["warnings"] = fleet_warnings(runs)
     write_json(folder, f"{run_id}.json", {**data, "clusters": [asdict(run) for run in runs]})
-    page = write_file(folder, f"{run_id}.html", render_fleet(runs, now, dag_id).encode("utf-8", "replace"))
+    page = folder / f"{run_id}.html"
+    FILES.replace(page, render_fleet(runs, now, dag_id).encode("utf-8", "replace"))
     with suppress(StorageError):  # the report is written; where nothing can be removed, all of them stay
-        for old in list_ids(folder)[:-_KEPT]:
+        for old in FILES.ids(folder)[:-_KEPT]:
             for name in (f"{old}.html", f"{old}.json"):  # found by the latter, which goes last
-                remove_file(folder / name)
+                FILES.remove(folder / name)
     return page
 
 

@@ -38,8 +38,8 @@ from airflow_kafka_groups.report.policy import families_section, owners_section,
 from airflow_kafka_groups.report.pruned import pruned_section
 from airflow_kafka_groups.report.trend import trend_page
 from airflow_kafka_groups.report.trend_points import point_of
-from airflow_kafka_groups.storage.durable_files import is_there, read_file
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now, write_file
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
 from airflow_kafka_groups.storage.paths import REPORTS, TREND_PAGE
 
 TREND_LINK = Markup('<a href="{}">The trend over all runs</a>').format(TREND_PAGE)
@@ -160,7 +160,7 @@ def make_report(layout: Layout, plan: DeletionPlan, dag_id: str | None = None) -
     :param dag_id: the DAG whose runs show the page. Default: the one that the page has had so far, if it had one.
     """
     if dag_id is None:
-        dag_id = dag_of(read_file(layout.report(plan.plan_id)) or b"")
+        dag_id = dag_of(FILES.read(layout.report(plan.plan_id)) or b"")
     records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
     used, dry_run = runs_that_count(list(records.values()))
     if dry_run is False and next(reversed(records.values()))["dry_run"] and _shows(layout.report(plan.plan_id), used):
@@ -173,19 +173,20 @@ def make_report(layout: Layout, plan: DeletionPlan, dag_id: str | None = None) -
     page = render_report(plan, list(records.values()), files=files, last=last, facts=facts, now=now, dag_id=dag_id)
     if facts.trend:
         trend = trend_page(plan.cluster, facts.trend, now).encode("utf-8", "replace")
-        write_file(layout.root / REPORTS, TREND_PAGE, trend)
+        FILES.replace(layout.root / REPORTS / TREND_PAGE, trend)
     return str(write_report(layout, plan.plan_id, page)), list(records.values())
 
 
 def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
     """Write the page, replacing an older one."""
     path = layout.report(plan_id)
-    return write_file(path.parent, path.name, html.encode("utf-8", "replace"))
+    FILES.replace(path, html.encode("utf-8", "replace"))
+    return path
 
 
 def _shows(page: StoragePath, records: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a page has all of these runs, each with its end."""
-    html = read_file(page) or b""
+    html = FILES.read(page) or b""
     return NO_END.encode() not in html and all(record["run_id"].encode() in html for record in records)
 
 
@@ -199,6 +200,6 @@ def _report_files(layout: Layout, plan: DeletionPlan, audits: Sequence[str]) -> 
 
 def _may_be_there(path: StoragePath) -> bool:
     try:
-        return is_there(path)
+        return FILES.exists(path)
     except StorageError:  # whoever needs a backup looks for its path here
         return True

@@ -25,8 +25,8 @@ from airflow_kafka_groups.ledger.verdicts import Verdicts, is_judged, load_verdi
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.snapshot.reader import MOST_PASSED, load_manifest
 from airflow_kafka_groups.storage.access import raised_by
-from airflow_kafka_groups.storage.durable_files import list_ids
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, write_file
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import TableName, summaries
 from airflow_kafka_groups.storage.schemas import utc_times
 
@@ -94,7 +94,7 @@ def metrics_of_snapshot(
 
 def _newest_judged(layout: Layout) -> str:
     folder = layout.root / summaries(TableName.VERDICTS)
-    newest_first = sorted(list_ids(folder), reverse=True)[:MOST_PASSED]
+    newest_first = sorted(FILES.ids(folder), reverse=True)[:MOST_PASSED]
     of_all = (id_ for id_ in newest_first if not _is_of_named_groups(layout, id_))
     for snapshot_id in chain(of_all, newest_first):
         if is_judged(layout, snapshot_id):
@@ -244,7 +244,8 @@ def write_openmetrics(path: StoragePath, cluster: str, metrics: GroupMetrics) ->
     Raises ``MaintenanceError``, ``StorageError``, and ``ConfigurationError`` for a folder.
     """
     try:
-        return write_file(path.parent, path.name, openmetrics(cluster, metrics).encode())
+        FILES.replace(path, openmetrics(cluster, metrics).encode())
+        return path
     except StorageError as error:
         if isinstance(raised_by(error), IsADirectoryError):
             raise ConfigurationError("openmetrics_path", str(path), "is a folder: name the file in it") from None

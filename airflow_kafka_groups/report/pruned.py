@@ -18,7 +18,7 @@ from airflow_kafka_groups.ledger.prune_plan import PrunePlan, load_prune_plan
 from airflow_kafka_groups.report.groups import restore_line
 from airflow_kafka_groups.report.merging import merge_outcomes
 from airflow_kafka_groups.report.page import SHOWN, part
-from airflow_kafka_groups.storage.durable_files import list_ids
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import PRUNE_PLANS, time_of
 
@@ -59,7 +59,7 @@ def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruni
 
 
 def _prunings(layout: Layout, kafka_cluster_id: str, since: datetime) -> Iterator[Pruning]:
-    ids = [id_ for id_ in reversed(list_ids(layout.root / PRUNE_PLANS)) if time_of(id_) >= since]
+    ids = [id_ for id_ in reversed(FILES.ids(layout.root / PRUNE_PLANS)) if time_of(id_) >= since]
     if not ids:
         return
     journal = Journal(layout.base, kafka_cluster_id)

@@ -16,9 +16,10 @@ from typing import Any
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.shown import shortened
-from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
-from airflow_kafka_groups.storage.layout import Layout, parse_json, write_json
+from airflow_kafka_groups.storage.json_files import parse_json, write_json
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import REPORTS, TREND, is_id, parse_time
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ def update_trend(layout: Layout, point: TrendPoint | None = None) -> list[TrendP
 
 def _stored(layout: Layout) -> Sequence[TrendPoint]:
     path = layout.root / REPORTS / TREND
-    content = read_file(path)
+    content = FILES.read(path)
     if content is None:
         return []
     try:

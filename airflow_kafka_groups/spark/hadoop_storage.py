@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, TypeVar
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session.settings import jvm_of, runs_locally
-from airflow_kafka_groups.storage.job_files import LocalStorage, Storage
+from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 
 _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 """Object stores: a file appears when it is complete, and its creation can be conditional. Others rename."""
@@ -25,117 +27,157 @@ _IF_ABSENT = "fs.option.create.conditional.overwrite"
 _AT_ONCE = 2**20
 """The bytes that come from the JVM at once: it holds them several times over, as bytes and as text."""
 
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def _asks_java(call: C) -> C:
+    """Raise Java's errors as Python's."""
+
+    @wraps(call)
+    def asked(*arguments: Any, **named: Any) -> Any:
+        try:
+            return call(*arguments, **named)
+        except SPARK_ERRORS as exc:
+            java = exc.java_exception.getClass().getName() if isinstance(exc, Py4JJavaError) else ""
+            absent = java in ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
+            raise (FileNotFoundError if absent else OSError)(first_line(exc)) from exc
+
+    return asked  # type: ignore[return-value]
+
+
+def java_path(spark: SparkSession) -> Any:
+    """Return the class of the JVM's paths."""
+    # By its full name: otherwise the JVM searches every jar for the classes "org", "org.apache" ...
+    return getattr(jvm_of(spark, "access to files"), "org.apache.hadoop.fs.Path")
+
+
+class Hadoop:
+    """The file system of a folder, by the JVM's paths.
+
+    :param root: any path on that file system.
+    """
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self.path = java_path(spark)
+        try:
+            self._fs: Any = self.path(root).getFileSystem(spark._jsc.hadoopConfiguration())
+            self.scheme = str(self._fs.getUri().getScheme())
+        except SPARK_ERRORS as exc:
+            raise StorageError(f"{root}: {first_line(exc)}. {_remedy(root)}") from exc
+
+    def working_folder(self) -> Path:
+        """Return the folder of the JVM, where relative paths begin."""
+        return Path(str(self._fs.getWorkingDirectory().toUri().getPath()))
+
+    @_asks_java
+    def create(self, path: Any, data: bytes, *, durable: bool = True) -> None:
+        """Create a file. Whatever goes wrong, what is there then decides."""
+        at_once = self.scheme in _CREATES_AT_ONCE
+        written = path if at_once else self.path(path.getParent(), f"_{uuid.uuid4().hex}.tmp")
+        try:
+            created = self._fs.createFile(written).overwrite(False).recursive().opt(_IF_ABSENT, "true").build()
+            with closing(created) as stream:
+                self._write(stream, data)
+            if not at_once and not self._fs.rename(written, path):
+                self._fs.delete(written, False)
+                raise FileExistsError(str(path))
+        except SPARK_ERRORS as exc:
+            if self.is_file(path):
+                raise FileExistsError(first_line(exc)) from exc
+            raise
+
+    @_asks_java
+    def read(self, path: Any, start: int | None, end: int | None) -> bytes:
+        """Read a file, or a part of it."""
+        with closing(self._fs.open(path)) as stream:
+            stream.seek(start or 0)
+            content, left = bytearray(), (end or 2**62) - (start or 0)
+            while left and (part := stream.readNBytes(min(_AT_ONCE, left))):
+                content += part
+                left -= len(part)
+            # A JVM that has no memory left for its answer sends an empty one.
+            if (read := stream.getPos() - (start or 0)) != len(content):
+                raise OSError(f"{len(content)} of {read} bytes came from the JVM: give it more spark.driver.memory")
+            return bytes(content)
+
+    @_asks_java
+    def replace(self, path: Any, parts: Iterable[bytes]) -> bool:
+        """Write a file. An object store shows it when it is complete, and checks what it got."""
+        with closing(self._fs.create(path, True)) as stream:
+            for data in parts:
+                self._write(stream, data)
+        return True
+
+    def _write(self, stream: Any, data: bytes) -> None:
+        for at in range(0, len(data), _AT_ONCE):
+            stream.write(bytearray(data[at : at + _AT_ONCE]))
+
+    @_asks_java
+    def list(self, folder: Any) -> dict[str, set[bool]]:
+        """Return what is in a folder."""
+        found = [(str(each.getPath().getName()), bool(each.isDirectory())) for each in self._fs.listStatus(folder)]
+        return {name: {is_folder} for name, is_folder in sorted(found)}
+
+    @_asks_java
+    def sizes_below(self, folder: Any) -> dict[tuple[str, str], int]:
+        """Return the sizes of all files in the folders of a folder: an object store lists a thousand at once."""
+        found: dict[tuple[str, str], int] = {}
+        every = self._fs.listFiles(folder, True)
+        while every.hasNext():
+            status = every.next()
+            path = status.getPath()
+            found[str(path.getParent().getName()), str(path.getName())] = int(status.getLen())
+        return found
+
+    @_asks_java
+    def _status(self, path: Any) -> Any:
+        return self._fs.getFileStatus(path)
+
+    def is_file(self, path: Any) -> bool:
+        """Return whether there is a file."""
+        try:
+            return bool(self._status(path).isFile())
+        except FileNotFoundError:
+            return False
+
+    def is_folder(self, path: Any) -> bool:
+        """Return whether there is a folder."""
+        try:
+            return bool(self._status(path).isDirectory())
+        except FileNotFoundError:
+            return False
+
+    def describe(self, path: Any) -> tuple[int, datetime]:
+        """Return a file's size, and when it was written."""
+        status = self._status(path)
+        return int(status.getLen()), datetime.fromtimestamp(status.getModificationTime() / 1000, UTC)
+
+    @_asks_java
+    def remove(self, path: Any, *, everything: bool = False) -> None:
+        """Remove a file."""
+        if not self._fs.delete(path, everything) and self._fs.exists(path):
+            raise OSError("the storage keeps it: check permissions")
+
+    def remove_folder(self, folder: Any, *, everything: bool) -> None:
+        """Remove a folder."""
+        self.remove(folder, everything=everything)
+
+    def sync(self, path: Any) -> None:
+        """Return at once: a file that is closed is on several machines."""
+
+
+def through_hadoop(there: Hadoop) -> Storage:
+    """Return the storage of a file system."""
+    return Storage(there, there.path)
+
 
 def storage_of(spark: SparkSession, root: str) -> Storage:
     """Return the storage of a folder.
 
     :param root: any path on that file system.
     """
-    there = HadoopStorage(spark, root)
-    return LocalStorage(there.working_folder()) if there.scheme == "file" else there
-
-
-class HadoopStorage(Storage):
-    """The file system of a folder.
-
-    :param root: any path on that file system.
-    """
-
-    _errors: ClassVar[tuple[type[Exception], ...]] = (OSError, UnicodeDecodeError, *SPARK_ERRORS)
-
-    def __init__(self, spark: SparkSession, root: str) -> None:
-        self._spark = spark
-        self._path = self._java("org.apache.hadoop.fs.Path")
-        try:
-            self._fs: Any = self._path(root).getFileSystem(spark._jsc.hadoopConfiguration())
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{root}: {first_line(exc)}. {_remedy(root)}") from exc
-
-    def _java(self, name: str) -> Any:
-        # By its full name: otherwise the JVM searches every jar for the classes "org", "org.apache" ...
-        return getattr(jvm_of(self._spark, "access to files"), name)
-
-    @cached_property
-    def scheme(self) -> str:
-        """The scheme of its URI."""
-        return str(self._fs.getUri().getScheme())
-
-    def working_folder(self) -> Path:
-        """Return the folder of the JVM, where relative paths begin."""
-        return Path(str(self._fs.getWorkingDirectory().toUri().getPath()))
-
-    def _parent(self, path: str) -> str | None:
-        parent = self._path(path).getParent()
-        return None if parent is None else str(parent.toString())
-
-    def _folders(self, folder: str) -> list[str]:
-        return self._listed(folder, "isDirectory")
-
-    def _files(self, folder: str) -> list[str]:
-        return self._listed(folder, "isFile")
-
-    def _listed(self, folder: str, is_asked_for: str) -> list[str]:
-        there = self._path(folder)
-        statuses = self._fs.listStatus(there) if self._fs.exists(there) else ()
-        return sorted(str(status.getPath().getName()) for status in statuses if getattr(status, is_asked_for)())
-
-    def _files_below(self, folder: str) -> dict[tuple[str, str], int]:
-        found: dict[tuple[str, str], int] = {}
-        if self._fs.exists(self._path(folder)):
-            # An object store answers a thousand files at once, in whatever folders.
-            every = self._fs.listFiles(self._path(folder), True)
-            while every.hasNext():
-                status = every.next()
-                path = status.getPath()
-                found[str(path.getParent().getName()), str(path.getName())] = int(status.getLen())
-        return found
-
-    def _read(self, path: str) -> bytes:
-        with closing(self._fs.open(self._path(path))) as stream:
-            content = bytearray()
-            while part := stream.readNBytes(_AT_ONCE):
-                content += part
-            # A JVM that has no memory left for its answer sends an empty one.
-            if (end := stream.getPos()) != len(content):
-                raise OSError(f"{len(content)} of {end} bytes came from the JVM: give it more spark.driver.memory")
-            return bytes(content)
-
-    def _footer(self, path: str) -> tuple[set[str], int]:
-        # By the JVM's reader: Spark itself would run a job.
-        place = self._path(path), self._spark._jsc.hadoopConfiguration()
-        file = self._java("org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(*place)
-        with closing(self._java("org.apache.parquet.hadoop.ParquetFileReader").open(file)) as reader:
-            fields = reader.getFileMetaData().getSchema().getFields()
-            return {str(each.getName()) for each in fields}, int(reader.getRecordCount())
-
-    def _exists(self, path: str) -> bool:
-        return bool(self._fs.exists(self._path(path)))
-
-    def _written_at(self, path: str) -> datetime:
-        return datetime.fromtimestamp(self._fs.getFileStatus(self._path(path)).getModificationTime() / 1000, UTC)
-
-    def _write(self, path: str, content: bytes, *, replace: bool) -> None:
-        with closing(self._fs.create(self._path(path), replace)) as stream:
-            for at in range(0, len(content), _AT_ONCE):
-                stream.write(bytearray(content[at : at + _AT_ONCE]))
-
-    def _create(self, path: str, content: bytes) -> None:
-        at_once = self.scheme in _CREATES_AT_ONCE
-        written = self._path(path if at_once else self.beside(path, f"_{uuid.uuid4().hex}.tmp"))
-        created = self._fs.createFile(written).overwrite(False).recursive().opt(_IF_ABSENT, "true").build()
-        with closing(created) as stream:
-            stream.write(bytearray(content))
-        if not at_once and not self._fs.rename(written, self._path(path)):  # it exists
-            self._fs.delete(written, False)
-
-    def _create_whole(self, path: str, content: bytes, aside: str) -> bool:
-        self._write(aside, content, replace=True)
-        self._fs.mkdirs(self._path(path).getParent())
-        return not self.exists(path) and bool(self._fs.rename(self._path(aside), self._path(path)))
-
-    def _delete(self, path: str, *, recursive: bool) -> None:
-        if not self._fs.delete(self._path(path), recursive) and self._fs.exists(self._path(path)):
-            raise OSError("the storage keeps it: check permissions")
+    there = Hadoop(spark, root)
+    return LocalStorage(there.working_folder()) if there.scheme == "file" else through_hadoop(there)
 
 
 def _remedy(root: str) -> str:
@@ -145,6 +187,17 @@ def _remedy(root: str) -> str:
             "spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem, with the package hadoop-aws"
         )
     return "Check the path, and that Spark has the connector of this storage (--packages) and its credentials"
+
+
+def beside(spark: SparkSession, path: str, name: str) -> str:
+    """Return the path of a file in the same folder. Raises ``StorageError`` for the root of a storage."""
+    parent = java_path(spark)(path).getParent()
+    if parent is None:
+        raise StorageError(f"{path} is the root of its storage: give a folder in it")
+    here = storage_of(spark, path).local(path)
+    scheme = path[:5] if path[:5].lower() == "file:" else ""
+    folder = str(parent.toString()) if here is None else f"{scheme}{here.parent}"
+    return f"{folder.rstrip('/')}/{name}"
 
 
 def require_shared(spark: SparkSession, path: str) -> None:
@@ -160,8 +213,8 @@ def require_shared(spark: SparkSession, path: str) -> None:
     storage = storage_of(spark, path)
     if not storage.is_local or runs_locally(spark):
         return
-    seen = storage.beside(path, f"kafka-groups-shared-{uuid.uuid4().hex}")
-    storage.write_text(seen, "seen\n")
+    seen = beside(spark, path, f"kafka-groups-shared-{uuid.uuid4().hex}")
+    storage.replace(seen, b"seen\n")
     try:
         spark.read.text(seen).collect()
     except SPARK_ERRORS as exc:
@@ -170,4 +223,4 @@ def require_shared(spark: SparkSession, path: str) -> None:
             "Give a storage that all machines reach, such as s3a:// or hdfs://, or a path that all have mounted"
         ) from exc
     finally:
-        storage.delete_file(seen)
+        storage.remove(seen)

@@ -17,7 +17,7 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.options import check_folder
 from airflow_kafka_groups.spark.session.packages import require_pyspark
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
-from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.file_storage import Storage
 
 Summary = dict[str, Any]
 _PATHS = frozenset({"backlog", "base", "commit_history", "output", "owners", "records", "result", "summary"})
@@ -100,7 +100,7 @@ class Program:
 
 def write_summary(storage: Storage, path: str, summary: Summary) -> None:
     """Write the file that vouches for a job's output, as the last one."""
-    storage.write_text(path, json.dumps(summary, indent=1) + "\n")
+    storage.replace(path, (json.dumps(summary, indent=1) + "\n").encode())
 
 
 def _is_sparks(exc: Exception) -> bool:

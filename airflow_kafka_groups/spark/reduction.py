@@ -19,13 +19,14 @@ from airflow_kafka_groups.judge.staleness.observations import (
     combined,
     reduce_batches,
 )
+from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.snapshots import History, half_written, rows_of
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import WHOLE, by_value
 from airflow_kafka_groups.spark.session.preflight import require_arrow
 from airflow_kafka_groups.spark.session.settings import runs_locally, settings_kept
-from airflow_kafka_groups.storage.job_files import Storage, Workers
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 
 _ROWS_AT_ONCE = 100_000_000

@@ -17,7 +17,7 @@ from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.session.packages import require_pyspark
 from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine
-from airflow_kafka_groups.storage.job_files import LocalStorage, Storage
+from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,7 +1,4 @@
-"""What differs between disks and object stores, and what to do where a storage refuses.
-
-An object store's library calls a file absent after any 404, whoever answered it, so that is asked more closely.
-"""
+"""Errors of storages: what they show, without secrets, and what to do about them."""
 
 from __future__ import annotations
 
@@ -10,35 +7,9 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.storage.url_secrets import WORDS_OF_SECRETS
-
-_NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound"})
-_GCS = "gs"
-
-
-def require_absence(exc: FileNotFoundError, fs: Any, key: str) -> None:
-    """Raise ``StorageError`` when it is not known that a file or folder is absent.
-
-    There is no bucket at all, or the store did not say what is missing.
-
-    :param key: what the file system ``fs`` has not found; that of a folder ends with a slash.
-    """
-    if code_of(exc) in _NO_BUCKET:
-        raise StorageError(f"{exc}: check the name of the bucket") from exc
-    if code_of(exc) == "404":
-        raise StorageError(
-            f"{exc}: the answer 404 does not say what is missing, as a store's would. Check the endpoint and its proxy"
-        ) from exc
-    if _GCS in protocols_of(fs):
-        _require_bucket_of_gcs(exc, fs, key)
-
-
-def protocols_of(fs: Any) -> set[str]:
-    """Return the names that a file system has in URLs."""
-    return {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
 
 
 def code_of(exc: OSError) -> str | None:
@@ -52,49 +23,8 @@ def code_of(exc: OSError) -> str | None:
     return None if code is None else str(getattr(code, "value", code))
 
 
-def listed_by_azure(fs: Any, key: str) -> list[dict[str, str]]:
-    """Return the entries of a folder that is called like a file: adlfs then lists the file, and nothing that is below.
-
-    :param key: the folder in the file system ``fs``, without a slash at its end.
-    """
-    from fsspec.asyn import sync  # type: ignore[import-untyped]
-
-    container, _, name = key.partition("/")
-
-    async def listed() -> list[str]:
-        async with fs.service_client.get_container_client(container) as client:
-            return [blob.name async for blob in client.walk_blobs(name_starts_with=f"{name}/", delimiter="/")]
-
-    names = sync(fs.loop, listed)
-    return [{"name": f"{container}/{each}", "type": "directory" if each.endswith("/") else "file"} for each in names]
-
-
-def _require_bucket_of_gcs(exc: FileNotFoundError, fs: Any, key: str) -> None:
-    """Raise unless Google's store itself lists the bucket, without the name: gcsfs drops what a 404 says."""
-    bucket, _, name = key.lstrip("/").partition("/")
-    try:
-        listed = fs.call("GET", "b/{}/o", bucket, prefix=name, maxResults=1, json_out=True)
-    except FileNotFoundError as error:
-        raise StorageError(f"{exc}: check the name of the bucket, the endpoint and its proxy") from error
-    if any(name.endswith("/") or item["name"] == name for item in listed.get("items", ())):
-        raise StorageError(f"{exc}: it was said to be absent, and is listed. Check the endpoint and its proxy")
-
-
-if TYPE_CHECKING:
-    pass
-
 log = logging.getLogger(__name__)
 
-S3 = frozenset({"s3", "s3a"})
-GCS = frozenset({"gs", "gcs"})
-AZURE = frozenset({"abfs", "abfss", "az"})
-OBJECT_STORES = S3 | GCS | AZURE
-"""The schemes of the object stores in which files are kept: their libraries create a file exclusively."""
-SUPPORTED = (
-    "is on no supported storage: use a local disk or NFS (/data/groups), S3 (s3://), Google Cloud Storage (gs://) or "
-    "Azure (abfs://, abfss://); SFTP, WebDAV, SMB and HDFS are not supported"
-)
-"""The end of the message about a path on another storage."""
 EXCLUSIVE_REMEDY = (
     "Use a storage with exclusive creation: a disk with hard links, or an object store with conditional writes "
     "(If-None-Match on S3). Without it, two runs can replace each other's backup and journal."
@@ -153,6 +83,44 @@ def remedy_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _FULL:
         return "Make room there, or choose another storage_path"
     return "Check storage_path and the storage's connection"
+
+
+@contextmanager
+def storage_errors(what: str, path: object) -> Iterator[None]:
+    """Raise every error of the storage as ``StorageError``: botocore's and others are no ``OSError``.
+
+    :param what: what could not be done with the path: ``"read"``, ``"written"``.
+    """
+    try:
+        yield
+    except MaintenanceError:
+        raise
+    except Exception as exc:  # noqa: BLE001 - the cause is left out where it shows a secret
+        shown, cause = described(exc)
+        raise StorageError(f"{path} could not be {what}: {shown}. {remedy_of(exc)}") from cause
+
+
+def is_of_storage(error: Exception) -> bool:
+    """Return whether an ``OSError`` from the reading of a Parquet file is the storage's own: another try may read it.
+
+    For a file that is damaged, pyarrow raises a bare ``OSError`` without a number.
+    """
+    if isinstance(error, FileNotFoundError | IsADirectoryError):
+        return False
+    return isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None)
+
+
+@contextmanager
+def unless_damaged(error: type[MaintenanceError], what: str) -> Iterator[None]:
+    """Raise an error for content that is not as this package writes it, whatever reading it raises.
+
+    :param error: the error to raise.
+    :param what: what is damaged, as the subject of a sentence.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as exc:
+        raise error(f"{what} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 @contextmanager

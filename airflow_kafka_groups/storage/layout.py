@@ -1,29 +1,20 @@
-"""The paths of all files of a cluster, and functions that write and read them.
+"""The paths of all files of a cluster.
 
-Paths are ``pathlib.Path`` or Airflow's ``ObjectStoragePath``; the protocol below lists the methods used, so that
-nothing here imports Airflow. Every writer writes data first and the small JSON file that vouches for it last, so that
-an incomplete file set is recognizable. docs/formats.md specifies the formats.
+They are ``pathlib.Path`` or Airflow's ``ObjectStoragePath``; a protocol has what both can do, so that nothing here
+imports Airflow. Every writer writes data first and the small JSON file that vouches for it last, so that an incomplete
+file set is recognizable. docs/formats.md specifies the formats.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 from urllib.parse import quote
 
-from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, MaintenanceError, StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, JournalError
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage.access import described, remedy_of
-from airflow_kafka_groups.storage.formats import UnknownFormatError, check_format
-from airflow_kafka_groups.storage.local_files import make_folder, sync_folder_if_possible
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -72,31 +63,6 @@ def utc_now() -> datetime:
 
 def ignore_progress(stage: str, done: int, total: int) -> None:
     """Ignore progress: the default of every ``progress`` argument."""
-
-
-@contextmanager
-def storage_errors(what: str, path: StoragePath) -> Iterator[None]:
-    """Raise every error of the storage as ``StorageError``: botocore's and others are no ``OSError``.
-
-    :param what: what could not be done with the path: ``"read"``, ``"written"``.
-    """
-    try:
-        yield
-    except MaintenanceError:
-        raise
-    except Exception as exc:  # noqa: BLE001 - the cause is left out where it shows a secret
-        shown, cause = described(exc)
-        raise StorageError(f"{path} could not be {what}: {shown}. {remedy_of(exc)}") from cause
-
-
-def is_of_storage(error: Exception) -> bool:
-    """Return whether an ``OSError`` from the reading of a Parquet file is the storage's own: another try may read it.
-
-    For a file that is damaged, pyarrow raises a bare ``OSError`` without a number.
-    """
-    if isinstance(error, FileNotFoundError | IsADirectoryError):
-        return False
-    return isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None)
 
 
 def check_id(field: str, value: object) -> str:
@@ -189,103 +155,6 @@ class Layout:
     def report(self, plan_id: str) -> StoragePath:
         """Return the file of the report."""
         return self.root / paths.REPORTS / f"{check_id('plan_id', plan_id)}.html"
-
-
-def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
-    """Write a file atomically, as far as the storage allows, and on a disk durably, and verify it by reading it back.
-
-    Raises ``MaintenanceError`` if the storage returns other bytes than were written, and ``StorageError``.
-    """
-    return write_parts(folder, name, [data])
-
-
-def write_parts(folder: StoragePath, name: str, parts: Iterable[bytes]) -> StoragePath:
-    """Write a file with the guarantees of ``write_file``. On a disk, one part at a time is in memory."""
-    path = folder / name
-    with storage_errors("written", path):
-        if isinstance(path, Path):
-            make_folder(path.parent)
-            same = _write_local(path, parts)
-        else:
-            data = b"".join(parts)
-            path.write_bytes(data)
-            same = path.read_bytes() == data
-    if not same:
-        raise MaintenanceError(f"{path} differs from what was written: check the storage, then run again")
-    return path
-
-
-def _write_local(path: Path, parts: Iterable[bytes]) -> bool:
-    # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically.
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    written = hashlib.sha256()
-    try:
-        with part.open("wb") as file:
-            for data in parts:
-                file.write(data)
-                written.update(data)
-            file.flush()
-            os.fsync(file.fileno())  # before it has its name: after a power cut, the name could be all that is there
-        part.replace(path)
-        sync_folder_if_possible(path.parent)
-    finally:
-        part.unlink(missing_ok=True)  # on a full disk, each try would leave as much as there is room for
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest() == written.digest()
-
-
-def write_json(folder: StoragePath, name: str, data: Mapping[str, Any]) -> StoragePath:
-    """Write an indented JSON file, with the guarantees of ``write_file``."""
-    return write_file(folder, name, json_bytes(data))
-
-
-def write_listing(
-    folder: StoragePath, name: str, head: Mapping[str, Any], items: str, rows: Iterable[Mapping[str, Any]]
-) -> StoragePath:
-    """Write a JSON file that ends with a long list, one entry a line, with the guarantees of ``write_file``.
-
-    :param head: what comes before the list.
-    :param items: the list's name.
-    :param rows: its entries, which are encoded one by one: of a million only the bytes are ever there.
-    """
-    begin = json.dumps({**head, items: []}, allow_nan=False).removesuffix("]}")
-    encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode  # rows are made for this
-
-    def parts() -> Iterator[bytes]:
-        yield begin.encode()
-        for number, row in enumerate(rows):
-            yield f"{',' if number else ''}\n{encode(row)}".encode()
-        yield b"\n]}\n"
-
-    return write_parts(folder, name, parts())
-
-
-def json_bytes(data: Mapping[str, Any]) -> bytes:
-    """Return the content of an indented JSON file."""
-    return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
-
-
-def parse_json(
-    content: bytes,
-    path: StoragePath,
-    what: str,
-    error: type[MaintenanceError],
-    *,
-    has_format: bool = True,
-) -> dict[str, Any]:
-    """Parse the content of a JSON file; see ``json_files.read_json``."""
-    try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as exc:
-        raise error(f"{what} in {path} is damaged or incomplete: {exc}") from exc
-    if not isinstance(data, dict):
-        raise error(f"{what} in {path} is not a JSON object")
-    if has_format:
-        try:
-            check_format(data)
-        except UnknownFormatError as exc:
-            raise error(f"{what} in {path} cannot be read: {exc}") from exc
-    return data
 
 
 FOLDER = "_journal"

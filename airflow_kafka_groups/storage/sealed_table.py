@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.storage.durable_files import create_file, read_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.schemas import Columns, arrow_schema, known_columns, with_missing
 
@@ -26,7 +26,7 @@ def table_bytes(table: Any) -> bytes:
 def write_sealed(path: StoragePath, table: Any) -> tuple[int, str]:
     """Create the file of a ``pyarrow.Table``, and return its size and its SHA-256. Raises ``StorageError``."""
     data = table_bytes(table)
-    create_file(path, data)
+    FILES.create(path, data)
     return len(data), hashlib.sha256(data).hexdigest()
 
 
@@ -42,7 +42,7 @@ def read_sealed(path: StoragePath, what: str, columns: Columns, *, sha256: str, 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    data = read_file(path)
+    data = FILES.read(path)
     if data is None:
         raise SnapshotError(
             f"the {what} of snapshot {path.name.removesuffix('.parquet')} are missing: there is no {path}"

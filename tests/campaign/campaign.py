@@ -20,7 +20,7 @@ from airflow_kafka_groups.kafka.regexes import RegexSet
 from airflow_kafka_groups.ledger.journal import journal
 from airflow_kafka_groups.ledger.journal.checkpoint import CHECKPOINT_RUNS
 from airflow_kafka_groups.observe import patterns
-from airflow_kafka_groups.storage import durable_files
+from airflow_kafka_groups.storage import file_storage
 from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.layout import StoragePath
 from tests.campaign.actions import run_steps
@@ -150,7 +150,7 @@ def _stories(seeds: Iterable[int], pruning: bool) -> Iterator[Story]:
 def quick() -> Iterator[Loops]:
     """Provide the loops of a campaign, with the code's threads and repeated work taken out."""
     # More threads would make the order of calls, and so the faults, depend on the machine.
-    readers, durable_files.READERS = durable_files.READERS, 1 << 30
+    readers, file_storage.READERS = file_storage.READERS, 1 << 30
     decode, decoded = file._verified_blocks, dict[Any, list[Any]]()
 
     def blocks(path: StoragePath, data: bytes, backup: file.Backup) -> Iterator[Any]:
@@ -175,7 +175,7 @@ def quick() -> Iterator[Loops]:
     finally:
         file._verified_blocks = decode
         setattr(patterns, "RegexSet", compile_set)  # noqa: B010
-        durable_files.READERS = readers
+        file_storage.READERS = readers
         pyarrow.set_cpu_count(cpus)
         logging.disable(logging.NOTSET)
         loops.close()

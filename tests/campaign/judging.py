@@ -14,7 +14,8 @@ from airflow_kafka_groups.observe.fingerprint import committed_partitions, finge
 from airflow_kafka_groups.observe.protocols import read_offsets
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
 from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, write_rows
-from airflow_kafka_groups.storage.layout import Layout, write_json
+from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import new_id
 from tests.campaign.cluster import ModelAdmin

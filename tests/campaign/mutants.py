@@ -9,7 +9,6 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change import lease
-from airflow_kafka_groups.change.backup import make_backup as planned
 from airflow_kafka_groups.change.deletion import chunk_loop as work
 from airflow_kafka_groups.change.deletion import delete_by_plan, recheck, sealed_run
 from airflow_kafka_groups.change.deletion.verify import Verification
@@ -22,8 +21,8 @@ from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger import outcomes
 from airflow_kafka_groups.ledger.journal import history, journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
-from airflow_kafka_groups.observe import cluster_log
-from airflow_kafka_groups.storage import durable_files
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.object_store import OBJECTS
 from tests.campaign import actions
 
 Patch = tuple[object, str, Any]
@@ -57,7 +56,7 @@ def _read_by_luck(path: Any, start: int | None = None, end: int | None = None) -
         return None
 
 
-def _replace_object(path: Any, data: bytes) -> None:
+def _replace_object(path: Any, data: bytes, **how: bool) -> None:
     path.fs.pipe_file(path.path, data, mode="overwrite")
 
 
@@ -117,14 +116,10 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "fingerprints are not compared": ((recheck, "_by_offsets", _any_offsets),),
     "members are not looked at": ((recheck, "_by_life", _nothing),),
     "the backup is not looked into": ((recheck, "by_backup", _nothing),),
-    "every error is taken for absence": (
-        (durable_files, "read_file", _read_by_luck),
-        (cluster_log, "read_file", _read_by_luck),
-        (planned, "read_file", _read_by_luck),
-    ),
+    "every error is taken for absence": ((FILES, "read", _read_by_luck),),
     "files are not created exclusively": (
-        (durable_files, "_create_object", _replace_object),
-        (journal, "is_exclusive", _yes),
+        (OBJECTS, "create", _replace_object),
+        (FILES, "is_exclusive", _yes),
     ),
     "the approval is not read": ((sealed_run, "require_approval", _nothing),),
     "the approver's exceptions are dropped": ((sealed_run, "exclude", _no_mapping),),

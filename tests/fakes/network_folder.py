@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,12 @@ class NetworkFolder:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hidden: set[Path] = set()
-        read_bytes, iterdir, open_descriptor = Path.read_bytes, Path.iterdir, os.open
+        read_bytes, open_descriptor = Path.read_bytes, os.open
         status, scan = Path.stat, os.scandir
 
         def read(path: Path) -> bytes:
             self._require_known(path)
             return read_bytes(path)
-
-        def listed(path: Path) -> Iterator[Path]:
-            self._require_known(path)
-            self._ask(path)
-            return iterdir(path)
 
         def opened(path: Any, *how: Any, **more: Any) -> int:
             self._require_known(Path(path))
@@ -47,7 +41,6 @@ class NetworkFolder:
         monkeypatch.setattr(Path, "stat", looked_at)
         monkeypatch.setattr(os, "scandir", scanned)
         monkeypatch.setattr(Path, "read_bytes", read)
-        monkeypatch.setattr(Path, "iterdir", listed)
         monkeypatch.setattr(os, "open", opened)
 
     def _require_known(self, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class RefusingPath:
             raise FileNotFoundError(key)
         return {"type": "file"}
 
-    def pipe_file(self, key: str, data: bytes, mode: str) -> None:
+    def pipe_file(self, key: str, data: bytes, mode: str = "overwrite") -> None:
         """Create an object, and its folder, which object stores do not have."""
         if self._refused == "write_bytes":
             self._refuse()
@@ -100,11 +101,11 @@ class RefusingPath:
 
 def refuse_listing(monkeypatch: pytest.MonkeyPatch, folder: object) -> None:
     """Let a folder on a disk be one that this user may not list."""
-    iterdir = Path.iterdir
+    scandir = os.scandir
 
-    def refusing(self: Path) -> Iterator[Path]:
+    def refusing(self: Any) -> Any:
         if self == folder:
             raise PermissionError(13, "denied")
-        return iterdir(self)
+        return scandir(self)
 
-    monkeypatch.setattr(Path, "iterdir", refusing)
+    monkeypatch.setattr(os, "scandir", refusing)

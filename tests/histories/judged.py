@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession
-from airflow_kafka_groups.storage.job_files import LocalStorage
+from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, SnapshotRow, seen, snapshot_id
 

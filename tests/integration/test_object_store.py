@@ -17,21 +17,22 @@ from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.ledger.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.observe.snapshot.table import GroupTable, write_rows
-from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_file
-from airflow_kafka_groups.storage.layout import Layout, write_json
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import Layout
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 
 _RACE = """
 import sys
 from upath import UPath  # what ObjectStoragePath is made of; Airflow takes seconds to import
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError
-from airflow_kafka_groups.storage.durable_files import create_file
+from airflow_kafka_groups.storage.file_storage import FILES
 base, me = UPath(sys.argv[1]), sys.argv[2]
-create_file(base / f"ready-{me}", b"x")
+FILES.create(base / f"ready-{me}", b"x")
 sys.stdin.readline()
 for number in range(20):
     try:
-        create_file(base / f"{number}.json", me.encode())
+        FILES.create(base / f"{number}.json", me.encode())
         print(number)
     except FileExistsAlreadyError:
         pass
@@ -62,29 +63,29 @@ def put_by_another(base: Any, name: str, data: bytes) -> None:
 
 @pytest.mark.safety
 def test_a_file_is_created_once_read_back_and_listed(base: Any) -> None:
-    create_file(base / "a" / "1.json", b"one")
-    create_file(base / "a" / "1.json", b"one")  # the same again: an answer was lost
+    FILES.create(base / "a" / "1.json", b"one")
+    FILES.create(base / "a" / "1.json", b"one")  # the same again: an answer was lost
     with pytest.raises(FileExistsAlreadyError):
-        create_file(base / "a" / "1.json", b"other")
-    create_file(base / "a" / "2.json", b"two")
-    assert read_file(base / "a" / "1.json") == b"one"
-    assert list_names(base / "a") == ["1.json", "2.json"]
-    assert list_names(base) == ["a"]
+        FILES.create(base / "a" / "1.json", b"other")
+    FILES.create(base / "a" / "2.json", b"two")
+    assert FILES.read(base / "a" / "1.json") == b"one"
+    assert FILES.names(base / "a") == ["1.json", "2.json"]
+    assert FILES.names(base) == ["a"]
 
 
 @pytest.mark.safety
 def test_what_is_not_there_is_absent(base: Any) -> None:
-    assert read_file(base / "a" / "1.json") is None
-    assert list_names(base / "a") == []
+    assert FILES.read(base / "a" / "1.json") is None
+    assert FILES.names(base / "a") == []
 
 
 @pytest.mark.safety
 def test_what_another_process_has_written_since_the_folder_was_listed_is_found(base: Any) -> None:
-    create_file(base / "1.json", b"one")
-    assert list_names(base) == ["1.json"]
+    FILES.create(base / "1.json", b"one")
+    assert FILES.names(base) == ["1.json"]
     put_by_another(base, "2.json", b"two")
-    assert read_file(base / "2.json") == b"two"
-    assert list_names(base) == ["1.json", "2.json"]
+    assert FILES.read(base / "2.json") == b"two"
+    assert FILES.names(base) == ["1.json", "2.json"]
 
 
 @pytest.mark.safety
@@ -117,7 +118,7 @@ def test_of_two_processes_that_write_at_once_exactly_one_succeeds(base: Any) -> 
         )
         for name in ("a", "b")
     ]
-    while len(list_names(base)) < 2:
+    while len(FILES.names(base)) < 2:
         assert all(writer.poll() is None for writer in writers)
     for writer in writers:
         assert writer.stdin is not None
@@ -127,33 +128,33 @@ def test_of_two_processes_that_write_at_once_exactly_one_succeeds(base: Any) -> 
     assert [writer.returncode for writer in writers] == [0, 0]
     for number in range(20):
         winners = [name for name, mine in zip(("a", "b"), won, strict=True) if b"%d" % number in mine]
-        assert [read_file(base / f"{number}.json")] == [name.encode() for name in winners]
+        assert [FILES.read(base / f"{number}.json")] == [name.encode() for name in winners]
 
 
 @pytest.mark.safety
 @pytest.mark.parametrize("kind", ["error", "error_after", "cut", "slow"])
 def test_a_moment_s_trouble_is_survived(base: Any, store: ObjectStore, kind: str) -> None:
     store.let_fail(base.key, kind, status=503, seconds=0.5)
-    create_file(base / "1.json", b"one")
+    FILES.create(base / "1.json", b"one")
     store.let_fail(base.key, kind, status=503, seconds=0.5)
-    assert read_file(base / "1.json") == b"one"
+    assert FILES.read(base / "1.json") == b"one"
 
 
 @pytest.mark.safety
 def test_a_storage_that_denies_or_is_down_is_an_error_and_never_absence(base: Any, store: ObjectStore) -> None:
-    create_file(base / "1.json", b"one")
+    FILES.create(base / "1.json", b"one")
     store.let_fail(base.key, "error", 1_000, status=403)
-    for call in (read_file, list_names, lambda path: create_file(path, b"two")):
+    for call in (FILES.read, FILES.names, lambda path: FILES.create(path, b"two")):
         with pytest.raises(StorageError):
             call(base / "2.json")
     store.kill()
     try:
-        for call in (read_file, list_names, lambda path: create_file(path, b"two")):
+        for call in (FILES.read, FILES.names, lambda path: FILES.create(path, b"two")):
             with pytest.raises(StorageError):
                 call(base / "2.json")
     finally:
         store.start()
-    assert read_file(base / "1.json") == b"one"
+    assert FILES.read(base / "1.json") == b"one"
 
 
 @pytest.mark.safety
@@ -161,21 +162,21 @@ def test_a_storage_that_denies_or_is_down_is_an_error_and_never_absence(base: An
 @pytest.mark.promise(10)
 def test_the_404_of_a_proxy_is_an_error_and_never_absence(base: Any, store: ObjectStore, count: int) -> None:
     """An ingress that has lost its server answers everything so. A stop switch or an answer would be "not there"."""
-    create_file(base / "1.json", b"one")
-    for call in (lambda: read_file(base / "1.json"), lambda: list_names(base), lambda: list_names(base / "none")):
+    FILES.create(base / "1.json", b"one")
+    for call in (lambda: FILES.read(base / "1.json"), lambda: FILES.names(base), lambda: FILES.names(base / "none")):
         store.let_fail(base.key, "error", count, status=404, code="")
         with pytest.raises(StorageError):
             call()
         store.heal()
-    assert (read_file(base / "1.json"), read_file(base / "2.json")) == (b"one", None)
+    assert (FILES.read(base / "1.json"), FILES.read(base / "2.json")) == (b"one", None)
 
 
 @pytest.mark.safety
 def test_a_folder_whose_listing_says_nothing_is_no_folder_without_files(base: Any, store: ObjectStore) -> None:
     """The rows of a snapshot would be pruned, and its manifest would stay and stop every job."""
     snapshot_id, layout = "20260101T000000Z-00000000", Layout(base, "prod")
-    create_file(layout.manifest(snapshot_id), b"{}")
-    create_file(layout.snapshot_data(snapshot_id) / "part-0.parquet", b"rows")
+    FILES.create(layout.manifest(snapshot_id), b"{}")
+    FILES.create(layout.snapshot_data(snapshot_id) / "part-0.parquet", b"rows")
     store.let_fail("manifests", "error", 1_000, status=404, code="")
     with pytest.raises(StorageError):
         find_sets(layout, FileKind.SNAPSHOT)
@@ -191,13 +192,13 @@ def test_a_conflict_of_two_writes_is_tried_again_until_one_of_them_is_done(
 ) -> None:
     """S3 answers 409 while another write of the name is under way: also while the first try of this very one is."""
     store.let_fail(base.key, "error", status=409, code=code)
-    create_file(base / "1.json", b"one")
+    FILES.create(base / "1.json", b"one")
     store.let_fail(base.key, "error", 2, status=409, code=code)
     with pytest.raises(FileExistsAlreadyError):
-        create_file(base / "1.json", b"other")
+        FILES.create(base / "1.json", b"other")
     store.let_fail(base.key, "error", 1_000, status=409, code=code)
     with pytest.raises(StorageError, match=code if code.startswith("Cond") else "OSError"):
-        create_file(base / "2.json", b"two")
+        FILES.create(base / "2.json", b"two")
 
 
 @pytest.mark.safety
@@ -206,25 +207,25 @@ def test_a_condition_that_does_not_hold_says_that_the_file_exists_in_any_words(
     base: Any, store: ObjectStore, code: str
 ) -> None:
     """AWS also names the condition in its answer, for which s3fs looks; MinIO and others do not."""
-    create_file(base / "1.json", b"one")
+    FILES.create(base / "1.json", b"one")
     store.let_fail(base.key, "error", status=412, code=code)
-    create_file(base / "1.json", b"one")  # the first try was written, and its answer was lost
+    FILES.create(base / "1.json", b"one")  # the first try was written, and its answer was lost
     store.let_fail(base.key, "error", status=412, code=code)
     with pytest.raises(FileExistsAlreadyError):
-        create_file(base / "1.json", b"other")
+        FILES.create(base / "1.json", b"other")
     store.let_fail(base.key, "error", status=412, code=code)
     with pytest.raises(StorageError, match="says that it exists"):
-        create_file(base / "2.json", b"two")
-    assert read_file(base / "2.json") is None
+        FILES.create(base / "2.json", b"two")
+    assert FILES.read(base / "2.json") is None
 
 
 @pytest.mark.safety
 @pytest.mark.parametrize(("start", "end"), [(0, 3), (2, 5), (8, 10)])
 def test_a_part_of_a_file_is_that_part(base: Any, start: int, end: int) -> None:
     """The second argument of s3fs is a version: the lines of a checkpoint seemed to have been changed."""
-    create_file(base / "1.json", b"0123456789")
-    assert read_file(base / "1.json", start, end) == b"0123456789"[start:end]
-    assert read_file(base / "2.json", start, end) is None
+    FILES.create(base / "1.json", b"0123456789")
+    assert FILES.read(base / "1.json", start, end) == b"0123456789"[start:end]
+    assert FILES.read(base / "2.json", start, end) is None
 
 
 @pytest.mark.safety
@@ -239,8 +240,8 @@ def test_what_happened_to_a_group_is_found_in_a_checkpoint(base: Any) -> None:
 @pytest.mark.safety
 def test_an_empty_file_is_there(base: Any) -> None:
     """An empty file named STOP is enough to stop a deletion."""
-    create_file(base / "STOP", b"")
-    assert read_file(base / "STOP") == b""
+    FILES.create(base / "STOP", b"")
+    assert FILES.read(base / "STOP") == b""
 
 
 @pytest.mark.safety
@@ -248,7 +249,7 @@ def test_a_bucket_that_does_not_exist_is_an_error_and_never_an_empty_one(store: 
     from airflow.sdk import ObjectStoragePath
 
     nowhere = ObjectStoragePath("s3://no-such-bucket/folder")
-    for call in (read_file, list_names, lambda path: create_file(path, b"x")):
+    for call in (FILES.read, FILES.names, lambda path: FILES.create(path, b"x")):
         with pytest.raises(StorageError, match="bucket"):
             call(nowhere / "1.json")
     with pytest.raises(StorageError):

@@ -20,10 +20,12 @@ from airflow_kafka_groups.kafka.admin.arrow import as_array, packed_rows
 from airflow_kafka_groups.kafka.models import PACKED_ROW_SIZE, GroupOffsets, TopicOffsets
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS, GroupBlock, whole_groups
+from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, literal, release_unused, repeat
-from airflow_kafka_groups.storage.durable_files import elsewhere, read_file, unless_damaged
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, parse_json
+from airflow_kafka_groups.storage.json_files import elsewhere, parse_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import BACKUPS, parse_time
 from airflow_kafka_groups.storage.schemas import BACKUP_COLUMNS, known_columns, with_missing
 
@@ -245,7 +247,7 @@ def manifest_json(backup: Backup, name: str, sha256: str, size: int) -> dict[str
 
 def _manifest(layout: Layout, plan_id: str) -> dict[str, Any] | None:
     path = layout.backup_manifest(plan_id)
-    data = read_file(path)
+    data = FILES.read(path)
     return None if data is None else parse_json(data, path, "the backup's manifest", BackupError)
 
 
@@ -259,7 +261,7 @@ def _data_path(layout: Layout, plan_id: str, manifest: Mapping[str, Any]) -> Sto
 
 
 def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
-    data = read_file(path)
+    data = FILES.read(path)
     if data is None:
         raise BackupError(f"the backup {path} is missing, and its manifest says that it was written")
     if hashlib.sha256(data).hexdigest() != manifest["file"].get("sha256"):

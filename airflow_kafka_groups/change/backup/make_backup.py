@@ -43,8 +43,9 @@ from airflow_kafka_groups.observe.snapshot.collect import gather_log_ends
 from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS
 from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, write_parquet
 from airflow_kafka_groups.storage.arrow_values import column, release_unused
-from airflow_kafka_groups.storage.durable_files import create_file, read_file
-from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, json_bytes, utc_now
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import json_bytes
+from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.storage.paths import new_id
 from airflow_kafka_groups.storage.schemas import BACKUP_COLUMNS
 
@@ -226,12 +227,12 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     ``BackupError`` when the file does not read back as it was written, and ``StorageError``.
     """
     path = layout.backup_data(backup.plan_id, secrets.token_hex(4))  # what one try wrote no other replaces
-    create_file(path, data)
+    FILES.create(path, data)
     manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
-    rows = read_file(path) or b""
+    rows = FILES.read(path) or b""
     _require_same(backup.entries, entries_of(path, rows, backup, backup.entries), str(path))
     try:
-        create_file(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
+        FILES.create(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
     except FileExistsAlreadyError:
         # Another try was faster, and groups may be deleted by its backup: what this one has just read may lack them.
         return load_backup(layout, backup.plan_id)

@@ -24,15 +24,8 @@ from airflow_kafka_groups.ledger.keep_alive_records import (
 )
 from airflow_kafka_groups.report.page import HEAD
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage.durable_files import (
-    list_kinds,
-    list_names,
-    local_path,
-    read_file,
-    read_json,
-    remove_file,
-    remove_folder,
-)
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import ID, TableName, is_id, parse_time, time_of
 
@@ -84,10 +77,10 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     # Not its folder: what the job made of the records is the user's.
     FileKind.BACKLOG: ((paths.BACKLOGS, re.compile(rf"({ID})(?:-result)?\.json"), False),),
 }
-# What a set's folder may have. Of an approval, a killed process may have left what it was about to create.
+# What a set's folder may have. A killed process may have left what it was about to create.
 _IN_FOLDER = re.compile(
-    r"\d{6}\.json|\.\d{6}\.json\.(?:[0-9a-f]{8}\.tmp|crc)"
-    r"|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc"
+    r"\d{6}\.json|part-[\w.-]+\.parquet|_SUCCESS"
+    r"|\.(?:\d{6}\.json|part-[\w.-]+\.parquet|_SUCCESS)\.(?:[0-9a-f]{8}\.tmp|crc)"
 )
 _UNCOMMITTED = "_temporary"
 _OF_TASKS = re.compile(rf"{_UNCOMMITTED}|\d+|(?:attempt|task)_\d+_\d+_[mr]_\d+(?:_\d+)?")
@@ -205,11 +198,11 @@ class FileSet:
         self.foreign = self.foreign or _why_unproven(self)
 
     def _look_into_folder(self, folder: StoragePath, folders: str = _UNCOMMITTED) -> None:
-        local = local_path(folder)
+        local = FILES.local(folder)
         if local is not None and (local.is_symlink() or local.is_file()):
             self.foreign = f"{folder} is no folder, or a link: what is behind it may be somebody else's"
             return
-        for name in list_names(folder):
+        for name in FILES.names(folder):
             if re.fullmatch(folders, name):
                 self._look_into_folder(folder / name, _OF_TASKS.pattern)
                 self.inner.append(folder / name)
@@ -221,16 +214,16 @@ class FileSet:
     def remove(self) -> None:
         """Remove the files that ``look_into`` has found. What an error leaves, another run removes."""
         for path in self.files:
-            remove_file(path)
+            FILES.remove(path)
         for folder in (*self.inner, *(found.path for found in self.found if found.is_folder)):
-            remove_folder(folder)
+            FILES.remove_folder(folder)
 
 
 def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
     """Return the file sets of one kind, oldest first, including incomplete ones. Raises ``StorageError``."""
     sets: dict[str, FileSet] = {}
     # A folder that only seems to be absent would leave half of a set behind.
-    listed = {name: list_kinds(layout.root / name) for name in dict.fromkeys(place[0] for place in _PLACES[kind])}
+    listed = {name: FILES.list(layout.root / name) for name in dict.fromkeys(place[0] for place in _PLACES[kind])}
     for folder, pattern, is_folder in _PLACES[kind]:
         for name, kinds in listed[folder].items():
             torn = None if is_folder else _TORN.fullmatch(name) or _CHECKSUM.fullmatch(name)
@@ -244,7 +237,7 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
 def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str) -> str | None:
     """Return why a file is not what its name says, ``None`` if it is. Row files are vouched for by their JSON file."""
     if folder == paths.REPORTS:
-        begins = (read_file(path) or b"").startswith(HEAD.encode())
+        begins = (FILES.read(path) or b"").startswith(HEAD.encode())
         return None if begins else f"{path} is not a report of this package"
     if folder not in _OWN_NAME or not path.name.endswith(".json"):
         return None

@@ -26,7 +26,8 @@ from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLef
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.observe.snapshot.later_snapshots import SLOWEST
-from airflow_kafka_groups.storage.layout import Layout, storage_errors
+from airflow_kafka_groups.storage.access import storage_errors
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK
 
 _LONGEST_PAUSE = timedelta(days=32)

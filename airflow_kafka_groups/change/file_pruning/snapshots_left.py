@@ -19,7 +19,8 @@ from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, Snapsho
 from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.observe.snapshot.later_snapshots import PLANNED_WITHIN, SLOWEST
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
-from airflow_kafka_groups.storage.durable_files import list_ids, read_few, read_json
+from airflow_kafka_groups.storage.file_storage import FILES, read_few
+from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import (
     CLOCK_SLACK,
@@ -135,7 +136,7 @@ class SnapshotsLeft:
         """
         key = folder.cluster, most
         if key not in self._judged_from:
-            judged = sorted(list_ids(folder.root / summaries(TableName.VERDICTS)))[-most:]
+            judged = sorted(FILES.ids(folder.root / summaries(TableName.VERDICTS)))[-most:]
             found = read_few(_rests_on, list(map(folder.verdict_summary, judged)))
             self._judged_from[key] = dict(zip(judged, found, strict=True))
         judged_from = self._judged_from[key]
@@ -164,7 +165,7 @@ def _planned_at(clusters: Collection[str | None], now: datetime, folder: Layout,
 
     :param ids: its snapshots. A run that is cleared plans by its own one, however many were judged since.
     """
-    plans = [folder.root / place / f"{id_}.json" for place in _PLANS for id_ in list_ids(folder.root / place)]
+    plans = [folder.root / place / f"{id_}.json" for place in _PLANS for id_ in FILES.ids(folder.root / place)]
     if None in clusters or any(may_be_of(folder, cluster, ids) for cluster in clusters):
         recent = (at for at in map(time_of, ids) if now - at <= _LONGEST_WAIT)
         return [*_waiting(ids, plans, now), *islice(recent, 1)]

@@ -38,8 +38,9 @@ from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.shown import one_line
 from airflow_kafka_groups.storage.access import raised_by
-from airflow_kafka_groups.storage.durable_files import list_names, read_few, read_file, read_json
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, parse_json
+from airflow_kafka_groups.storage.file_storage import FILES, read_few
+from airflow_kafka_groups.storage.json_files import parse_json, read_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import CHANGES, CLOCK_SLACK, is_id, time_of
 
 log = logging.getLogger(__name__)
@@ -279,7 +280,7 @@ def _others(layout: Layout) -> list[Layout]:
 
 def _names(folder: StoragePath, *, is_own: bool) -> list[str]:
     try:
-        return list_names(folder)
+        return FILES.names(folder)
     except StorageError as error:
         _require_foreign(error, is_own=is_own)
         return []
@@ -305,7 +306,7 @@ def _content(
     :param kafka_cluster_id: in another folder, the cluster that it must name; ``None`` in this cluster's own folder.
     """
     try:
-        data = read_file(path)
+        data = FILES.read(path)
     except StorageError as error:
         _require_foreign(error, is_own=kafka_cluster_id is None)
         return None

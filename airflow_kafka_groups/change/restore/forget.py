@@ -30,9 +30,10 @@ from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, Commits, commits_in
 from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin, committed_of
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
-from airflow_kafka_groups.storage.durable_files import sync_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.layout import Layout, utc_now, write_json
+from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from airflow_kafka_groups.storage.paths import CHANGES, new_id
 
 _AT_ONCE = 20
@@ -91,7 +92,7 @@ async def forget_topics(
     head |= {KAFKA_CLUSTER_ID: cluster_id, **(facts or {})}
     changes = [change.to_json() for change in proposed if change.group_id in before]
     path = write_json(layout.root / CHANGES, f"{run_id}-before.json", {**head, "groups": changes})
-    sync_file(path)
+    FILES.sync(path)
     kept = set[str]()
     errors = await forget_offsets(admin, before, progress, kept)
     outcomes = dict.fromkeys(before, "changed") | dict.fromkeys(errors, "failed") | dict.fromkeys(kept, "kept")

@@ -18,9 +18,10 @@ from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, tag_of
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time, note_folder
-from airflow_kafka_groups.storage.durable_files import sync_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now, write_listing
+from airflow_kafka_groups.storage.json_files import write_listing
+from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
 from airflow_kafka_groups.storage.paths import CHANGES, new_id
 
 log = logging.getLogger(__name__)
@@ -193,7 +194,7 @@ def _failed_if_gone(result: ChangeResult) -> ChangeResult:
 async def _record(place: tuple[StoragePath, str], head: Mapping[str, Any], changes: list[Change]) -> None:
     proposed = (change.to_json() for change in changes)
     path = await asyncio.to_thread(write_listing, *place, head, "groups", proposed)
-    await asyncio.to_thread(sync_file, path)
+    await asyncio.to_thread(FILES.sync, path)
 
 
 def _kept_if(change: Change, protected: bool) -> Change:

@@ -9,7 +9,7 @@ from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.example_dags import dag_files
 from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
-from airflow_kafka_groups.storage.layout import write_file
+from airflow_kafka_groups.storage.file_storage import FILES
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
@@ -47,7 +47,7 @@ def _copy(source: Path, folder: Path, force: bool) -> str:
     if exists and not force:
         return "kept"
     try:
-        write_file(folder, target.name, content)
+        FILES.replace(target, content)
     except StorageError as error:  # its remedy is that of a storage
         why = f"{target} could not be written: {error.__cause__ or error}"
         raise StorageError(f"{why}. Let this user write there, or choose another DIR") from error

@@ -28,9 +28,9 @@ from airflow_kafka_groups.judge.policy.rules import DEFAULT_RULE, Match, Rule, R
 from airflow_kafka_groups.judge.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
 from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, GroupFilter, check_patterns
 from airflow_kafka_groups.storage.access import raised_by
+from airflow_kafka_groups.storage.disk import LARGEST
+from airflow_kafka_groups.storage.json_files import read_named
 from airflow_kafka_groups.storage.layout import StoragePath
-from airflow_kafka_groups.storage.local_files import LARGEST
-from airflow_kafka_groups.storage.named_files import read_named
 from airflow_kafka_groups.storage.url_secrets import has_secret, is_webhook
 
 READY_MADE: Mapping[str, Mapping[str, Any]] = {

@@ -19,10 +19,11 @@ from airflow_kafka_groups.judge.staleness.observation_store import ObservationMa
 from airflow_kafka_groups.judge.staleness.observations import Reduction
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
+from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.kafka.models import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState
 from airflow_kafka_groups.observe.history.snapshots import History
 from airflow_kafka_groups.storage.arrow_values import column
-from airflow_kafka_groups.storage.job_files import Storage, Workers
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
 from airflow_kafka_groups.storage.paths import parse_time
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema

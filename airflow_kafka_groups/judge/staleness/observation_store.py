@@ -5,36 +5,34 @@ written last and only once, describes them. They are used only if everything mat
 manifest and the sizes of its files, as they were reduced, and the bytes of the observations themselves. Otherwise the
 snapshot is reduced again: observations save time and never decide alone.
 
-Jobs may do so at the same time. Each writes to a folder of its own, hidden from readers of the table, and moves the
-files from there to names made of their SHA-256. An object store shows nothing incomplete, and has them at once. So
-whatever a killed job leaves behind is either hidden, or what the next job would write in its place.
+Jobs may do so at the same time. A file appears when it is complete, and its name is made of its SHA-256. So whatever a
+killed job leaves behind is either hidden from readers of the table, or what the next job would write in its place.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
-from functools import partial
 from hashlib import sha256
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.judge.staleness.lives import READ
 from airflow_kafka_groups.judge.staleness.observations import Reduction
+from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.snapshots import History
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage.access import raised_by
 from airflow_kafka_groups.storage.arrow_values import column, empty_table
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import FORMAT, digest_of
-from airflow_kafka_groups.storage.job_files import Storage, Workers
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.paths import is_id, new_id, parse_time, time_of
+from airflow_kafka_groups.storage.paths import parse_time
 from airflow_kafka_groups.storage.schemas import (
     OBSERVATION_COLUMNS,
     arrow_schema,
@@ -86,7 +84,7 @@ def source_of(manifest: SnapshotManifest, history: History) -> str:
     return digest_of({"manifest": manifest.to_json(), "sizes": sizes})
 
 
-def parse(text: str) -> ObservationManifest | None:
+def parse(text: bytes) -> ObservationManifest | None:
     """Return the manifest, of any version; ``None`` for a string that is none."""
     try:
         manifest = ObservationManifest(**json.loads(text))
@@ -106,8 +104,6 @@ _KINDS = ["group_type", "protocol_type"]
 
 _REPEATED = ["run_id", *_KINDS, "state", "error"]
 
-_LEFT_BEHIND = timedelta(days=1)
-
 
 class ObservationStore:
     """The observations of the snapshots of a history.
@@ -121,7 +117,6 @@ class ObservationStore:
         self._storage, self._history, self._workers = storage, history, workers
         self._folder = history.folder
         self._root = f"{self._folder}/{paths.table(paths.TableName.OBSERVATIONS)}"
-        self._stage = f"{self._root}/_{new_id(datetime.now(UTC))}"
         self._reduction = reduction
         self.reduced: set[str] = set()
         """The snapshots whose rows were read, because they had no observations that could be used."""
@@ -137,7 +132,6 @@ class ObservationStore:
         self.stored = self.find()
         missing = [manifest for manifest in self._history.read if manifest.snapshot_id not in self.stored]
         if missing:
-            self._remove_left_behind()
             self._reduce(missing)
 
     def tables(self, snapshot_ids: Iterable[str]) -> Iterator[pa.Table]:
@@ -168,7 +162,7 @@ class ObservationStore:
         """Return the stored observations that match their snapshots, by id; their files are not verified yet."""
         names = set(self._storage.files(f"{self._folder}/{paths.summaries(paths.TableName.OBSERVATIONS)}"))
         known = [each for each in self._history.read if f"{each.snapshot_id}.json" in names]
-        texts = self._storage.read_texts([self._manifest(each.snapshot_id) for each in known], skip_unreadable=True)
+        texts = self._storage.read_many([self._manifest(each.snapshot_id) for each in known], skip_unreadable=True)
         found = {}
         for manifest, text in zip(known, texts, strict=True):
             stored = parse(text)
@@ -196,9 +190,9 @@ class ObservationStore:
             with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_KINDS) as file:
                 known = known_columns(file.schema_arrow, columns, of_any_type=True)  # the digest is of their bytes
                 table = with_missing(file.read(columns=known, use_threads=False), columns)
-        except MemoryError as exc:  # they may be sound, and take more of it to be made again
-            raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
-        except (StorageError, ValueError, pa.ArrowException):
+        except (StorageError, ValueError, MemoryError, pa.ArrowException) as exc:
+            if isinstance(exc, MemoryError) or isinstance(raised_by(exc), MemoryError):  # they may be sound
+                raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
             return None
         found = (table.num_rows, *_extent(table))
         return table if found == (stored.groups, stored.oldest, stored.newest) else None
@@ -206,11 +200,7 @@ class ObservationStore:
     def _reduce(self, missing: list[SnapshotManifest]) -> None:
         """Reduce snapshots and store what they came to, each as soon as it is made."""
         self.reduced |= {manifest.snapshot_id for manifest in missing}
-        try:
-            self.stored |= dict(self._reduction.of(missing, self._publish))
-        finally:
-            with suppress(StorageError):  # the first error is the one to report
-                self._storage.delete_folder(self._stage)
+        self.stored |= dict(self._reduction.of(missing, self._publish))
 
     def _publish(self, manifest: SnapshotManifest, table: pa.Table) -> ObservationManifest:
         """Write observations and their manifest, unless another job has done so, or a killed one."""
@@ -229,13 +219,8 @@ class ObservationStore:
             sha256=digest,
         )
         if made.file is not None:
-            self._write(made, content)
-        place, text = self._manifest(made.snapshot_id), json.dumps(asdict(made), indent=1) + "\n"
-        try:
-            self._storage.write_text(place, text, replace=False)
-        except StorageError:
-            if parse(self._storage.read_texts([place], skip_unreadable=True)[0]) != made:
-                self._storage.write_text(place, text)
+            self._create(self._file(made), content)
+        self._create(self._manifest(made.snapshot_id), (json.dumps(asdict(made), indent=1) + "\n").encode())
         self._remove_others(made)
         return made
 
@@ -244,40 +229,20 @@ class ObservationStore:
         folder = f"{self._root}/{PARTITION}={made.snapshot_id}"
         for name in self._storage.files(folder):
             if paths.is_data_file(name) and name != made.file:
-                self._storage.delete_file(f"{folder}/{name}")
+                self._storage.remove(f"{folder}/{name}")
 
-    def _write(self, made: ObservationManifest, content: bytes) -> None:
-        """Write a file, unless it is there: one with the right name may be a killed job's, or damaged."""
-        place = self._file(made)
-        create = partial(
-            self._storage.create_whole, place, content, aside=f"{self._stage}/{made.snapshot_id}-{made.file}"
-        )
-        # What another job has put there stays: it may be reading it.
-        if create() or self._has(place, content):
-            return
-        self._storage.delete_file(place)
-        if not create():
-            raise StorageError(f"{place} cannot be replaced: another program writes there")
-
-    def _has(self, path: str, content: bytes) -> bool:
-        """Return whether a file is there with this content."""
-        with suppress(StorageError):
-            return self._storage.read_bytes(path) == content
-        return False
+    def _create(self, path: str, content: bytes) -> None:
+        """Write a file, unless it is there as it should be: another job may be reading it."""
+        try:
+            self._storage.create(path, content, durable=False)  # what a power cut takes is made again
+        except FileExistsAlreadyError:  # a killed job's, or damaged
+            self._storage.replace(path, content)
 
     def _discard(self, manifest: ObservationManifest) -> None:
         """Delete observations that do not match their manifest or their snapshot, the manifest first."""
-        self._storage.delete_file(self._manifest(manifest.snapshot_id))
+        self._storage.remove(self._manifest(manifest.snapshot_id))
         if manifest.file is not None:
-            self._storage.delete_file(self._file(manifest))
-
-    def _remove_left_behind(self) -> None:
-        """Remove the hidden folders of jobs that were killed a day ago or earlier."""
-        now = datetime.now(UTC)
-        for name in self._storage.folders(self._root):
-            if name[0] == "_" and is_id(name[1:]) and now - time_of(name[1:]) > _LEFT_BEHIND:
-                with suppress(StorageError):  # of another user, perhaps; it is hidden, and in nobody's way
-                    self._storage.delete_folder(f"{self._root}/{name}")
+            self._storage.remove(self._file(manifest))
 
     def _manifest(self, snapshot_id: str) -> str:
         return f"{self._folder}/{paths.summary(paths.TableName.OBSERVATIONS, snapshot_id)}"

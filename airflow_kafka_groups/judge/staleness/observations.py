@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.judge.staleness import lives as segments
 from airflow_kafka_groups.judge.staleness.lives import Ints, Numbers, Strings, encoded, valid_of
+from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe import counting
 from airflow_kafka_groups.observe.history import snapshot_rows
 from airflow_kafka_groups.observe.history.snapshot_rows import (
@@ -37,7 +38,7 @@ from airflow_kafka_groups.observe.history.snapshots import History, rows_of
 from airflow_kafka_groups.storage import arrow_values as values
 from airflow_kafka_groups.storage import schemas as columns
 from airflow_kafka_groups.storage.arrow_values import empty_table, fill_nulls, literal, of_numpy, to_numpy
-from airflow_kafka_groups.storage.job_files import Storage, Workers
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, unchecked_schema
 

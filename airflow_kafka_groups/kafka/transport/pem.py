@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.storage.local_files import LARGEST, read_local
+from airflow_kafka_groups.storage.disk import LARGEST, read_local
 
 PEM_MARK = "-----BEGIN"
 """How every text of a key or certificate begins."""

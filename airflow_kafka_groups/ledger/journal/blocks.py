@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.storage.durable_files import create_file, read_file, unless_damaged
+from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import parse_time
 
@@ -110,7 +111,7 @@ def write_blocks(
         index.append([group_id(block[0]), place, hashlib.sha256(line).hexdigest()])
         lines.append(line)
         place += len(line)
-    create_file(path, b"".join(lines))
+    FILES.create(path, b"".join(lines))
     return {"file": path.name, "bytes": place, "blocks": index}
 
 
@@ -148,10 +149,10 @@ class Blocks:
         number = bisect_right(self._firsts, group_id) - 1
         if number < 0:
             return None
-        return json.loads(self._checked(number, read_file(self._path, *self._bounds[number])))
+        return json.loads(self._checked(number, FILES.read(self._path, *self._bounds[number])))
 
     def _lines(self) -> Iterator[bytes]:
-        content = read_file(self._path, 0, self._bounds[-1][1] if self._bounds else 0)
+        content = FILES.read(self._path, 0, self._bounds[-1][1] if self._bounds else 0)
         for number, (start, end) in enumerate(self._bounds):
             yield self._checked(number, None if content is None else content[start:end])
 

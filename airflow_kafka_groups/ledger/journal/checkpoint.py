@@ -30,7 +30,7 @@ from airflow_kafka_groups.ledger.journal.history import (
     leases_of,
 )
 from airflow_kafka_groups.observe.cluster_log import Entry, create_entry, read_entry
-from airflow_kafka_groups.storage.durable_files import read_all
+from airflow_kafka_groups.storage.file_storage import read_all
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import new_id, parse_time
 

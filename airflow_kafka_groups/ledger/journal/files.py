@@ -24,7 +24,8 @@ from urllib.parse import unquote
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.observe.cluster_log import Entry, numbers_of, read_entry
-from airflow_kafka_groups.storage.durable_files import READERS, list_names, read_all, unless_damaged
+from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.file_storage import FILES, READERS, read_all
 from airflow_kafka_groups.storage.layout import FOLDER, StoragePath
 from airflow_kafka_groups.storage.paths import parse_time
 
@@ -69,7 +70,7 @@ def probe_path(folder: StoragePath) -> StoragePath:
 
 def runs_listed(folder: StoragePath) -> set[int]:
     """Return the run numbers that a listing shows; there may be more."""
-    return numbers_of(list_names(folder), _RUN_DIGITS)
+    return numbers_of(FILES.names(folder), _RUN_DIGITS)
 
 
 def read_begun(folder: StoragePath, run: int) -> Entry | None:

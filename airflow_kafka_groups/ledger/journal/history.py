@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.journal.blocks import Blocks, end_of, intents_of, outcomes_of
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
-from airflow_kafka_groups.storage.durable_files import read_all, unless_damaged
+from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.file_storage import read_all
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import parse_time
 

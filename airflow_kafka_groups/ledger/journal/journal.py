@@ -37,7 +37,7 @@ from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunReco
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 from airflow_kafka_groups.observe.cluster_log import Chain, Entry, create_entry, read_entry
 from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
-from airflow_kafka_groups.storage.durable_files import is_exclusive, read_all, read_few
+from airflow_kafka_groups.storage.file_storage import FILES, read_all, read_few
 from airflow_kafka_groups.storage.layout import StoragePath, journal_folder
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time
 
@@ -126,7 +126,7 @@ class Journal:
         journal's; ``StorageError`` when the entry cannot be written, or the storage would let another run replace it.
         Nothing may be deleted then.
         """
-        if not is_exclusive(probe := probe_path(self.folder)):
+        if not FILES.is_exclusive(probe := probe_path(self.folder)):
             raise StorageError(f"{probe} existed, and the storage replaced it; nothing was deleted. {EXCLUSIVE_REMEDY}")
         number = after.runs[-1].number + 1 if after.runs else 1
         previous = checkpoint = None

@@ -31,8 +31,8 @@ from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, is_partial, looked_for, snapshot_ids
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.arrow_values import to_numpy
-from airflow_kafka_groups.storage.durable_files import is_there, read_file
-from airflow_kafka_groups.storage.layout import Layout, utc_now, write_file
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from airflow_kafka_groups.storage.paths import parse_time, time_of
 
 log = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ def _reduced(reader: SnapshotReader) -> Any:
 
     def parts() -> Iterator[Any]:
         for file in reader.manifest.files:
-            content = read_file(folder / file.name)
+            content = FILES.read(folder / file.name)
             if content is None or sha256(content).hexdigest() != file.sha256:
                 raise SnapshotError(f"{folder / file.name} is missing, or is not as it was written")
             yield from parts_of(pa.BufferReader(content), snapshot_id)
@@ -289,7 +289,7 @@ class SnapshotSigns:
         before = state.unread.pop(key, None)
         try:
             layout = Layout(self._layout.base, taken.folder)
-            if not is_there(layout.manifest(taken.snapshot_id)):
+            if not FILES.exists(layout.manifest(taken.snapshot_id)):
                 # About to be finished, killed, or removed since.
                 if utc_now() - taken.observed_at < _GIVEN_UP and not (before and before[1]):
                     state.unread[key] = taken, ""
@@ -306,7 +306,7 @@ class SnapshotSigns:
 
     def _read(self) -> _State:
         """Read the table; an empty one where it is missing or damaged, so that everything is folded again."""
-        content = read_file(self._place / _FILE)
+        content = FILES.read(self._place / _FILE)
         if content is None:
             return _State()
         try:
@@ -318,7 +318,7 @@ class SnapshotSigns:
     def _write(self) -> None:
         """Write the table. It only saves reading: a storage that refuses it ends nothing."""
         with unless_warned("The folded signs of life could not be written: %s"):
-            write_file(self._place, _FILE, _content(self._state))
+            FILES.replace(self._place / _FILE, _content(self._state))
 
     @property
     def since(self) -> datetime | None:

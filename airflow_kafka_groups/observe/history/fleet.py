@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.file_storage import Storage
 
 ALL = "*"
 """All clusters of a base folder."""

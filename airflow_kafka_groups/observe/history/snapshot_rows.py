@@ -20,7 +20,7 @@ from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.observe.history.snapshots import History, half_written, rows_of
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.arrow_values import fill_nulls, to_numpy
-from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotFile
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, known_columns, with_missing
 

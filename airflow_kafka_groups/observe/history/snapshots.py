@@ -15,8 +15,8 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError
-from airflow_kafka_groups.storage.job_files import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import is_cluster_name, is_id, time_of
 
@@ -30,7 +30,7 @@ _AT_FIRST = 8
 """The least number of manifests that are read at once. The one to judge, or to report on, is mostly the first."""
 
 
-def parse_manifest(text: str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
+def parse_manifest(text: bytes | str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
     """Parse the text of a manifest, and check that it is that of this snapshot.
 
     :param snapshot_id: the snapshot in the file's name.
@@ -83,7 +83,7 @@ class Manifests:
         for end in range(len(ids), 0, -at_once):
             batch = ids[max(0, end - at_once) : end]
             new = [name for name in batch if name not in self._read]
-            texts = self._storage.read_texts([f"{self._folder}/{paths.manifest(name)}" for name in new])
+            texts = self._storage.read_many([f"{self._folder}/{paths.manifest(name)}" for name in new])
             for name, text in zip(new, texts, strict=True):
                 self._read[name] = parse_manifest(text, snapshot_id=name, cluster=self._cluster)
             yield from (self._read[name] for name in reversed(batch))
@@ -232,7 +232,7 @@ def find_history(
     ids = [name.removesuffix(".json") for name in names if name.endswith(".json")]
     skipped = [(name, "its name is not a snapshot id") for name in ids if not is_id(name)]
     ids = [name for name in ids if is_id(name)]
-    stored = storage.files_below(f"{folder}/{paths.DATA}")
+    stored = storage.sizes_below(f"{folder}/{paths.DATA}")
     if not ids:
         raise SnapshotError(_nothing_there(storage, base, cluster, half=bool(stored)))
     if snapshot_id is not None and snapshot_id not in ids:

@@ -16,7 +16,7 @@ from datetime import datetime
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.access import raised_by, unless_warned
-from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_few
+from airflow_kafka_groups.storage.file_storage import FILES, read_few
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, journal_folder
 from airflow_kafka_groups.storage.paths import is_cluster_name, time_of
 
@@ -39,7 +39,7 @@ def other_folders(
     """
     names = list[str]()
     with unless_warned(warning):
-        names = list_names(layout.base)
+        names = FILES.names(layout.base)
     others = [
         Layout(layout.base, name)
         for name in names
@@ -49,7 +49,7 @@ def other_folders(
     def inside(other: Layout) -> list[str] | None:
         with unless_warned(warning):
             try:
-                return list_names(other.root)  # ``exists`` of a store may say no where it cannot tell
+                return FILES.names(other.root)  # ``exists`` of a store may say no where it cannot tell
             except StorageError as exc:
                 if not isinstance(raised_by(exc), NotADirectoryError):
                     raise
@@ -86,7 +86,7 @@ def note_folder(layout: Layout, kafka_cluster_id: str | None) -> None:
     """
     with unless_warned(_NOT_NOTED):
         if kafka_cluster_id is not None and not may_be_of(layout, kafka_cluster_id, unnamed=False):
-            create_file(_notes(layout, kafka_cluster_id) / layout.cluster, f"{layout.cluster}\n".encode())
+            FILES.create(_notes(layout, kafka_cluster_id) / layout.cluster, f"{layout.cluster}\n".encode())
 
 
 def noted_folders(layout: Layout, kafka_cluster_id: str, known: Iterable[Layout]) -> set[str]:
@@ -94,7 +94,7 @@ def noted_folders(layout: Layout, kafka_cluster_id: str, known: Iterable[Layout]
 
     Raises ``JournalError`` and ``StorageError``.
     """
-    return set(list_names(_notes(layout, kafka_cluster_id))).difference(other.cluster for other in known)
+    return set(FILES.names(_notes(layout, kafka_cluster_id))).difference(other.cluster for other in known)
 
 
 def _notes(layout: Layout, kafka_cluster_id: str) -> StoragePath:

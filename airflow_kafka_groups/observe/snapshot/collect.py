@@ -34,8 +34,9 @@ from airflow_kafka_groups.observe.snapshot.members import SeenMembers, write_mem
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.observe.snapshot.subscriptions import SeenSubscriptions, write_subscriptions
 from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, gather_facts, readable_part, write_rows
-from airflow_kafka_groups.storage.durable_files import require_writable
-from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, utc_now, write_json
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, new_id, time_prefix
 
@@ -112,7 +113,7 @@ async def take_snapshot(
     wanted = None if group_ids is None else check_group_ids(group_ids)
     groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
     started_at, began = now(), clock.now()
-    await asyncio.to_thread(require_writable, layout.root)
+    await asyncio.to_thread(FILES.require_writable, layout.root)
     await asyncio.to_thread(require_after_the_newest, layout, started_at)
     snapshot_id = new_id(started_at)
     kafka_cluster_id = await admin.cluster_id()

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprints
 from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter
+from airflow_kafka_groups.storage.access import is_of_storage, storage_errors, unless_damaged
 from airflow_kafka_groups.storage.arrow_values import column, literal, repeat
-from airflow_kafka_groups.storage.durable_files import elsewhere, is_there, list_ids, read_json, unless_damaged
-from airflow_kafka_groups.storage.layout import Layout, is_of_storage, storage_errors
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import elsewhere, read_json
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import time_of
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, known_columns, utc_times, with_missing
@@ -139,7 +141,7 @@ def load_manifest(layout: Layout, snapshot_id: str, *, may_be_copied: bool = Fal
     except SnapshotError:
         path = layout.manifest(snapshot_id)
         with storage_errors("read", path):
-            incomplete = not is_there(path) and layout.snapshot_data(snapshot_id).exists()
+            incomplete = not FILES.exists(path) and layout.snapshot_data(snapshot_id).exists()
         if not incomplete:
             raise
     raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
@@ -161,7 +163,7 @@ def snapshot_ids(layout: Layout) -> list[str]:
 
     A file with another name, such as the copy that somebody made of a manifest, is no snapshot.
     """
-    return list_ids(layout.manifests)
+    return FILES.ids(layout.manifests)
 
 
 def is_partial(manifest: SnapshotManifest) -> bool:

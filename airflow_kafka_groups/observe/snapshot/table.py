@@ -33,10 +33,11 @@ from airflow_kafka_groups.kafka.models import (
 )
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.protocols import GroupAdmin
+from airflow_kafka_groups.storage.access import storage_errors
 from airflow_kafka_groups.storage.arrow_values import as_column, column, literal, release_unused
-from airflow_kafka_groups.storage.durable_files import local_path, remove_file, remove_folder, sync_file
-from airflow_kafka_groups.storage.layout import Layout, Progress, storage_errors
-from airflow_kafka_groups.storage.local_files import make_folder
+from airflow_kafka_groups.storage.disk import make_folder
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.layout import Layout, Progress
 from airflow_kafka_groups.storage.manifest import SnapshotFile
 from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, Columns, arrow_schema
@@ -294,7 +295,7 @@ def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> tuple[Sna
     constants = {"cluster": layout.cluster, "run_id": snapshot_id}
     folder, files = layout.snapshot_data(snapshot_id), list[SnapshotFile]()
     with storage_errors("written", folder):
-        if (local := local_path(folder)) is not None:
+        if (local := FILES.local(folder)) is not None:
             make_folder(local)
         try:
             for chunks in table.files(ROWS_OF_A_FILE):
@@ -303,13 +304,13 @@ def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> tuple[Sna
                 files.append(SnapshotFile(name, rows, sha256(content.getbuffer()).hexdigest()))
                 with (folder / name).open("wb") as file:
                     file.write(content.getbuffer())
-                sync_file(folder / name)  # before there is a manifest that vouches for it
+                FILES.sync(folder / name)  # before there is a manifest that vouches for it
             return tuple(files)
         except BaseException:  # what does not fit would fill the disk for good
             with suppress(StorageError):
                 for written in files:
-                    remove_file(folder / written.name)
-                remove_folder(folder)
+                    FILES.remove(folder / written.name)
+                FILES.remove_folder(folder)
             raise
 
 

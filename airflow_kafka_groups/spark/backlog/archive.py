@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
-from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
+from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of
 from airflow_kafka_groups.spark.session.settings import jvm_of
 from airflow_kafka_groups.spark.unread.ranges import Backlog, parse_ranges, range_rows
 from airflow_kafka_groups.storage import paths
@@ -107,10 +107,10 @@ def check_names(spark: SparkSession, output: str, backlogs: Mapping[str, Backlog
 
 def _longest_name(spark: SparkSession, output: str) -> int:
     """Return how many bytes the name of a folder may have; 0 for no limit. That of HDFS is a setting of the site."""
-    storage = storage_of(spark, output)
-    if isinstance(storage, HadoopStorage) and storage.scheme in _OF_HDFS:
+    scheme = Hadoop(spark, output).scheme
+    if scheme in _OF_HDFS:
         return int(spark._jsc.hadoopConfiguration().getInt(_LIMIT_OF_HDFS, _LONGEST_NAME))
-    return _LONGEST_NAME if storage.is_local else 0
+    return _LONGEST_NAME if scheme == "file" else 0
 
 
 def write_archive(archive: DataFrame, output: str, file_format: str) -> None:
@@ -176,7 +176,7 @@ def archive_there(spark: SparkSession, path: str, request: Mapping[str, Any]) ->
 
     Raises ``JobError`` if the summary is of another request, or its archive is not what it says.
     """
-    if (text := storage_of(spark, path).read_if_there(path)) is None:
+    if (text := storage_of(spark, path).read(path)) is None:
         return None
     try:
         there: dict[str, Any] = json.loads(text)

@@ -49,14 +49,14 @@ class BacklogOutput:
             self._written = f"{self._path}/{COLUMN}={context.run_id}-{context.slice:06d}-{context.attempt}"
             storage = storage_of(self._spark, self._path)
             mark = f"{self._path}/{_MARK}{context.run_id}-{context.attempt}"
-            storage.write_text(mark, "")
+            storage.replace(mark, b"")
             try:
                 writer.mode("errorifexists").save(self._written)
                 self._require_alone(context)
                 if not storage.exists(mark):  # Spark has committed only what tasks wrote after that
                     raise self._shared("which deleted this slice while it was written")
             finally:
-                storage.delete_file(mark)
+                storage.remove(mark)
             return
         if self._format == "delta":  # a transaction that was committed before is skipped
             writer = writer.option("txnAppId", context.run_id).option("txnVersion", context.slice)
@@ -66,7 +66,7 @@ class BacklogOutput:
     def discard(self) -> None:
         """Delete the slice that was written last, because another process works on it."""
         if self._written:
-            storage_of(self._spark, self._path).delete_folder(self._written)
+            storage_of(self._spark, self._path).remove_folder(self._written, everything=True)
 
     def _require_alone(self, context: BacklogContext) -> None:
         """Raise ``JobError`` if another run made room for itself while the slice was written: it is not committed."""
@@ -120,5 +120,5 @@ class BacklogOutput:
             )
         marks = [name for name in marks if int(name.rpartition("-")[2]) < context.attempt]
         for name in marks + stale + (others if self._mode == "overwrite" else []):
-            storage.delete_folder(f"{self._path}/{name}")
+            storage.remove_folder(f"{self._path}/{name}", everything=True)
         self._has_room = True

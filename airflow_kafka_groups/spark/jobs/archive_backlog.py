@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, FileExistsAlreadyError, JobError
 from airflow_kafka_groups.observe.history.fleet import check_cluster
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
@@ -186,8 +186,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     if table:
         written = read_archive(spark, output, arguments.format)
         table.replace(arguments.cluster, written, {name: summary["records"]})
-    if not place.create_text(summary_path, json.dumps(summary, indent=1) + "\n"):
-        raise late
+    try:
+        place.create(summary_path, (json.dumps(summary, indent=1) + "\n").encode())
+    except FileExistsAlreadyError:
+        raise late from None
     return summary
 
 

@@ -39,8 +39,7 @@ from airflow_kafka_groups.spark.options import (
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare_kafka
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage.job_files import JobFiles
-from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
+from airflow_kafka_groups.storage.job_outputs import JobFiles, require_own_summary, require_replaceable
 
 JOB = "commit_history"
 _METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"
@@ -123,7 +122,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         ranges = ranges_of(admin, partitions)
         hidden = sum(each.end < ends[each.partition].end for each in ranges)
         require_shared(spark, arguments.output)
-        storage_of(spark, summary_path).delete_file(summary_path)
+        storage_of(spark, summary_path).remove(summary_path)
         fit_shuffles(spark, sum(each.offsets for each in ranges))
         log = scanned(spark, admin, properties, ranges, joined=_joined)
         counted, files = dict[str, int](), dict[str, list[str]]()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.judge.staleness.policy import add_policy, count, duration, policy_of
+from airflow_kafka_groups.judge.workers import CALLERS, Workers
 from airflow_kafka_groups.observe.history.fleet import (
     ALL,
     PLACEHOLDER,
@@ -40,7 +41,7 @@ from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage.job_files import CALLERS, Storage, Workers
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS
@@ -192,7 +193,7 @@ def _judge_history(
     own_summary = f"{output}.json" if arguments.output else in_history
     summary_path = arguments.summary or own_summary
     for path in {summary_path} if arguments.output else {summary_path, own_summary}:  # of verdicts that are replaced
-        session.storage(path).delete_file(path)
+        session.storage(path).remove(path)
     commits = asked_for(session.get, arguments, history.judged)
     logged(commits.warnings)
     records = commits.times()
@@ -244,7 +245,7 @@ def _judge_history(
     vouching = session.storage(summary_path)
     # A plan refuses it without a number, and a pruning heeds it: where the job is killed now, nothing is judged.
     write_summary(vouching, summary_path, {**summary, "groups": None})
-    require_left(storage, history, partial(vouching.delete_file, summary_path))
+    require_left(storage, history, partial(vouching.remove, summary_path))
     write_summary(vouching, summary_path, summary)
     return summary
 

@@ -95,7 +95,7 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
         summary_path = f"{output}.json"
         require_own_summary(session.storage(summary_path), summary_path, JOB, "--output", output)
     table = _table(session.get(), arguments.table) if arguments.table else None
-    session.storage(summary_path).delete_file(summary_path)
+    session.storage(summary_path).remove(summary_path)
     rows = SnapshotRows(storage, history)
     seen = look_through(rows, arguments.max_lookups if arguments.kafka_properties else 0)
     owners = owners_of(session.get, rules, seen.groups)

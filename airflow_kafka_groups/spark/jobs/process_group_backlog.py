@@ -20,7 +20,7 @@ from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
+from airflow_kafka_groups.spark.hadoop_storage import beside, require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_reading
@@ -76,7 +76,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         storage = storage_of(spark, result)
         require_own_summary(storage, result, JOB, "--result", result)
         write_summary(storage, result, summary)  # or fail, before anything is processed
-        storage.delete_file(result)  # an older one must not be mistaken for this one
+        storage.remove(result)  # an older one must not be mistaken for this one
     try:
         _run(spark, arguments, summary)
     except BaseException as exc:  # Ctrl-C, too
@@ -142,7 +142,7 @@ def records_folder(spark: SparkSession, arguments: argparse.Namespace) -> str:
     if arguments.records:
         return str(arguments.records)
     known = arguments.backlog or arguments.output or arguments.result
-    return storage_of(spark, known).beside(known, BACKLOG_RECORDS)
+    return beside(spark, known, BACKLOG_RECORDS)
 
 
 def handler(transform: str | None, output: BacklogOutput | None) -> Handler:

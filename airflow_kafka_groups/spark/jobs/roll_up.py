@@ -30,7 +30,7 @@ from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session.preflight import prepare
 from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_of_write
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.file_storage import Storage
 
 JOB = "roll_up"
 _KEYS = ("cluster", "day")

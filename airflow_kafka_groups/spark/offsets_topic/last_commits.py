@@ -38,7 +38,8 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     scanned,
 )
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
-from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.file_storage import Storage
+from airflow_kafka_groups.storage.job_outputs import footer_of
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import is_data_file
 
@@ -167,7 +168,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
         evidence = Evidence(
             not_read=f"{folder} does not tell until when (an open transaction hid commits): run commit_history again"
         )
-    elif (why := _why_too_late(evidence.commits_until, storage.written_at(place))) is not None:
+    elif (why := _why_too_late(evidence.commits_until, storage.describe(place).written_at)) is not None:
         evidence = Evidence(not_read=f"{folder} says that the log was read until {why}, and run commit_history again")
     return LastCommits(rows=rows, evidence=evidence)
 
@@ -194,7 +195,7 @@ def _check_files(storage: Storage, folder: str, summary: dict[str, Any], remedy:
         raise JobError(f"{folder} has the groups of {other[0]}, and its summary is of the run {run_id}: {remedy}")
     if sorted(summary["files"]) != files:
         raise JobError(f"{folder} has the groups of another try of the run {run_id}: {remedy}")
-    written, there = summary["groups"], storage.count_rows(f"{folder}/groups/{name}" for name in files)
+    written, there = summary["groups"], sum(footer_of(storage, f"{folder}/groups/{name}")[1] for name in files)
     if written != there:  # another run writes there, or was killed: its summary is elsewhere
         raise JobError(f"{folder} has {there} groups, and its summary says {written}: {remedy}")
 
@@ -204,5 +205,5 @@ def table_files(storage: Storage, folder: str) -> list[str]:
 
     A run that writes has others, which do not count.
     """
-    below = storage.files_below(folder)
+    below = storage.sizes_below(folder)
     return sorted(f"{parent}/{name}" for parent, name in below if parent.startswith("run_id=") and is_data_file(name))

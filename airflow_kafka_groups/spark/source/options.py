@@ -26,7 +26,7 @@ from airflow_kafka_groups.observe.counting import lag_and_lost
 from airflow_kafka_groups.observe.patterns import check_patterns, is_regex, split_patterns
 from airflow_kafka_groups.observe.snapshot.table import GatheredRows, LogEnds
 from airflow_kafka_groups.storage.arrow_values import literal
-from airflow_kafka_groups.storage.local_files import LARGEST, read_local
+from airflow_kafka_groups.storage.disk import LARGEST, read_local
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, Columns, arrow_schema, columns
 from airflow_kafka_groups.storage.url_secrets import has_secret
 

@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark.source.options import KEYS, SOURCE_COLUMNS, VALUES
-from airflow_kafka_groups.storage.local_files import create_local
+from airflow_kafka_groups.storage.disk import DISK
 from airflow_kafka_groups.storage.schemas import arrow_schema
 
 STREAM, DRIVER = "stream", "driver"
@@ -112,7 +112,7 @@ class ChangeState:
             data = pa.BufferOutputStream()
             pq.write_table(seen, data)
             with suppress(FileExistsError):
-                create_local(Path(path), data.getvalue().to_pybytes())
+                DISK.create(Path(path), data.getvalue().to_pybytes())
         else:
             self._save_beside(bucket, offset, seen)
         found = self.load(bucket, offset)

@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from airflow_kafka_groups.exceptions import JobError
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JobError
 from airflow_kafka_groups.observe.offset_values import Commits, Partition, Range, commit_rows, parse_commits
 from airflow_kafka_groups.spark.unread.ranges import (
     Backlog,
@@ -29,8 +29,8 @@ from airflow_kafka_groups.spark.unread.ranges import (
     range_rows,
     without,
 )
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import FORMAT, check_format, digest_of
-from airflow_kafka_groups.storage.job_files import Storage
 from airflow_kafka_groups.storage.paths import new_id
 
 RUN, ATTEMPT, PROCESSING, PROCESSED, COMMIT, ENDED = "run", "attempt", "processing", "processed", "commit", "ended"
@@ -190,12 +190,15 @@ class Record:
         }
         entry = {**content, "digest": digest_of(content)}
         path = self._path(len(self._entries) + 1)
-        if self._storage is not None and not self._storage.create_text(path, json.dumps(entry, indent=1) + "\n"):
+        try:
+            if self._storage is not None:
+                self._storage.create(path, (json.dumps(entry, indent=1) + "\n").encode())
+        except FileExistsAlreadyError:
             raise TakenOverError(
                 f"another process works on this backlog too: {path} is not of this one, which stops here. What it "
                 "processed since its last entry is processed again by the other one",
                 kind,
-            )
+            ) from None
         self._entries.append(entry)
 
     def _of(self, kind: str) -> list[Entry]:
@@ -209,14 +212,14 @@ class Record:
         """Read the newest run's entries: those that are listed several at once, and then what comes meanwhile."""
         found: list[Entry] = []
 
-        def add(text: str) -> None:
+        def add(text: bytes) -> None:
             found.append(_parse(text, self._path(len(found) + 1), found[-1]["digest"] if found else None))
 
         listed = self._listed(storage)
         first_gap = next(number for number in count(1) if number not in listed)
-        for text in storage.read_texts([self._path(number) for number in range(1, first_gap)]):
+        for text in storage.read_many([self._path(number) for number in range(1, first_gap)]):
             add(text)
-        while (text_or_none := storage.read_if_there(self._path(len(found) + 1))) is not None:
+        while (text_or_none := storage.read(self._path(len(found) + 1))) is not None:
             add(text_or_none)
         if len(self._listed(storage)) > len(found):
             raise JobError(
@@ -253,7 +256,7 @@ def _run(entry: Entry) -> Run:
     )
 
 
-def _parse(text: str, path: str, previous: str | None) -> Entry:
+def _parse(text: bytes, path: str, previous: str | None) -> Entry:
     try:
         entry = json.loads(text)
         check_format(entry)

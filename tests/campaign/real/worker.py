@@ -45,8 +45,9 @@ from airflow_kafka_groups.ledger.deletion_plan import load_plan, save_plan
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, snapshot_ids
-from airflow_kafka_groups.storage import durable_files
-from airflow_kafka_groups.storage.layout import Layout, storage_errors, utc_now
+from airflow_kafka_groups.storage import file_storage
+from airflow_kafka_groups.storage.access import storage_errors
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.campaign.judging import CLUSTER, ModelSnapshot, verdicts
 from tests.campaign.mutants import without
 from tests.campaign.real.story import Kill
@@ -168,7 +169,7 @@ def work(job: Job) -> None:
         with storage_errors(what, path):
             yield
 
-    patch.object(durable_files, "storage_errors", counted).start()  # until the process ends
+    patch.object(file_storage, "storage_errors", counted).start()  # until the process ends
     try:
         with without(job.without) if job.without is not None else nullcontext():
             asyncio.run(_act(job, tracer))

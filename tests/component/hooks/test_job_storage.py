@@ -11,9 +11,9 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 from s3fs import S3FileSystem
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, FileExistsAlreadyError
 from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
-from airflow_kafka_groups.storage.job_storage import JobStorage
+from airflow_kafka_groups.storage.file_storage import storage_below
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
 
@@ -51,7 +51,7 @@ def test_an_object_with_the_name_of_a_folder_of_verdicts_is_not_deleted(bucket: 
     bucket.fs.pipe_file(f"{bucket.path}/out", b"somebody else's")
     with pytest.raises(ConfigurationError, match="has out, which this job did not write and would delete"):
         judged(bucket, "--output", f"{bucket}/out")
-    JobStorage(bucket, str(bucket)).delete_folder(f"{bucket}/out")
+    storage_below(bucket, str(bucket)).remove_folder(f"{bucket}/out", everything=True)
     bucket.fs.invalidate_cache()
     assert bucket.fs.find(f"{bucket.path}/out") == [f"{bucket.path}/out"]
     assert bucket.fs.cat_file(f"{bucket.path}/out") == b"somebody else's"
@@ -60,10 +60,10 @@ def test_an_object_with_the_name_of_a_folder_of_verdicts_is_not_deleted(bucket: 
 def test_a_folder_on_azure_is_no_file() -> None:
     attach("abfss", conn_id="hierarchical", fs=Azure())
     base = ObjectStoragePath("abfss://hierarchical@box/kafka")
-    storage = JobStorage(base, str(base))
+    storage = storage_below(base, str(base))
     base.fs.pipe_file(f"{base.path}/out/part-0.parquet", b"rows")
-    assert storage.files(f"{base}/out") == storage.files_at(f"{base}/out") == ["part-0.parquet"]
-    assert storage.files_at(f"{base}/out/part-0.parquet") == ["part-0.parquet"]
+    assert (storage.files(f"{base}/out"), storage.is_file(f"{base}/out")) == (["part-0.parquet"], False)
+    assert storage.is_file(f"{base}/out/part-0.parquet")
     assert storage.exists(f"{base}/out")
     assert not storage.exists(f"{base}/nothing")
 
@@ -82,12 +82,12 @@ def test_empty_objects_that_stand_for_folders_are_no_files(bucket: Any) -> None:
 @pytest.mark.safety
 def test_an_object_is_created_at_once_and_one_that_is_there_stays(bucket: Any) -> None:
     """Each request is waited for, and a first judgement of a long history makes thousands."""
-    storage, place = JobStorage(bucket, str(bucket)), f"{bucket}/{CLUSTER}/tables/one.parquet"
-    assert storage.create_whole(place, b"one", aside=f"{bucket}/{CLUSTER}/aside")
-    assert storage.create_whole(place, b"one", aside=f"{bucket}/{CLUSTER}/aside"), "an answer was lost"
-    assert not storage.create_whole(place, b"two", aside=f"{bucket}/{CLUSTER}/aside")
+    storage, place = storage_below(bucket, str(bucket)), f"{bucket}/{CLUSTER}/tables/one.parquet"
+    storage.create(place, b"one")
+    storage.create(place, b"one")  # an answer was lost
+    with pytest.raises(FileExistsAlreadyError):
+        storage.create(place, b"two")
     assert storage.read_bytes(place) == b"one"
-    assert not storage.exists(f"{bucket}/{CLUSTER}/aside")
 
 
 @pytest.fixture

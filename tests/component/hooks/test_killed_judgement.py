@@ -15,12 +15,12 @@ from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
 from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.report.metrics import metrics_of_snapshot
-from airflow_kafka_groups.storage.job_files import LocalStorage
+from airflow_kafka_groups.storage.disk import Disk
 from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen
 
-CALLS = ("_folders", "_files", "_files_below", "_read", "_exists", "_write", "_create_whole", "_delete")
+CALLS = ("list", "sizes_below", "read", "is_file", "is_folder", "replace", "create", "remove", "remove_folder")
 _KILLED, _DONE, _FAILED = 70, 0, 1
 
 
@@ -49,7 +49,7 @@ def judge_until(base: Path, call: int) -> int:
 
     try:
         for name in CALLS:
-            setattr(LocalStorage, name, ending(getattr(LocalStorage, name)))
+            setattr(Disk, name, ending(getattr(Disk, name)))
         judge(base)
         code = _DONE
     finally:

@@ -16,8 +16,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from airflow_kafka_groups.storage.job_files import LocalStorage
-from airflow_kafka_groups.storage.job_storage import JobStorage
+from airflow_kafka_groups.storage.file_storage import LocalStorage, storage_below
 from tests.histories.judged import verdict_summary, verdicts
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
@@ -152,11 +151,11 @@ def test_a_snapshot_that_lost_a_file_or_was_changed_is_not_judged(bucket: Any) -
 
 @pytest.mark.safety
 def test_an_object_store_that_fails_is_not_taken_for_an_empty_one(bucket: Any, s3: ObjectStore) -> None:
-    storage = JobStorage(bucket, str(bucket))
+    storage = storage_below(bucket, str(bucket))
     assert storage.exists(f"{bucket}/{CLUSTER}/manifests")
     assert not storage.exists(f"{bucket}/{CLUSTER}/nothing")
     try:
-        for call in (storage.files, storage.folders, storage.files_below, storage.exists, storage.read_if_there):
+        for call in (storage.files, storage.folders, storage.sizes_below, storage.exists, storage.read):
             s3.let_fail("kafka-groups", "error", 20, status=403, code="AccessDenied")
             with pytest.raises(StorageError, match=f"^{bucket}/{CLUSTER}/manifests could not be .*Give this user"):
                 call(f"{bucket}/{CLUSTER}/manifests")
@@ -224,7 +223,7 @@ def test_a_storage_that_does_not_answer_is_tried_again_as_a_job_of_spark_s_is(
     def fail(*_: Any) -> None:
         raise StorageError("the storage is busy")
 
-    monkeypatch.setattr(LocalStorage, "read_texts", fail)
+    monkeypatch.setattr(LocalStorage, "read_many", fail)
     for clusters, message in (((), "judge_staleness: the storage"), (("--cluster", "d"), "failed for c, d: .*busy")):
         with pytest.raises(KafkaGroupsError, match=message) as failed:
             run_plain_job(["judge_staleness", *asked(store, *clusters)], store, "")

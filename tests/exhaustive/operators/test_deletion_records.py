@@ -12,14 +12,13 @@ from airflow_kafka_groups.exceptions import GroupsFailedError, JournalError, Sto
 from airflow_kafka_groups.ledger.deletion_plan import find_in_plan
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.records import records
 from tests.unit.operators import scene
 from tests.unit.operators.scene import apply, delete
-
-FILES = "airflow_kafka_groups.observe.cluster_log"
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +60,7 @@ def test_a_run_that_cannot_be_recorded_deletes_nothing(
     def full(*_: Any, **__: Any) -> Any:
         raise StorageError("no space left on device")
 
-    monkeypatch.setattr(FILES + ".create_file", full)
+    monkeypatch.setattr(FILES, "create", full)
     with pytest.raises(StorageError, match="no space left"):
         apply(tmp_path, backed_up)
     assert admin.deleted == []
@@ -143,7 +142,7 @@ def test_when_the_storage_fails_after_a_deletion_the_log_has_the_outcomes_and_th
         raise StorageError("no space left on device")
 
     async def storage_fails(group_ids: Any, **_: Any) -> Any:
-        monkeypatch.setattr(FILES + ".create_file", full)
+        monkeypatch.setattr(FILES, "create", full)
         return await real(group_ids)
 
     monkeypatch.setattr(admin, "delete_consumer_groups", storage_fails)

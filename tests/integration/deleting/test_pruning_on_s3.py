@@ -19,7 +19,7 @@ from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.doctor.storage import PROBE_FOLDER, examine_storage
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.ledger.keep_alive_records import read_unless_move
-from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 
@@ -76,8 +76,8 @@ def test_an_old_snapshot_is_removed_with_the_empty_objects_of_its_folders(
     found = prune_all(layout)
     assert found.foreign == {}
     assert found.removed["snapshot"] == (OLD,)
-    assert list_names(layout.root / "data") == [newest]
-    assert read_file(layout.manifest(OLD)) is None
+    assert FILES.names(layout.root / "data") == [newest]
+    assert FILES.read(layout.manifest(OLD)) is None
     assert prune_all(layout).files == 0
 
 
@@ -94,17 +94,17 @@ def test_what_somebody_adds_to_a_folder_meanwhile_stays(layout: Layout, monkeypa
 
     monkeypatch.setattr(FileSet, "look_into", look_early)
     prune_all(layout)
-    assert read_file(layout.snapshot_data(OLD) / "notes.txt") == b"mine"
+    assert FILES.read(layout.snapshot_data(OLD) / "notes.txt") == b"mine"
 
 
 @pytest.mark.safety
 def test_the_doctor_removes_its_own_file_only(layout: Layout) -> None:
     """Another doctor may be trying the same storage: without its file, it would find the storage unfit."""
     other = layout.base / PROBE_FOLDER / "0123456789abcdef"
-    create_file(other, b"one")
+    FILES.create(other, b"one")
     examine_storage(layout.base, Report())
-    assert read_file(other) == b"one"
-    assert list_names(layout.base / PROBE_FOLDER) == [other.name]
+    assert FILES.read(other) == b"one"
+    assert FILES.names(layout.base / PROBE_FOLDER) == [other.name]
 
 
 @pytest.mark.safety
@@ -127,7 +127,7 @@ def test_what_the_store_does_not_let_go_is_not_reported_as_removed(
     monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", deny)
     with pytest.raises(StorageError, match="Denied"):
         prune_all(layout)
-    assert read_file(layout.manifest(OLD)) is not None
+    assert FILES.read(layout.manifest(OLD)) is not None
 
 
 @pytest.mark.parametrize("markers", [(), ("_temporary/", "_temporary/0/", "_temporary/0/_temporary/")])
@@ -144,8 +144,8 @@ def test_what_a_killed_job_has_left_goes_with_its_snapshot(layout: Layout, marke
     )
     found = prune_all(layout)
     assert (found.foreign, found.removed["snapshot"]) == ({}, (OLD,))
-    assert list_names(layout.root / VERDICTS) == []
-    assert list_names(layout.root / VERDICTS / "_temporary") == []
+    assert FILES.names(layout.root / VERDICTS) == []
+    assert FILES.names(layout.root / VERDICTS / "_temporary") == []
 
 
 @pytest.mark.parametrize("where", [f"members/{OLD}.parquet/part-0", f"subscriptions/{OLD}.parquet/x", f"data/{OLD}"])
@@ -156,7 +156,7 @@ def test_what_is_not_what_its_name_says_is_not_said_to_be_removed(layout: Layout
     put(layout, f"manifests/{OLD}.json", json.dumps({"format": 1, "snapshot_id": OLD, "cluster": "prod"}).encode())
     put(layout, where, b"mine")
     found = prune_all(layout)
-    assert read_file(layout.root / where) == b"mine"
+    assert FILES.read(layout.root / where) == b"mine"
     assert len(found.foreign) == 1, found
     assert found.removed["snapshot"] == ()
 

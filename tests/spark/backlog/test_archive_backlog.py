@@ -252,7 +252,7 @@ def test_a_plan_of_two_files_is_read_and_neither_may_be_edited(spark: SparkSessi
     with pytest.raises(JobError, match="does not hold the groups of the plan"):
         read_plan(spark, folder, plan.plan_id)
     header.with_suffix(".parquet").unlink()
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(StorageError, match="could not be read"):
         read_plan(spark, folder, plan.plan_id)
     header.write_text(header.read_text().replace("prod", "another"))
     with pytest.raises(JobError, match="was changed after it was made"):

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
-from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
+from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of, through_hadoop
 from airflow_kafka_groups.spark.jobs import (
     archive_backlog,
     commit_history,
@@ -27,6 +27,7 @@ from airflow_kafka_groups.spark.jobs import (
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import require_replaceable
 from tests.histories.judged import judge, verdict_folder, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
@@ -196,13 +197,13 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
         def delete(self, path: Any, recursive: bool) -> bool:
             return not str(path.toString()).endswith(kept.name) and bool(self.fs.delete(path, recursive))
 
-    def of_another_user(_: SessionOnDemand, path: str) -> HadoopStorage:
-        storage = HadoopStorage(spark, path)
-        storage._fs = Keeping(storage._fs)
-        return storage
+    def of_another_user(_: SessionOnDemand, path: str) -> Storage:
+        there = Hadoop(spark, path)
+        there._fs = Keeping(there._fs)
+        return through_hadoop(there)
 
     monkeypatch.setattr(NoSession, "storage", of_another_user)
-    with pytest.raises(StorageError, match=f"{kept.name} cannot be deleted: the storage keeps it"):
+    with pytest.raises(StorageError, match=f"{kept.name} could not be removed: .*the storage keeps it"):
         judge(tmp_path)
     assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before
 

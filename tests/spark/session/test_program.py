@@ -19,17 +19,16 @@ from pyspark import SparkConf
 from pyspark.errors import PySparkAttributeError, PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark import application, session_on_demand
-from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
+from airflow_kafka_groups.spark.hadoop_storage import Hadoop, beside, storage_of, through_hadoop
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.names import WITHOUT_SPARK
 from airflow_kafka_groups.spark.options import folder_path
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session import packages
-from airflow_kafka_groups.storage.job_files import LocalStorage
 from tests.histories.judged import judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
@@ -235,14 +234,14 @@ def elsewhere(spark: SparkSession, tmp_path: Path) -> str:
 
 def test_a_large_file_comes_in_parts_that_the_jvm_has_room_for(spark: SparkSession, elsewhere: str) -> None:
     """At once, a file of 150 MB needs 900 MB of the driver's JVM, which has 1 GB unless somebody says otherwise."""
-    storage, content = HadoopStorage(spark, elsewhere), random.randbytes(3 * MIB + 1)
-    storage._fs = opened = Opened(storage._fs)
-    storage.write_bytes(f"{elsewhere}/x", content)
+    there, content = Hadoop(spark, elsewhere), random.randbytes(3 * MIB + 1)
+    storage, there._fs = through_hadoop(there), (opened := Opened(there._fs))
+    storage.replace(f"{elsewhere}/x", content)
     assert storage.read_bytes(f"{elsewhere}/x") == content
     written, read = (stream.sizes for stream in opened.streams)
     assert (sum(written), sum(read)) == (len(content), len(content))
     assert max(*written, *read) <= MIB
-    storage.write_bytes(f"{elsewhere}/x", b"")
+    storage.replace(f"{elsewhere}/x", b"")
     assert storage.read_bytes(f"{elsewhere}/x") == b""
 
 
@@ -250,17 +249,18 @@ def test_a_large_file_comes_in_parts_that_the_jvm_has_room_for(spark: SparkSessi
 def test_an_answer_that_the_jvm_had_no_memory_for_is_no_end_of_a_file(
     spark: SparkSession, elsewhere: str, lost: int
 ) -> None:
-    storage = HadoopStorage(spark, elsewhere)
-    storage.write_bytes(f"{elsewhere}/x", bytes(3 * MIB + 1))
-    storage._fs = Opened(storage._fs, lost)
-    with pytest.raises(StorageError, match=r"/x cannot be read: .*spark\.driver\.memory"):
+    there = Hadoop(spark, elsewhere)
+    storage = through_hadoop(there)
+    storage.replace(f"{elsewhere}/x", bytes(3 * MIB + 1))
+    there._fs = Opened(there._fs, lost)
+    with pytest.raises(StorageError, match=r"/x could not be read: .*spark\.driver\.memory"):
         storage.read_bytes(f"{elsewhere}/x")
 
 
 @pytest.mark.parametrize("root", ["s3a://bucket", "s3a://bucket/", "/"])
 def test_what_has_no_folder_around_it_is_told(spark: SparkSession, tmp_path: Path, root: str) -> None:
     with pytest.raises(StorageError, match=f"^{root} is the root of its storage: give a folder in it"):
-        (LocalStorage() if root == "/" else HadoopStorage(spark, str(tmp_path))).beside(root, "_backlog_records")
+        beside(spark, root, "_backlog_records")
 
 
 def test_a_cluster_is_judged_as_on_a_local_disk(spark: SparkSession, tmp_path: Path, elsewhere: str) -> None:
@@ -286,16 +286,14 @@ def test_a_storage_that_spark_does_not_know_is_an_error_with_the_remedy(spark: S
 def test_a_file_is_created_once_on_a_storage_that_renames(spark: SparkSession, tmp_path: Path) -> None:
     """What is done where files cannot be linked, such as HDFS; here on a local disk by Hadoop's own calls."""
     storage = storage_of(spark, str(tmp_path))
-    assert storage.create_text(f"{tmp_path}/a/1", "one")
-    assert storage.create_text(f"{tmp_path}/a/1", "one"), "the answer to an earlier try may have been lost"
-    assert not storage.create_text(f"{tmp_path}/a/1", "two")
-
-    remote = HadoopStorage(spark, str(tmp_path))
-    assert remote.create_text(f"{tmp_path}/b/1", "one")
-    assert remote.create_text(f"{tmp_path}/b/1", "one")
-    assert not remote.create_text(f"{tmp_path}/b/1", "two")
+    remote = through_hadoop(Hadoop(spark, str(tmp_path)))
+    for each, path in ((storage, f"{tmp_path}/a/1"), (remote, f"{tmp_path}/b/1")):
+        each.create(path, b"one")
+        each.create(path, b"one")  # the answer to an earlier try may have been lost
+        with pytest.raises(FileExistsAlreadyError):
+            each.create(path, b"two")
     assert (tmp_path / "b" / "1").read_text() == "one"
     assert remote.files(f"{tmp_path}/b") == ["1"], "nothing is left beside it"
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="cannot be created"):
-        storage.create_text(f"{tmp_path}/file/1", "one")
+    with pytest.raises(StorageError, match="/file/1 could not be "):
+        storage.create(f"{tmp_path}/file/1", b"one")

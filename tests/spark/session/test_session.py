@@ -21,15 +21,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import JobError, StorageError
+from airflow_kafka_groups.spark import hadoop_storage
 from airflow_kafka_groups.spark.application import JOBS, main
-from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
+from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of, through_hadoop
 from airflow_kafka_groups.spark.jobs import roll_up
 from airflow_kafka_groups.spark.kafka.properties import HIDDEN_OPTIONS, options_hidden
 from airflow_kafka_groups.spark.session import preflight
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 from airflow_kafka_groups.spark.session.settings import settings_of
-from airflow_kafka_groups.storage import job_files as checksums
-from airflow_kafka_groups.storage.job_files import LocalStorage
+from airflow_kafka_groups.storage import disk as checksums
+from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.judged import hour_rows, judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, HOUR, SnapshotRow, hour, parquet, seen, snapshot_id
@@ -271,12 +272,12 @@ def test_a_relative_path_is_that_of_the_jvm_wherever_a_notebook_has_gone(
     assert isinstance(storage, LocalStorage)
     assert storage.local(f"{name}/file") == began_in / name / "file"
     try:
-        storage.write_text(f"{name}/file", "x")
+        storage.replace(f"{name}/file", b"x")
         assert [row.value for row in spark.read.text(name).collect()] == ["x"]
         assert (storage.files(name), storage.exists(f"{name}/file")) == (["file"], True)
-        assert storage.create_text(f"{name}/other", "x")
+        storage.create(f"{name}/other", b"x")
     finally:
-        storage.delete_folder(name)
+        storage.remove_folder(name, everything=True)
     assert not (began_in / name).exists()
     assert not list(tmp_path.iterdir())
 
@@ -288,13 +289,13 @@ def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSessi
         write_hour(tmp_path, number)
     part = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
     content, storage = part.read_bytes(), storage_of(spark, str(part))
-    HadoopStorage(spark, str(part)).write_bytes(str(part), content)
+    through_hadoop(Hadoop(spark, str(part))).replace(str(part), content)
     assert judge(tmp_path)["snapshots_reduced"] == 2
     rows: list[SnapshotRow] = [{**row, "committed_offset": 0} for row in hour_rows(1)]
     part.write_bytes(parquet(rows, ARROW_SCHEMA))
-    with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: .*Checksum error"):
+    with pytest.raises(StorageError, match=r"part-00000\.parquet could not be read: .*Checksum error"):
         judge(tmp_path)
-    storage.write_bytes(str(part), content)
+    storage.replace(str(part), content)
     judge(tmp_path)
 
 
@@ -317,7 +318,7 @@ def test_a_file_is_read_where_hadoop_reads_it(
     file, beside = tmp_path / "x", tmp_path / ".x.crc"
     file.write_bytes(bytes(600))
     beside.mkdir() if checksums is None else beside.write_bytes(checksums)
-    for storage in (HadoopStorage(spark, str(file)), LocalStorage()):
+    for storage in (through_hadoop(Hadoop(spark, str(file))), LocalStorage()):
         with nullcontext() if is_read else pytest.raises(StorageError):
             assert len(storage.read_bytes(str(file))) == 600
 
@@ -329,7 +330,7 @@ def test_checksums_of_a_damaged_size_take_no_memory() -> None:
     try:
         for size in (0, 1, 512):
             with pytest.raises(OSError, match="Checksum error"):
-                checksums.check(bytes(200_000), b"crc\0" + size.to_bytes(4) + b"sum." * 391)
+                checksums._check(bytes(200_000), b"crc\0" + size.to_bytes(4) + b"sum." * 391)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -340,9 +341,9 @@ def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     storage = storage_of(spark, str(tmp_path))
-    HadoopStorage(spark, str(tmp_path)).write_bytes(f"{tmp_path}/x", b"before\n")
+    through_hadoop(Hadoop(spark, str(tmp_path))).replace(f"{tmp_path}/x", b"before\n")
     (tmp_path / "x").unlink()
-    assert storage.create_whole(f"{tmp_path}/x", b"after\n", aside=f"{tmp_path}/y")
+    storage.create(f"{tmp_path}/x", b"after\n")
     assert storage.read_text(f"{tmp_path}/x") == "after\n"
     assert [row.value for row in spark.read.text(f"{tmp_path}/x").collect()] == ["after"]
 
@@ -356,22 +357,23 @@ def test_a_local_disk_is_looked_at_by_python_alone(spark: SparkSession, tmp_path
     base = f"{tmp_path}/ä"
     storage = storage_of(spark, base)
     assert storage.is_local
-    storage.write_text(f"{base}/a/x", "x\n")
+    storage.replace(f"{base}/a/x", b"x\n")
     assert (storage.exists(base), storage.exists(f"{base}/y"), storage.exists(f"{base}/a/x/y")) == (True, False, False)
     written_at = (tmp_path / "ä" / "a" / "x").stat().st_mtime
-    assert storage.written_at(f"{base}/a/x").timestamp() == pytest.approx(written_at, abs=0.001)
-    assert (storage.create_text(f"{base}/y", "y\n"), storage.read_if_there(f"{base}/z")) == (True, None)
+    assert storage.describe(f"{base}/a/x").written_at.timestamp() == pytest.approx(written_at, abs=0.001)
+    storage.create(f"{base}/y", b"y\n")
+    assert storage.read(f"{base}/z") is None
     (tmp_path / "ä" / ".y.crc").write_bytes(b"of y")
-    storage.delete_file(f"{base}/y")
-    storage.delete_file(f"{base}/y")
+    storage.remove(f"{base}/y")
+    storage.remove(f"{base}/y")
     assert [path.name for path in (tmp_path / "ä").iterdir()] == ["a"]
-    with pytest.raises(StorageError, match="/a cannot be deleted: "):
-        storage.delete_file(f"{base}/a")
+    with pytest.raises(StorageError, match="/a could not be removed: "):
+        storage.remove(f"{base}/a")
     (tmp_path / "link").symlink_to(tmp_path / "ä" / "a")
-    storage.delete_folder(f"{tmp_path}/link")
+    storage.remove_folder(f"{tmp_path}/link", everything=True)
     assert storage.read_text(f"{base}/a/x") == "x\n"
-    storage.delete_folder(base)
-    storage.delete_folder(base)
+    storage.remove_folder(base, everything=True)
+    storage.remove_folder(base, everything=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -381,13 +383,13 @@ def test_every_form_of_a_path_leads_to_one_file(spark: SparkSession, tmp_path: P
     for name in ("a b", "a%20b", "a#b", "a+b", "ä", "a:b", "_a", ".a"):
         folder = form.format(tmp_path / name)
         storage = storage_of(spark, folder)
-        storage.write_text(f"{folder}/x", "x\n")
+        storage.replace(f"{folder}/x", b"x\n")
         assert (tmp_path / name / "x").read_text() == "x\n"
         assert storage.exists(f"{folder}/x")
         assert storage.files(folder) == ["x"]
         assert name in storage.folders(form.format(tmp_path))
-        beside = storage.beside(folder, "y")
-        storage_of(spark, beside).write_text(beside, "y\n")
+        beside = hadoop_storage.beside(spark, folder, "y")
+        storage_of(spark, beside).replace(beside, b"y\n")
         assert (tmp_path / "y").read_text() == "y\n"
 
 
@@ -398,6 +400,4 @@ def test_a_path_that_is_none_to_hadoop_is_none_without_a_session(spark: SparkSes
         storage_of(spark, f"/{tmp_path}")
     for path in (f"/{tmp_path}/x", f"file:/{tmp_path}/x"):
         with pytest.raises(StorageError, match="it is on a machine"):
-            LocalStorage().write_text(path, "x")
-        with pytest.raises(StorageError, match="it is on a machine"):
-            LocalStorage().beside(path, "x")
+            LocalStorage().replace(path, b"x")

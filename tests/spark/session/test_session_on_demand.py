@@ -19,12 +19,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
+from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.spark import session_on_demand
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.session import this_machine as this_machine_module
 from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine
 from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
-from airflow_kafka_groups.storage.job_files import LocalStorage, Workers
+from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.judged import no_session, verdict_summary, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,15 +15,15 @@ from airflow_kafka_groups.judge.staleness import judging
 from airflow_kafka_groups.judge.staleness.judging import judged_history
 from airflow_kafka_groups.judge.staleness.observations import Reduction
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.catalogue import CatalogueTable, add_observations
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, OBSERVATION_SCHEMA
-from airflow_kafka_groups.storage.job_files import LocalStorage, Storage, Workers
+from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import new_id
 from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS
 from tests.histories.commits import describe_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary, verdicts, write_hour
@@ -75,42 +74,38 @@ def test_observations_are_a_table_with_a_partition_for_each_snapshot(spark: Spar
     counted = {row["snapshot_id"]: row["count"] for row in table.groupBy("snapshot_id").count().collect()}
     assert counted == {snapshot_id(0): 2, snapshot_id(1): 2, snapshot_id(2): 3}
     assert table.where("run_id <> snapshot_id or rows <> 1 or invalid <> 0").count() == 0
-    assert not list((judged / CLUSTER / "tables" / "observations").glob("_*"))
+    assert not list((judged / CLUSTER).rglob(".*.tmp"))
 
 
-class KilledError(Exception):
+class KilledError(BaseException):
     """What ends a job in these tests."""
 
 
-@pytest.mark.parametrize(("owner", "method"), [(shutil, "move"), (Storage, "write_text")])
+@pytest.mark.parametrize(("at", "rows"), [("/tables/", 0), ("/summaries/", 3)])
 def test_a_job_that_is_killed_between_data_and_manifest_leaves_what_the_next_one_uses_or_hides(
-    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, method: str
+    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch, at: str, rows: int
 ) -> None:
     write_hour(judged, 3)
 
-    def killed(*_: object, **__: object) -> None:
-        raise KilledError
+    link = os.link
+
+    def killed(part: Path, path: Path) -> None:
+        if at in str(path):
+            raise KilledError
+        link(part, path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(owner, method, killed)
-        patched.setattr(Storage, "delete_folder", lambda *_: None)
+        patched.setattr(os, "link", killed)
+        patched.setattr(Path, "unlink", lambda *_, **__: None)
         with pytest.raises(KilledError):
             judge(judged)
     assert not manifest_of(judged, 3).exists()
     table = judged / CLUSTER / "tables" / "observations"
-    (left,) = table.glob("_*")
-    assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == (
-        3 if method == "write_text" else 0
-    )
+    assert list((judged / CLUSTER).rglob(".*.tmp"))
+    assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == rows
     assert judge(judged)["snapshots_reduced"] == 1
     assert [row["observations"] for row in verdicts(judged, 3)] == [1, 2, 4]
     assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == 3
-    assert left.exists()  # its job may still be at work
-    old = left.with_name(f"_{new_id(datetime.now(UTC) - timedelta(days=2))}")
-    left.rename(old)
-    write_hour(judged, 4)
-    judge(judged)
-    assert not old.exists()
 
 
 def test_a_snapshot_is_one_file_whatever_the_session_says(spark: SparkSession, judged: Path) -> None:

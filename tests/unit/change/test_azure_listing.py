@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fsspec.asyn import get_loop  # type: ignore[import-untyped]
 
-from airflow_kafka_groups.storage.durable_files import list_kinds, list_names
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import StoragePath
 
 pytestmark = pytest.mark.safety
@@ -56,9 +56,9 @@ def at(*names: str) -> StoragePath:
 def test_the_records_of_restores_are_found_beside_a_blob_with_the_name_of_their_folder() -> None:
     """Whoever uploads one would hide them all: what somebody restored could be deleted again."""
     folder = at("prod/changes/1-restore-before.json", "prod/changes/more/2.json", "prod/changes2/3.json")
-    assert list_names(folder) == ["1-restore-before.json", "more"]
-    assert list_kinds(folder) == {"1-restore-before.json": {False}, "more": {True}}
+    assert FILES.names(folder) == ["1-restore-before.json", "more"]
+    assert FILES.list(folder) == {"1-restore-before.json": {False}, "more": {True}}
 
 
 def test_a_file_is_no_folder_with_files() -> None:
-    assert list_names(at("prod/changes2/3.json")) == []
+    assert FILES.names(at("prod/changes2/3.json")) == []

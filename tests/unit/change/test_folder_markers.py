@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.storage.durable_files import remove_folder
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import StoragePath
 
 FOLDER = "bucket/prod/data/20200101T000000Z-00000001"
@@ -49,7 +49,7 @@ class At:
 
 def remove(fs: Objects) -> dict[str, bool]:
     path: StoragePath = At(fs)  # type: ignore[assignment]
-    remove_folder(path)
+    FILES.remove_folder(path)
     return fs.names
 
 

@@ -22,7 +22,7 @@ from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID as GROUP_ID
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.outcomes import DeletionReport
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.fakes.lease import WHY, ScriptedLease
@@ -48,7 +48,7 @@ class Scene:
         plan, _ = await backed_up(self.admin, layout)
         self.admin.calls.clear()
         result = await delete_plan(self.admin, layout, plan, dry_run=dry_run, chunk_size=2, lease=self.lease)
-        self.record = json.loads(read_file(result.record) or b"")
+        self.record = json.loads(FILES.read(result.record) or b"")
         return result.report
 
     def on(self, call: str, count: int, then: Any) -> None:

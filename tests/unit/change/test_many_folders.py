@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,7 +18,7 @@ from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLef
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, other_folders
 from airflow_kafka_groups.observe.snapshot.later_snapshots import later_snapshots
-from airflow_kafka_groups.storage.durable_files import READERS
+from airflow_kafka_groups.storage.file_storage import READERS
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW
@@ -29,13 +30,13 @@ RESTORE = b'{"format": 1, "what": "restore", "kept_at": "2026-03-01T12:00:00+00:
 @pytest.fixture
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count how often each folder is listed."""
-    counts, real = Counter[str](), Path.iterdir
+    counts, real = Counter[str](), os.scandir
 
-    def noted(folder: Path) -> Any:
-        counts[str(folder.relative_to(tmp_path))] += 1
+    def noted(folder: Any) -> Any:
+        counts[str(Path(folder).relative_to(tmp_path))] += 1
         return real(folder)
 
-    monkeypatch.setattr(Path, "iterdir", noted)
+    monkeypatch.setattr(os, "scandir", noted)
     return counts
 
 
@@ -84,15 +85,15 @@ async def test_several_folders_are_listed_at_once(
     for number in range(READERS):
         await snapshot(admin, Layout(tmp_path, f"other{number}"))
     places = ("root", "manifests", "summaries", "verdicts", "plans", "prune_plans")
-    meetings, real = {name: Barrier(READERS) for name in places}, Path.iterdir
+    meetings, real = {name: Barrier(READERS) for name in places}, os.scandir
 
-    def met(folder: Path) -> Any:
-        place = folder.relative_to(tmp_path).parts
+    def met(folder: Any) -> Any:
+        place = Path(folder).relative_to(tmp_path).parts
         if place and place[0].startswith("other"):
             meetings["root" if len(place) == 1 else place[1]].wait(timeout=5)
         return real(folder)
 
-    monkeypatch.setattr(Path, "iterdir", met)
+    monkeypatch.setattr(os, "scandir", met)
     list(look(layout, judged))
 
 

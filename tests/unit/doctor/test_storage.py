@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.doctor import storage
 from airflow_kafka_groups.doctor.finding import Report, Status
 from airflow_kafka_groups.doctor.storage import examine_storage
-from airflow_kafka_groups.storage import durable_files
+from airflow_kafka_groups.storage.disk import Disk
+from airflow_kafka_groups.storage.file_storage import Storage
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -36,16 +36,16 @@ def test_a_file_where_the_folder_should_be_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_a_storage_that_replaces_files_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def replace(path: Path, data: bytes) -> None:
+    def replace(_: Disk, path: Path, data: bytes, **how: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
 
-    monkeypatch.setattr(durable_files, "create_local", replace)
+    monkeypatch.setattr(Disk, "create", replace)
     assert found(tmp_path)["exclusive creation"] is Status.FAILED
 
 
 def test_a_storage_that_lists_late_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "list_names", lambda folder: [])
+    monkeypatch.setattr(Storage, "list", lambda *_: {})
     assert found(tmp_path)["listing"] is Status.WARNING
 
 
@@ -61,10 +61,10 @@ def test_a_folder_that_this_user_may_not_enter_ends_no_other_check(
 ) -> None:
     """The command showed one line, and none of what it had found out about the cluster before."""
 
-    def deny(path: object, *_: object, **__: object) -> None:
+    def deny(path: object = "x", *_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    for place, name in ((Path, "exists"), (shutil, "disk_usage"), (durable_files, "create_local")):
+    for place, name in ((Path, "exists"), (shutil, "disk_usage"), (Disk, "create")):
         monkeypatch.setattr(place, name, deny)
     checks = found(tmp_path / "locked" / "kafka-groups")
     monkeypatch.undo()

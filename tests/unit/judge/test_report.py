@@ -25,7 +25,7 @@ from airflow_kafka_groups.judge.lag import (
     write_tables,
 )
 from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
-from airflow_kafka_groups.storage.job_files import LocalStorage
+from airflow_kafka_groups.storage.file_storage import LocalStorage
 from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
 from airflow_kafka_groups.storage.paths import TableName
 from tests.histories.shorthand import SnapshotRow, hour, looked_up, rows_of, seen

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.ledger import keep_alive_records as moves
 from airflow_kafka_groups.ledger.keep_alive_records import read_unless_move, without_moves
-from airflow_kafka_groups.storage.durable_files import read_file, read_json
-from airflow_kafka_groups.storage.layout import StoragePath, write_json, write_listing
+from airflow_kafka_groups.storage.file_storage import FILES, Storage
+from airflow_kafka_groups.storage.json_files import read_json, write_json, write_listing
+from airflow_kafka_groups.storage.layout import StoragePath
 
 NAME = "20260301T120000Z-00000001-before.json"
 AFTER = [{"topic": "t", "partitions": [0], "offsets": [4], "leader_epochs": [-1], "metadata": None}]
@@ -60,13 +60,13 @@ def test_the_offsets_of_a_reset_are_not_even_read(
     def noted(path: Path, start: int | None = None, end: int | None = None) -> bytes | None:
         if refuses and end is not None:
             raise StorageError("it has no such part")
-        content = read_file(path, start, end)
+        content = Storage().read(path, start, end)
         lengths.append(len(content or b""))
         return content
 
-    monkeypatch.setattr(moves, "read_file", noted)
+    monkeypatch.setattr(FILES, "read", noted)
     assert len(head_of(path)["groups"]) == found
-    assert sum(lengths) == len(read_file(path) or b"") if refuses else sum(lengths) < most
+    assert sum(lengths) == len(FILES.read(path) or b"") if refuses else sum(lengths) < most
 
 
 @pytest.mark.parametrize(("what", "found"), [("restore", 50), ("reset", 0)])
@@ -77,7 +77,7 @@ def test_a_storage_that_gives_fewer_bytes_than_asked_for_hides_nothing(
     path = write_listing(tmp_path, NAME, {"format": 1, "what": what}, "groups", GROUPS)
 
     def short(path: Path, start: int | None = None, end: int | None = None) -> bytes | None:
-        return read_file(path, start, end if end is None else min(end, most))
+        return Storage().read(path, start, end if end is None else min(end, most))
 
-    monkeypatch.setattr(moves, "read_file", short)
+    monkeypatch.setattr(FILES, "read", short)
     assert len(head_of(path)["groups"]) == found

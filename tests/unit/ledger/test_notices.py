@@ -9,9 +9,9 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.judge.policy.notice import Notice
-from airflow_kafka_groups.ledger import notice_book
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.notice_book import NoticeBook
+from airflow_kafka_groups.storage.file_storage import FILES
 from tests.fakes.groups import CLUSTER_ID, NOW
 
 MARKS = {
@@ -102,7 +102,7 @@ def test_an_entry_that_was_changed_is_an_error_and_never_no_mark(number: int, da
 
 def test_a_listing_that_is_late_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, {}, MARKS)
-    monkeypatch.setattr("airflow_kafka_groups.ledger.notice_book.list_names", lambda folder: [])
+    monkeypatch.setattr(FILES, "names", lambda folder: [])
     assert book(tmp_path).read() == MARKS
 
 
@@ -110,7 +110,7 @@ def test_a_listing_that_is_late_hides_nothing(tmp_path: Path, monkeypatch: pytes
 def test_an_entry_that_is_listed_and_cannot_be_found_is_an_error_and_never_no_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notice_book, "list_names", lambda _: ["000001.json"])
+    monkeypatch.setattr(FILES, "names", lambda _: ["000001.json"])
     with pytest.raises(JournalError, match=r"000001\.json is listed and cannot be found"):
         book(tmp_path).read()
 
@@ -181,5 +181,5 @@ def test_every_entry_that_marks_rest_on_is_looked_at(tmp_path: Path, number: int
 
 def test_a_change_that_is_listed_late_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     marks = with_changes(tmp_path, 3)
-    monkeypatch.setattr("airflow_kafka_groups.ledger.notice_book.list_names", lambda folder: ["000002.json"])
+    monkeypatch.setattr(FILES, "names", lambda folder: ["000002.json"])
     assert book(tmp_path).read() == marks

@@ -12,7 +12,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeepAliveRecords, KeptAlive, last_kept
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage import paths as ids
-from airflow_kafka_groups.storage.durable_files import READERS, read_file
+from airflow_kafka_groups.storage.file_storage import FILES, READERS
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
@@ -81,7 +81,7 @@ def test_a_record_whose_name_has_no_time_stops_a_plan_with_its_name(layout: Layo
 
 def test_records_are_read_several_at_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """An object store takes its time for each, and a cluster has thousands: they meet here, or the wait is broken."""
-    meeting, real = Barrier(READERS), read_file
+    meeting, real = Barrier(READERS), FILES.read
     for number in range(2 * READERS):
         run = f"20260301T1200{number:02}Z-00000001"
         write(layout, run, "before", BEFORE)
@@ -91,7 +91,7 @@ def test_records_are_read_several_at_once(layout: Layout, monkeypatch: pytest.Mo
         meeting.wait(timeout=5)
         return real(path)
 
-    monkeypatch.setattr("airflow_kafka_groups.storage.durable_files.read_file", met)
+    monkeypatch.setattr(FILES, "read", met)
     assert set(KeepAliveRecords(layout).read()) == {"a", "b"}
     assert last_kept(layout, AT[FIRST]) == {"a": AT[FIRST] + timedelta(seconds=2 * READERS - 1)}
 

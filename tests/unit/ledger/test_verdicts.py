@@ -14,7 +14,7 @@ from airflow_kafka_groups.judge.evidence import NOT_REPORTED
 from airflow_kafka_groups.ledger import verdicts
 from airflow_kafka_groups.ledger.plan_rows import forecasts
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
-from airflow_kafka_groups.storage.layout import write_json
+from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.schemas import utc_times
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW

@@ -17,7 +17,9 @@ from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.storage.layout import Layout, json_bytes
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import json_bytes
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.records import records
 from tests.unit.operators import scene
@@ -265,7 +267,7 @@ def test_a_question_that_cannot_be_sealed_is_not_asked(
     def full(*_: Any) -> None:
         raise StorageError("no space left")
 
-    monkeypatch.setattr("airflow_kafka_groups.observe.cluster_log.create_file", full)
+    monkeypatch.setattr(FILES, "create", full)
     with pytest.raises(StorageError):
         ask(tmp_path, planned).execute(context())
     assert airflow.asked == []

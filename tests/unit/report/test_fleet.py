@@ -9,6 +9,7 @@ from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.report import fleet
 from airflow_kafka_groups.report.fleet import ClusterRun, ClusterState, fleet_totals, render_fleet, write_fleet_report
 from airflow_kafka_groups.report.page import HEAD
+from airflow_kafka_groups.storage.file_storage import FILES
 from tests.fakes.groups import NOW
 
 RUNS = [
@@ -90,6 +91,6 @@ def test_where_nothing_can_be_removed_the_roll_up_is_written(tmp_path: Path, mon
         raise StorageError(f"{path} could not be removed")
 
     monkeypatch.setattr(fleet, "_KEPT", 1)
-    monkeypatch.setattr(fleet, "remove_file", refuse)
+    monkeypatch.setattr(FILES, "remove", refuse)
     ids = [f"2026030{day}T120000Z-0123abcd" for day in range(1, 4)]
     assert [write_fleet_report(tmp_path, run_id, RUNS, NOW).name for run_id in ids] == [f"{each}.html" for each in ids]

@@ -16,7 +16,7 @@ from airflow_kafka_groups.report.facts import gather_facts
 from airflow_kafka_groups.report.html import render_report
 from airflow_kafka_groups.report.pruned import PrunedTopic, Pruning, pruned_section, prunings
 from airflow_kafka_groups.report.trend_points import point_of
-from airflow_kafka_groups.storage.layout import write_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.unit.change import scene
@@ -71,7 +71,7 @@ async def test_dry_runs_other_clusters_and_old_prunings_are_not_shown(tmp_path: 
 async def test_a_pruning_that_cannot_be_read_is_said_and_does_not_fail_the_report(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     plan_id = await prune(admin, tmp_path)
-    write_file(layout.root / "prune_plans", f"{plan_id}.json", b"{}")
+    FILES.replace(layout.root / "prune_plans" / f"{plan_id}.json", b"{}")
     made = await scene.planned(admin, layout)
     facts = gather_facts(layout, made, point_of(made, {}))
     assert "Without pruned topics" in [note.partition(":")[0] for note in facts.notes]

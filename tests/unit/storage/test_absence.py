@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.storage.durable_files import list_names, read_file, remove_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import StoragePath
 
 pytestmark = pytest.mark.safety
@@ -89,7 +89,7 @@ def at(fs: Any, path: str = "bucket/groups") -> StoragePath:
     return At(fs, path)  # type: ignore[return-value]
 
 
-EACH = pytest.mark.parametrize("ask", [read_file, list_names, remove_file])
+EACH = pytest.mark.parametrize("ask", [FILES.read, FILES.names, FILES.remove])
 
 
 @EACH
@@ -100,7 +100,7 @@ def test_what_the_store_itself_calls_absent_is_absent(ask: Callable[[StoragePath
 
 def test_a_folder_is_no_file() -> None:
     """A folder called STOP stops nothing."""
-    assert read_file(at(Gcsfs(["groups/1.json"]))) is None
+    assert FILES.read(at(Gcsfs(["groups/1.json"]))) is None
 
 
 @EACH
@@ -117,7 +117,7 @@ def test_the_404_of_a_proxy_before_azure_is_no_absence(ask: Callable[[StoragePat
 
 
 @pytest.mark.parametrize(
-    ("ask", "there"), [(read_file, "groups"), (remove_file, "groups"), (list_names, "groups/1.json")]
+    ("ask", "there"), [(FILES.read, "groups"), (FILES.remove, "groups"), (FILES.names, "groups/1.json")]
 )
 def test_a_moment_s_404_of_a_proxy_before_google_is_no_absence(ask: Callable[[StoragePath], Any], there: str) -> None:
     """A stop switch, an approval that was withdrawn or the record of a restore would be "not there"."""

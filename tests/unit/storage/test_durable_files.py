@@ -11,15 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.storage.durable_files import (
-    create_file,
-    list_kinds,
-    list_names,
-    read_file,
-    require_writable,
-    sync_file,
-)
-from airflow_kafka_groups.storage.layout import StoragePath, write_file
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.layout import StoragePath
 from tests.fakes.network_folder import NetworkFolder
 
 
@@ -29,13 +22,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_created_once_and_never_replaced(folder: Any) -> None:
-    assert read_file(folder / "one") is None
-    create_file(folder / "one", b"first")
-    create_file(folder / "one", b"first")  # the answer of the first try was lost
+    assert FILES.read(folder / "one") is None
+    FILES.create(folder / "one", b"first")
+    FILES.create(folder / "one", b"first")  # the answer of the first try was lost
     with pytest.raises(FileExistsAlreadyError, match="never overwritten"):
-        create_file(folder / "one", b"second")
-    assert read_file(folder / "one") == b"first"
-    assert list_names(folder) == ["one"], "no temporary file is left"
+        FILES.create(folder / "one", b"second")
+    assert FILES.read(folder / "one") == b"first"
+    assert FILES.names(folder) == ["one"], "no temporary file is left"
 
 
 def test_of_many_writers_exactly_one_succeeds(tmp_path: Path) -> None:
@@ -43,7 +36,7 @@ def test_of_many_writers_exactly_one_succeeds(tmp_path: Path) -> None:
 
     def write(number: int) -> None:
         try:
-            create_file(tmp_path / "contested", f"{number}".encode())
+            FILES.create(tmp_path / "contested", f"{number}".encode())
         except FileExistsAlreadyError:
             return
         won.append(number)
@@ -54,33 +47,33 @@ def test_of_many_writers_exactly_one_succeeds(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(won) == 1
-    assert read_file(tmp_path / "contested") == f"{won[0]}".encode()
+    assert FILES.read(tmp_path / "contested") == f"{won[0]}".encode()
 
 
 def test_a_missing_folder_lists_as_empty_and_any_other_error_does_not(tmp_path: Path) -> None:
-    assert list_names(tmp_path / "nothing") == []
+    assert FILES.names(tmp_path / "nothing") == []
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match="could not be listed: NotADirectoryError"):
-        list_names(tmp_path / "file")
+        FILES.names(tmp_path / "file")
     with pytest.raises(StorageError, match="could not be read: IsADirectoryError"):
-        read_file(tmp_path)
+        FILES.read(tmp_path)
 
 
 def test_what_another_machine_has_created_on_nfs_is_there_also_where_it_was_absent_a_moment_ago(
     folder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An absence is remembered for up to a minute: of the switch STOP, of a later run, of the record of a restore."""
-    create_file(folder / "new" / "one", b"x")
+    FILES.create(folder / "new" / "one", b"x")
     mount, local = NetworkFolder(monkeypatch), folder
     for hidden in ({local / "new" / "one"}, {local / "new", local / "new" / "one"}):
         mount.hidden = set(hidden)
-        assert read_file(folder / "new" / "one") == b"x"
+        assert FILES.read(folder / "new" / "one") == b"x"
         mount.hidden = set(hidden)
-        assert list_names(folder / "new") == ["one"]
+        assert FILES.names(folder / "new") == ["one"]
         mount.hidden = set(hidden)
-        assert list_kinds(folder / "new") == {"one": {False}}
-    assert read_file(folder / "two") is None
-    assert read_file(folder / "three" / "four" / "five") is None
+        assert FILES.list(folder / "new") == {"one": {False}}
+    assert FILES.read(folder / "two") is None
+    assert FILES.read(folder / "three" / "four" / "five") is None
 
 
 @pytest.mark.promise(3)
@@ -95,15 +88,15 @@ def test_the_file_and_its_folders_are_fsynced_before_the_call_returns(
         real(descriptor)
 
     monkeypatch.setattr("os.fsync", fsync)
-    create_file(tmp_path / "new" / "file", b"x")
+    FILES.create(tmp_path / "new" / "file", b"x")
     assert synced[0] == str(tmp_path), "the new folder's name"
     assert ".file." in synced[1], "the content, before it has its name"
     assert synced[2] == str(tmp_path / "new"), "the name"
     synced.clear()
-    sync_file(tmp_path / "new" / "file")
+    FILES.sync(tmp_path / "new" / "file")
     assert synced == [str(tmp_path / "new" / "file"), str(tmp_path / "new")]
     synced.clear()
-    create_file(tmp_path / "new" / "file", b"x")
+    FILES.create(tmp_path / "new" / "file", b"x")
     assert synced[-2:] == [str(tmp_path / "new" / "file"), str(tmp_path / "new")], "an earlier try may have died first"
 
 
@@ -118,17 +111,18 @@ def test_where_a_share_cannot_sync_folders_snapshots_are_taken_and_no_intent_cou
         real(descriptor)
 
     monkeypatch.setattr("os.fsync", fsync)
-    assert write_file(tmp_path / "new", "file", b"x").read_bytes() == b"x"
+    FILES.replace(tmp_path / "new" / "file", b"x")
+    assert (tmp_path / "new" / "file").read_bytes() == b"x"
     with pytest.raises(StorageError, match="Invalid argument"):
-        create_file(tmp_path / "intent", b"x")
+        FILES.create(tmp_path / "intent", b"x")
     refusal[0] = errno.EIO
     with pytest.raises(StorageError, match="Input/output error"):
-        write_file(tmp_path / "new", "other", b"x")
+        FILES.replace(tmp_path / "new" / "other", b"x")
 
 
 def test_without_hard_links_a_full_disk_leaves_no_torn_file(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next number of a journal would be taken for good, by an entry that nobody can read."""
-    create_file(folder / "before", b"x")
+    FILES.create(folder / "before", b"x")
     full, sync = [True], os.fsync
 
     def link(source: object, target: object) -> None:
@@ -142,11 +136,11 @@ def test_without_hard_links_a_full_disk_leaves_no_torn_file(folder: Any, monkeyp
     monkeypatch.setattr("os.link", link)
     monkeypatch.setattr("os.fsync", fill_up)
     with pytest.raises(StorageError, match="No space left"):
-        create_file(folder / "one", b"all of it")
-    assert list_names(folder) == ["before"]
+        FILES.create(folder / "one", b"all of it")
+    assert FILES.names(folder) == ["before"]
     full[0] = False
-    create_file(folder / "one", b"another")
-    assert read_file(folder / "one") == b"another"
+    FILES.create(folder / "one", b"another")
+    assert FILES.read(folder / "one") == b"another"
 
 
 def test_without_hard_links_a_file_that_could_not_be_created_is_somebody_else_s(
@@ -164,12 +158,12 @@ def test_without_hard_links_a_file_that_could_not_be_created_is_somebody_else_s(
             raise OSError(errno.EIO, "Input/output error")
         return opened(path, mode, *rest, **more)
 
-    create_file(folder / "before", b"x")
+    FILES.create(folder / "before", b"x")
     monkeypatch.setattr("os.link", link)
     monkeypatch.setattr(Path, "open", fail)
     with pytest.raises(StorageError, match="Input/output error"):
-        create_file(folder / "one", b"all of it")
-    assert read_file(folder / "one") == b"of another run"
+        FILES.create(folder / "one", b"all of it")
+    assert FILES.read(folder / "one") == b"of another run"
 
 
 def test_without_hard_links_the_file_is_still_created_exclusively(
@@ -179,10 +173,10 @@ def test_without_hard_links_the_file_is_still_created_exclusively(
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr("os.link", link)
-    create_file(tmp_path / "one", b"first")
+    FILES.create(tmp_path / "one", b"first")
     with pytest.raises(FileExistsAlreadyError):
-        create_file(tmp_path / "one", b"second")
-    assert list_names(tmp_path) == ["one"]
+        FILES.create(tmp_path / "one", b"second")
+    assert FILES.names(tmp_path) == ["one"]
 
 
 class BotoError(Exception):
@@ -248,12 +242,12 @@ def in_store(store: Store) -> StoragePath:
 def test_an_object_store_is_asked_for_an_exclusive_create() -> None:
     store = Store()
     folder = in_store(store)
-    create_file(folder / "one", b"first")
+    FILES.create(folder / "one", b"first")
     with pytest.raises(FileExistsAlreadyError):
-        create_file(folder / "one", b"second")
-    create_file(folder / "sub" / "two", b"2")
+        FILES.create(folder / "one", b"second")
+    FILES.create(folder / "sub" / "two", b"2")
     store.hidden = {"bucket/journal/one"}
-    assert list_names(folder) == ["one", "sub"], "the listing cache was dropped"
+    assert FILES.names(folder) == ["one", "sub"], "the listing cache was dropped"
 
 
 @pytest.mark.parametrize("error", [BotoError("AccessDenied"), PermissionError("no"), OSError("reset"), KeyError("x")])
@@ -262,7 +256,7 @@ def test_every_error_of_the_storage_is_a_storage_error_and_never_absence(error: 
     store = Store()
     store.fails = error
     folder = in_store(store)
-    for ask in (lambda: read_file(folder / "x"), lambda: list_names(folder), lambda: create_file(folder / "x", b"")):
+    for ask in (lambda: FILES.read(folder / "x"), lambda: FILES.names(folder), lambda: FILES.create(folder / "x", b"")):
         with pytest.raises(StorageError, match=r"s3://bucket/journal.*" + type(error).__name__):
             ask()
 
@@ -276,7 +270,7 @@ def test_a_client_that_drops_the_condition_creates_nothing() -> None:
 
     store = Former()
     with pytest.raises(StorageError, match=r"install s3fs 2024\.12 or newer"):
-        create_file(in_store(store) / "x", b"mine")
+        FILES.create(in_store(store) / "x", b"mine")
     assert store.files == {}
 
 
@@ -285,9 +279,9 @@ def test_a_file_whose_creation_was_answered_by_an_error_is_not_taken_as_created(
     store.after = BotoError("connection reset")
     folder = in_store(store)
     with pytest.raises(StorageError, match="connection reset"):
-        create_file(folder / "x", b"mine")
+        FILES.create(folder / "x", b"mine")
     store.after = None
-    create_file(folder / "x", b"mine")  # it is there after all, and it is this very content
+    FILES.create(folder / "x", b"mine")  # it is there after all, and it is this very content
 
 
 def test_a_storage_that_returns_other_bytes_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,18 +289,18 @@ def test_a_storage_that_returns_other_bytes_is_found_out(monkeypatch: pytest.Mon
     folder = in_store(store)
     monkeypatch.setattr(Store, "cat_file", lambda self, key, start: b"other")
     with pytest.raises(StorageError, match="does not hold what was written"):
-        create_file(folder / "x", b"mine")
+        FILES.create(folder / "x", b"mine")
 
 
 def test_a_folder_that_is_yet_to_be_made_can_be_written(tmp_path: Path) -> None:
-    require_writable(tmp_path / "a" / "b")
+    FILES.require_writable(tmp_path / "a" / "b")
     assert list(tmp_path.iterdir()) == [], "nothing is made"
 
 
 def test_a_file_in_the_way_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"file is not a folder; choose another storage path"):
-        require_writable(tmp_path / "file" / "prod")
+        FILES.require_writable(tmp_path / "file" / "prod")
 
 
 def test_a_folder_in_which_this_user_may_create_nothing_is_named(
@@ -314,4 +308,4 @@ def test_a_folder_in_which_this_user_may_create_nothing_is_named(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != tmp_path)  # root may create files everywhere
     with pytest.raises(StorageError, match=rf"this user may create nothing in {tmp_path};"):
-        require_writable(tmp_path / "prod")
+        FILES.require_writable(tmp_path / "prod")

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from airflow_kafka_groups.exceptions import JournalError, PlanError, StorageError
-from airflow_kafka_groups.storage.durable_files import elsewhere, unless_damaged
+from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.json_files import elsewhere
 
 
 @pytest.mark.parametrize(

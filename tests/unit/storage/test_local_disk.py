@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.storage import job_files
-from airflow_kafka_groups.storage.job_files import LocalStorage
+from airflow_kafka_groups.storage import disk
+from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.fakes.network_folder import NetworkFolder
 
 pytestmark = pytest.mark.safety
@@ -23,7 +23,7 @@ def test_a_file_that_is_deleted_while_its_folder_is_listed_is_no_error(
     folder.mkdir(parents=True)
     for name in ("a", "b"):
         (folder / name).write_text("12345")
-    listed = job_files._entries
+    listed = disk._entries
 
     def meanwhile(there: Path) -> list[os.DirEntry[str]]:
         found = listed(there)
@@ -31,8 +31,8 @@ def test_a_file_that_is_deleted_while_its_folder_is_listed_is_no_error(
             (folder / "a").unlink()
         return found
 
-    monkeypatch.setattr(job_files, "_entries", meanwhile)
-    assert LocalStorage().files_below(f"{tmp_path}/data") == {("snapshot", "b"): 5}
+    monkeypatch.setattr(disk, "_entries", meanwhile)
+    assert LocalStorage().sizes_below(f"{tmp_path}/data") == {("snapshot", "b"): 5}
 
 
 def test_what_another_machine_has_created_on_nfs_is_there_for_jobs_too(
@@ -45,13 +45,13 @@ def test_what_another_machine_has_created_on_nfs_is_there_for_jobs_too(
     mount, storage = NetworkFolder(monkeypatch), LocalStorage()
     for look, expected in (
         (lambda: storage.read_text(str(file)), "x"),
-        (lambda: storage.read_if_there(str(file)), "x"),
+        (lambda: storage.read(str(file)), b"x"),
         (lambda: storage.files(str(folder)), ["one"]),
         (lambda: storage.folders(str(tmp_path)), ["new"]),
     ):
         mount.hidden = {folder, file}
         assert look() == expected
-    assert storage.read_if_there(f"{folder}/two") is None
+    assert storage.read(f"{folder}/two") is None
     assert storage.files(f"{tmp_path}/three/four") == []
 
 
@@ -59,6 +59,6 @@ def test_a_file_that_is_not_replaced_keeps_its_checksum(tmp_path: Path) -> None:
     there, checksum = tmp_path / "x", tmp_path / ".x.crc"
     there.write_text("theirs")
     checksum.write_text("of theirs")
-    with pytest.raises(StorageError, match="File exists"):
-        LocalStorage().write_text(str(there), "mine", replace=False)
+    with pytest.raises(StorageError, match="exists with other content"):
+        LocalStorage().create(str(there), b"mine")
     assert (there.read_text(), checksum.read_text()) == ("theirs", "of theirs")

@@ -15,8 +15,8 @@ from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, Ma
 from airflow_kafka_groups.kafka.transport.pem import Pem
 from airflow_kafka_groups.ledger.audit import read_end
 from airflow_kafka_groups.observe.cluster_log import LARGEST_ENTRY
-from airflow_kafka_groups.storage.local_files import read_local
-from airflow_kafka_groups.storage.named_files import read_named
+from airflow_kafka_groups.storage.disk import read_local
+from airflow_kafka_groups.storage.json_files import read_named
 from tests.fakes.refusing_path import RefusingPath
 
 

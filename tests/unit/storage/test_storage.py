@@ -10,8 +10,9 @@ import fsspec  # type: ignore[import-untyped]
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError, StorageError
-from airflow_kafka_groups.storage import layout as storage
-from airflow_kafka_groups.storage.durable_files import read_json
+from airflow_kafka_groups.storage import json_files as storage
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, check_cluster, check_id, cluster_folder
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.refusing_path import BotoError, RefusingPath
@@ -86,12 +87,18 @@ def test_storage_that_loses_bytes_is_noticed() -> None:
         def __truediv__(self, part: str) -> Forgetful:
             return self
 
-        def mkdir(self, **_: Any) -> None: ...
+        protocol = "s3"
+        path = "f"
 
-        def write_bytes(self, data: bytes) -> int:
-            return len(data)
+        @property
+        def fs(self) -> Forgetful:
+            return self
 
-        def read_bytes(self) -> bytes:
+        def invalidate_cache(self, key: str) -> None: ...
+
+        def pipe_file(self, key: str, data: bytes) -> None: ...
+
+        def cat_file(self, key: str, start: int) -> bytes:
             return b""
 
     with pytest.raises(MaintenanceError, match="differs from what was written"):
@@ -179,13 +186,13 @@ def test_a_missing_right_names_who_has_to_give_it(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(StorageError, match="Give this user access, or choose another storage_path"):
-        storage.write_file(tmp_path / "folder", "one.json", b"x")
+        FILES.replace(tmp_path / "folder" / "one.json", b"x")
 
 
 def test_a_disk_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="could not be written"):
-        storage.write_file(tmp_path / "file", "one.json", b"x")
+        FILES.replace(tmp_path / "file" / "one.json", b"x")
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -197,5 +204,5 @@ def test_a_file_that_could_not_be_written_leaves_nothing_on_a_full_disk(tmp_path
         raise error
 
     with pytest.raises((StorageError, KeyboardInterrupt)):
-        storage.write_parts(tmp_path, "a.json", parts())
+        FILES.replace(tmp_path / "a.json", parts())
     assert list(tmp_path.iterdir()) == []

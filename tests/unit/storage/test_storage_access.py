@@ -11,9 +11,10 @@ import pytest
 from airflow_kafka_groups.exceptions import PlanError, PolicyError, StorageError
 from airflow_kafka_groups.judge.policy.policy_file import load_policy
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
-from airflow_kafka_groups.storage.access import without_secrets
-from airflow_kafka_groups.storage.durable_files import is_there, read_json
-from airflow_kafka_groups.storage.layout import Layout, storage_errors
+from airflow_kafka_groups.storage.access import storage_errors, without_secrets
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -92,7 +93,7 @@ def test_what_is_absent_or_a_folder_is_so_where_the_path_looks_like_a_token(tmp_
     base = tmp_path / "token=orders"
     (base / "prod" / "manifest.json").mkdir(parents=True)
     (base / "README").write_text("whose this is")
-    assert is_there(base / "prod" / "manifest.json")
+    assert FILES.exists(base / "prod" / "manifest.json")
     with pytest.raises(PlanError, match=r"the plan cannot be read from .*Is a directory"):
         read_json(base / "prod" / "manifest.json", "the plan", PlanError)
     assert list(other_folders(Layout(base, "prod"))) == []

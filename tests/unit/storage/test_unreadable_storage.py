@@ -16,7 +16,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.judge.staleness import observations
-from airflow_kafka_groups.storage.job_files import LocalStorage, Storage
+from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from tests.histories.judged import judge, write_hour
 
 pytestmark = pytest.mark.safety

@@ -10,7 +10,7 @@ from __future__ import annotations
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.shown import printable
 from airflow_kafka_groups.storage.access import raised_by
-from airflow_kafka_groups.storage.durable_files import list_names, read_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import STOP
 
@@ -24,7 +24,7 @@ def why_stopped(layout: Layout) -> str | None:
 
 def _why(path: StoragePath, *, may_be_cluster: bool = False) -> str | None:
     try:
-        content = read_file(path)
+        content = FILES.read(path)
     except StorageError as exc:
         if may_be_cluster and isinstance(raised_by(exc), IsADirectoryError) and _has_files(path):
             return None
@@ -39,6 +39,6 @@ def _why(path: StoragePath, *, may_be_cluster: bool = False) -> str | None:
 def _has_files(folder: StoragePath) -> bool:
     """Return whether a folder is a cluster's of that name: one that is empty was meant to stop."""
     try:
-        return bool(list_names(folder))
+        return bool(FILES.names(folder))
     except StorageError:
         return False

@@ -86,10 +86,10 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
 
 def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
     from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
-    from airflow_kafka_groups.storage.durable_files import list_ids
+    from airflow_kafka_groups.storage.file_storage import FILES
     from airflow_kafka_groups.storage.paths import PRUNE_PLANS
 
-    plan_id = max(list_ids(layout.root / PRUNE_PLANS), default=None)
+    plan_id = max(FILES.ids(layout.root / PRUNE_PLANS), default=None)
     if plan_id is None:
         return
     try:

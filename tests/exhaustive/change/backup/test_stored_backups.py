@@ -18,7 +18,7 @@ from airflow_kafka_groups.change.backup import make_backup as backup_module
 from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.backup.make_backup import backup_groups, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError
-from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from tests.fakes.groups import Ticking
 from tests.unit.change.backup.scene import cluster
 from tests.unit.change.scene import LATER, backed_up, layout_in, planned
@@ -29,7 +29,7 @@ async def test_a_backup_of_the_first_versions_is_read_still(tmp_path: Path) -> N
     layout = layout_in(tmp_path)
     plan, backup = await backed_up(admin, layout)
     folder = tmp_path / "prod" / "backups"
-    (folder / f"{plan.plan_id}.parquet").write_bytes(read_file(Path(backup.path)) or b"")
+    (folder / f"{plan.plan_id}.parquet").write_bytes(FILES.read(Path(backup.path)) or b"")
     manifest = folder / f"{plan.plan_id}.json"
     data = json.loads(manifest.read_bytes())
     rewrite(manifest, data, file={**data["file"], "name": f"{plan.plan_id}.parquet"})

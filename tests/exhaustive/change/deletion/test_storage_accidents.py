@@ -12,8 +12,7 @@ from airflow_kafka_groups.exceptions import (
     StorageError,
 )
 from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.storage import durable_files
-from airflow_kafka_groups.storage.local_files import create_local
+from airflow_kafka_groups.storage.disk import DISK, Disk
 from tests.exhaustive.change.deletion.test_second_accidents import Killed, cluster
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.change.deletion.steps import fates
@@ -26,10 +25,10 @@ class Storage:
     """A storage that fails at the n-th file that is created, before or after the file is there."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, fails_at: int, error: BaseException, *, written: bool) -> None:
-        self._create = create_local
+        self._create = DISK.create
         self._fails_at, self._error, self._written = fails_at, error, written
         self.created = 0
-        monkeypatch.setattr(durable_files, "create_local", self.create)
+        monkeypatch.setattr(Disk, "create", lambda _, path, data, **how: self.create(path, data))
 
     def create(self, path: Path, data: bytes) -> None:
         self.created += 1

@@ -20,7 +20,7 @@ from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, load_prune_plan
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.formats import digest_of
-from airflow_kafka_groups.storage.layout import write_json
+from airflow_kafka_groups.storage.json_files import write_json
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, broker_error
 from tests.unit.change.prune_topics.scene import HOUR, POLICY, cluster, kept, layout_in, plan, snapshots
 

@@ -14,7 +14,8 @@ from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.storage.layout import Layout, write_json
+from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.change.prune_topics.scene import PRUNE, cluster, layout_in, outcomes, plan, planned, prune, snapshots

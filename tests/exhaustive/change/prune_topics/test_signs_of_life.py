@@ -14,7 +14,7 @@ from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, snapshot_ids
-from airflow_kafka_groups.storage.layout import write_json
+from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.paths import time_of
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.journal import files, journal
+from airflow_kafka_groups.ledger.journal import journal
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord, fold
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
-from airflow_kafka_groups.observe import cluster_log
-from airflow_kafka_groups.storage import durable_files
+from airflow_kafka_groups.storage import file_storage
+from airflow_kafka_groups.storage.file_storage import FILES, Storage
 
 pytestmark = pytest.mark.safety
 
@@ -105,13 +105,13 @@ def test_a_checkpoint_of_many_runs_is_made_with_few_of_them_in_memory(
     begun = of_cluster.begin(header, NOW + timedelta(minutes=61), after=before)
     assert begun.number == 61
     assert of_cluster.current().settled is not None
-    assert most <= 3 * durable_files.READERS
+    assert most <= 3 * file_storage.READERS
 
 
 def test_runs_without_an_end_are_read_several_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are read again for good, each by requests of its own: they meet here, or the wait is broken."""
-    runs(tmp_path, 1, durable_files.READERS + EVERY + 1, open_ones=tuple(range(1, durable_files.READERS + 1)))
-    meeting, real = Barrier(durable_files.READERS), Journal._read_numbered
+    runs(tmp_path, 1, file_storage.READERS + EVERY + 1, open_ones=tuple(range(1, file_storage.READERS + 1)))
+    meeting, real = Barrier(file_storage.READERS), Journal._read_numbered
 
     def met(of_cluster: Journal, number: int) -> RunRecord:
         meeting.wait(timeout=5)
@@ -119,19 +119,18 @@ def test_runs_without_an_end_are_read_several_at_once(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(Journal, "_read_numbered", met)
     current = Journal(tmp_path, "c").current()
-    assert [run.number for run in current.runs[: durable_files.READERS]] == list(range(1, durable_files.READERS + 1))
+    assert [run.number for run in current.runs[: file_storage.READERS]] == list(range(1, file_storage.READERS + 1))
 
 
 def test_only_the_runs_since_the_checkpoint_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs(tmp_path, 1, 3 * EVERY + 1)
     read: list[str] = []
-    real = durable_files.read_file
 
-    def noted(path: Path) -> bytes | None:
+    def noted(path: Path, *part: int) -> bytes | None:
         read.append(path.name)
-        return real(path)
+        return Storage().read(path, *part)
 
-    monkeypatch.setattr(cluster_log, "read_file", noted)
+    monkeypatch.setattr(FILES, "read", noted)
     Journal(tmp_path, "c").current().deletions()
     assert "00000001.json" not in read
     assert len(read) < 12
@@ -145,13 +144,12 @@ def test_of_a_group_only_the_runs_that_are_asked_for_are_read(
     runs(tmp_path, 1, 4 * EVERY + 1, open_ones=open_ones)
     history, every = Journal(tmp_path, "c").current(), Journal(tmp_path, "c").read()
     read: list[str] = []
-    real = durable_files.read_file
 
-    def noted(path: Path) -> bytes | None:
+    def noted(path: Path, *part: int) -> bytes | None:
         read.append(str(path))
-        return real(path)
+        return Storage().read(path, *part)
 
-    monkeypatch.setattr(cluster_log, "read_file", noted)
+    monkeypatch.setattr(FILES, "read", noted)
     for newest in (1, 3, 100):
         wanted = [run.number for run in every.of_group("often")][-newest:]
         read.clear()
@@ -177,13 +175,12 @@ def test_of_a_request_only_the_tries_whose_groups_others_dealt_with_are_read(
         run.end(outcomes, {}, at)
     current, every = of_cluster.current(), of_cluster.read()
     read: list[str] = []
-    real = durable_files.read_file
 
-    def noted(path: Path) -> bytes | None:
+    def noted(path: Path, *part: int) -> bytes | None:
         read.append(str(path))
-        return real(path)
+        return Storage().read(path, *part)
 
-    monkeypatch.setattr(cluster_log, "read_file", noted)
+    monkeypatch.setattr(FILES, "read", noted)
     found = current.idle_resets("mapped")
     assert [path for path in read if path.endswith("ended.json") and "00000001" not in path] == []
     assert any("00000001/ended.json" in path for path in read), "g1 is the other request's, too"
@@ -202,7 +199,7 @@ def test_tries_whose_groups_others_dealt_with_are_read_several_at_once(
         header = {"run_id": f"r{number}", "request_id": "mapped" if number else "another"}
         run = of_cluster.begin(header, at, after=of_cluster.current())
         run.end([kept(name, Reason.HAS_MEMBERS, "1 member") for name in some], {}, at)
-    meeting, real = Barrier(durable_files.READERS), Journal._read_ended
+    meeting, real = Barrier(file_storage.READERS), Journal._read_ended
 
     def met(journal_: Journal, number: int) -> RunRecord:
         meeting.wait(timeout=5)
@@ -284,5 +281,5 @@ def test_a_listing_that_is_late_costs_a_complete_reading_and_nothing_else(
     expected = Journal(tmp_path, "c").read()
     for hidden in (range(0), range(1, 4), range(1, EVERY + 2)):
         names = [f"{number:08}.json" for number in hidden]
-        monkeypatch.setattr(files, "list_names", lambda folder, names=names: names if folder.name == "c" else [])
+        monkeypatch.setattr(FILES, "names", lambda folder, names=names: names if folder.name == "c" else [])
         same(Journal(tmp_path, "c").current(), expected)

@@ -24,7 +24,7 @@ from airflow_kafka_groups.observe.snapshot.reader import (
     seen_before,
     snapshot_ids,
 )
-from airflow_kafka_groups.storage.layout import write_json
+from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.paths import time_prefix
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout

@@ -10,13 +10,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.change.backup import make_backup as backup_module
 from airflow_kafka_groups.change.backup.file import Backup, load_backup, open_backup
 from airflow_kafka_groups.change.backup.make_backup import backup_groups, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError, PlanError, StorageError
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.storage.durable_files import create_file, read_file
+from airflow_kafka_groups.storage.file_storage import FILES, Storage
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
@@ -40,7 +39,7 @@ async def test_a_backup_holds_all_that_a_restore_needs(tmp_path: Path) -> None:
     (row, *_) = pq.read_table(backup.path).to_pylist()
     assert (row["cluster"], row["kafka_cluster_id"], row["plan_id"]) == ("prod", plan.kafka_cluster_id, plan.plan_id)
     manifest = json.loads((tmp_path / "prod" / "backups" / f"{plan.plan_id}.json").read_text())
-    data = read_file(Path(backup.path)) or b""
+    data = FILES.read(Path(backup.path)) or b""
     assert manifest["file"]["sha256"] == hashlib.sha256(data).hexdigest()
     assert (manifest["plan_digest"], manifest["groups"]) == (plan.digest, 2)
     assert backup.to_json()["groups"] == 2
@@ -168,17 +167,17 @@ async def test_of_two_tries_at_once_the_first_manifest_counts_and_nothing_is_rep
     admin = cluster()
     layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
-    create, first = create_file, list[Backup]()
+    create, first = FILES.create, list[Backup]()
 
     def create_after_another(path: Any, data: bytes) -> None:
         if path.name.endswith(".json") and not first:
-            monkeypatch.setattr(backup_module, "create_file", create)
+            monkeypatch.setattr(FILES, "create", create)
             with ThreadPoolExecutor(1) as pool:
                 first.append(pool.submit(asyncio.run, backup_groups(admin, layout, plan, now=Ticking(LATER))).result())
             admin.groups.clear()  # and deleted by it
         create(path, data)
 
-    monkeypatch.setattr(backup_module, "create_file", create_after_another)
+    monkeypatch.setattr(FILES, "create", create_after_another)
     late = await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert late == first[0] == load_backup(layout, plan.plan_id)
 
@@ -210,9 +209,9 @@ async def test_what_lies_in_the_storage_after_the_manifest_counts(
             manifest["file"]["rows"] += 1
         elif manifest is not None:
             manifest[changed] = "another"
-        create_file(path, data if manifest is None else json.dumps(manifest).encode())
+        Storage().create(path, data if manifest is None else json.dumps(manifest).encode())
 
-    monkeypatch.setattr(backup_module, "create_file", create_and_change)
+    monkeypatch.setattr(FILES, "create", create_and_change)
     with pytest.raises(BackupError, match=expected):
         await backup_groups(admin, layout, plan, now=Ticking(LATER))
 

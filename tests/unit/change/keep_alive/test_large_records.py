@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, last_kept
-from airflow_kafka_groups.storage.durable_files import READERS, read_json
+from airflow_kafka_groups.storage.file_storage import READERS
+from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -13,7 +13,9 @@ from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.observe.snapshot import reader
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.storage.layout import Layout, write_file, write_json
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.busy_store import busy_store
@@ -136,7 +138,7 @@ async def test_rows_that_a_store_does_not_give_once_are_tried_again(tmp_path: Pa
     """They are most of what is read: a failure that passes is met there first, and is no file that is not fit."""
     (snapshot_id,) = await take(layout_in(tmp_path), ALL)
     judge(layout_in(tmp_path), [snapshot_id])
-    write_file(layout_in(tmp_path).verdicts(snapshot_id), "part-00000.parquet", b"rows")
+    FILES.replace(layout_in(tmp_path).verdicts(snapshot_id) / "part-00000.parquet", b"rows")
     store, folder = busy_store(tmp_path)
     for read in (reader.SnapshotReader, load_verdicts):
         store.busy = ".parquet"

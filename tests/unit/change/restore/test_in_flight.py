@@ -24,7 +24,7 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
-from airflow_kafka_groups.storage import layout as storage
+from airflow_kafka_groups.storage.disk import Disk
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
@@ -295,12 +295,12 @@ async def test_a_result_that_reads_back_differently_does_not_hide_that_the_resto
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin, layout, plan = scene
-    write = storage._write_local
+    write = Disk.replace
 
-    def damage(path: Path, parts: Any) -> bool:
-        return write(path, parts) and not path.name.endswith("-result.json")
+    def damage(disk: Disk, path: Path, parts: Any) -> bool:
+        return write(disk, path, parts) and not path.name.endswith("-result.json")
 
-    monkeypatch.setattr(storage, "_write_local", damage)
+    monkeypatch.setattr(Disk, "replace", damage)
     del admin.groups["a"]
     with pytest.raises(OutcomeUnknownError, match=r"differs from what was written.*was made before \(changed 1\)"):
         await restore(admin, layout, plan.plan_id)

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.cli import changing
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.storage.layout import write_listing
+from airflow_kafka_groups.storage.json_files import write_listing
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
 

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.jobs import lag_report as job
-from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
 from tests.histories.judged import no_session
 from tests.histories.lake import CLUSTER, write_snapshot

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
-from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from tests.histories.judged import hour_rows, judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_manifest, write_snapshot
@@ -211,14 +211,14 @@ def test_a_damaged_snapshot_stops_the_job_and_leaves_nothing_that_counts(
 
 def test_two_jobs_at_once_write_one_file_and_one_manifest(judged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hour(judged, 3)
-    write = ObservationStore._write
+    write = ObservationStore._create
 
     def beside(store: ObservationStore, *arguments: Any) -> None:
         write(store, *arguments)
-        monkeypatch.setattr(ObservationStore, "_write", write)
+        monkeypatch.setattr(ObservationStore, "_create", write)
         assert judge(judged)["snapshots_reduced"] == 1  # another job, from beginning to end
 
-    monkeypatch.setattr(ObservationStore, "_write", beside)
+    monkeypatch.setattr(ObservationStore, "_create", beside)
     assert judge(judged)["verdicts"]["stale"] == 2
     written = manifest_of(judged, 3).read_text()
     assert json.loads(written)["file"] == file_of(judged, 3).name

@@ -11,6 +11,7 @@ import pytest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.ledger.journal import blocks
 from airflow_kafka_groups.ledger.journal.blocks import Blocks, write_blocks
+from airflow_kafka_groups.storage.file_storage import FILES
 
 NAMES = [f"g{number:03d}" for number in range(25)]
 
@@ -38,7 +39,7 @@ def test_one_group_costs_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read.append(end - start)
         return path.read_bytes()[start:end]
 
-    monkeypatch.setattr(blocks, "read_file", noted)
+    monkeypatch.setattr(FILES, "read", noted)
     found = Blocks(tmp_path, index).find(name)
     assert (name in found["groups"] if found else False) == (name in NAMES)
     assert sum(read) <= 100 < index["bytes"]

@@ -15,7 +15,8 @@ from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.observe.cluster_log import read_entry
-from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.disk import Disk
+from airflow_kafka_groups.storage.file_storage import FILES, Storage
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -169,12 +170,12 @@ def test_a_clock_behind_the_journal_begins_no_run(tmp_path: Path) -> None:
 
 
 def test_no_run_begins_on_a_storage_that_replaces_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def put(path: Path, data: bytes) -> None:  # as a store that ignores the condition of a creation
+    def put(_: Disk, path: Path, data: bytes, **how: bool) -> None:  # ignores the condition
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
 
     begin(tmp_path)
-    monkeypatch.setattr("airflow_kafka_groups.storage.durable_files.create_local", put)
+    monkeypatch.setattr(Disk, "create", put)
     for _ in range(2):
         with pytest.raises(StorageError, match="the storage replaced it; nothing was deleted"):
             begin(tmp_path)
@@ -189,7 +190,7 @@ def test_a_listing_that_hides_the_newest_entries_costs_nothing(tmp_path: Path, m
     run.intend({"a": "f"}, NOW)
     run = begin(tmp_path, LATER, run_id="r2")
     run.intend({"b": "f"}, LATER)
-    monkeypatch.setattr("airflow_kafka_groups.ledger.journal.files.list_names", lambda folder: [])
+    monkeypatch.setattr(FILES, "names", lambda folder: [])
     assert set(journal_in(tmp_path).read().deletions()) == {"a", "b"}
 
 
@@ -237,7 +238,7 @@ def test_a_storage_that_fails_is_an_error_and_never_an_empty_journal(
     def fail(path: object) -> bytes:
         raise StorageError("no answer")
 
-    monkeypatch.setattr("airflow_kafka_groups.observe.cluster_log.read_file", fail)
+    monkeypatch.setattr(FILES, "read", fail)
     with pytest.raises(StorageError):
         journal_in(tmp_path).read()
 
@@ -305,9 +306,9 @@ def test_the_runs_of_a_plan_are_found_without_reading_those_of_others(
 
     def noted(path: Any, *part: int) -> bytes | None:
         read.append(str(path.relative_to(journal_in(tmp_path).folder)))
-        return read_file(path, *part)
+        return Storage().read(path, *part)
 
-    monkeypatch.setattr("airflow_kafka_groups.observe.cluster_log.read_file", noted)
+    monkeypatch.setattr(FILES, "read", noted)
     found = of_plan(tmp_path, PLAN, since)
     assert found == everything
     assert [list(run.outcomes) for run in found] == [["g0"], ["g3"]]

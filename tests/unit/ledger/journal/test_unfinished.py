@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.ledger.journal import journal
-from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.file_storage import FILES, Storage
 from tests.unit.ledger.journal.test_journal import NOW, begin, deleted, header, journal_in
 
 pytestmark = pytest.mark.safety
@@ -43,9 +43,9 @@ def test_of_many_dry_runs_those_that_a_checkpoint_sums_up_are_not_read(
 
     def noted(path: Any, *part: int) -> bytes | None:
         read.append(path.name)
-        return read_file(path, *part)
+        return Storage().read(path, *part)
 
-    monkeypatch.setattr("airflow_kafka_groups.observe.cluster_log.read_file", noted)
+    monkeypatch.setattr(FILES, "read", noted)
     assert intents_of(tmp_path, 0) == ([["a"]] if deletes else [])
     assert len(read) < 30
 

@@ -14,14 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.exceptions import ArgumentError, SnapshotError
+from airflow_kafka_groups.judge import workers
 from airflow_kafka_groups.judge.staleness import judging
+from airflow_kafka_groups.judge.workers import CALLERS
 from airflow_kafka_groups.observe.history.fleet import clusters_in, fleet_summary, of_each_cluster
 from airflow_kafka_groups.observe.history.snapshots import History
 from airflow_kafka_groups.spark.jobs import judge_staleness
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession
-from airflow_kafka_groups.storage import job_files as workers
-from airflow_kafka_groups.storage.job_files import CALLERS, LocalStorage, Storage
+from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from tests.histories.judged import hour_rows, no_session
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, snapshot_id

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.staleness.observations import Reduction
+from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.observe.history.snapshots import (
     History,
@@ -19,7 +20,7 @@ from airflow_kafka_groups.observe.history.snapshots import (
     newest_to_judge,
     parse_manifest,
 )
-from airflow_kafka_groups.storage.job_files import LocalStorage, Workers
+from airflow_kafka_groups.storage.file_storage import LocalStorage
 from airflow_kafka_groups.storage.paths import is_id
 from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, seen, snapshot_id
@@ -115,8 +116,8 @@ def test_files_are_listed_with_their_folder_and_their_size(tmp_path: Path) -> No
         (tmp_path / "data" / folder / name).write_bytes(b"." * size)
     (tmp_path / "data" / "empty").mkdir()
     storage = LocalStorage()
-    assert storage.files_below(f"{tmp_path.as_uri()}/none") == {}
-    found = storage.files_below(f"{tmp_path.as_uri()}/data")
+    assert storage.sizes_below(f"{tmp_path.as_uri()}/none") == {}
+    found = storage.sizes_below(f"{tmp_path.as_uri()}/data")
     assert found == {("data", "beside"): 1, ("a", "x"): 2, ("a", "y"): 0, ("b é", "x"): 4}
 
 
@@ -266,7 +267,7 @@ def test_a_report_on_one_snapshot_reads_a_few_manifests(tmp_path: Path) -> None:
     texts, read = {name: write_manifest(tmp_path, name, 0).read_text() for name in ids(*range(50))}, list[str]()
 
     class Counting:
-        def read_texts(self, paths: list[str]) -> list[str]:
+        def read_many(self, paths: list[str]) -> list[str]:
             read.extend(paths)
             return [texts[Path(path).stem] for path in paths]
 

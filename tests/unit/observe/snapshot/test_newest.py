@@ -16,7 +16,7 @@ from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.snapshot import reader
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest, load_manifest, seen_before
 from airflow_kafka_groups.report import metrics as group_metrics
-from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
@@ -60,13 +60,13 @@ def test_the_newest_snapshot_of_the_cluster_is_found_behind_many_of_named_groups
 
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which each file that is read from now on adds its name."""
-    found, real = list[str](), read_file
+    found, real = list[str](), FILES.read
 
     def noted(path: Path) -> bytes | None:
         found.append(path.name)
         return real(path)
 
-    monkeypatch.setattr("airflow_kafka_groups.storage.durable_files.read_file", noted)
+    monkeypatch.setattr(FILES, "read", noted)
     return found
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.observe.snapshot import cluster_folders, reader
+from airflow_kafka_groups.observe.snapshot import cluster_folders
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.storage.durable_files import list_ids, list_names
+from airflow_kafka_groups.storage.file_storage import FILES, Storage
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
@@ -28,7 +28,7 @@ async def test_a_clock_that_is_behind_those_of_the_former_name_takes_no_snapshot
     renamed, early = Layout(tmp_path, "renamed"), Ticking(NOW - WEEK)
     with pytest.raises(SnapshotError, match="was taken later than now"):
         await take_snapshot(admin, renamed, now=early)
-    assert list_names(renamed.root) == []
+    assert FILES.names(renamed.root) == []
     admin.cluster = "another"
     await take_snapshot(admin, renamed, now=early)
 
@@ -42,12 +42,12 @@ async def test_the_snapshots_of_others_are_not_looked_for_each_hour(
 
     def noted(folder: StoragePath) -> list[str]:
         listed.append(folder)
-        return list_names(folder)
+        return Storage().names(folder)
 
-    monkeypatch.setattr(cluster_folders, "list_names", noted)
+    monkeypatch.setattr(FILES, "names", noted)
     for hour in range(0, 24, 6):
         await take_snapshot(admin, layout, now=Ticking(NOW + timedelta(hours=hour)))
-    assert listed == [tmp_path]
+    assert [folder for folder in listed if "_journal" not in str(folder)] == [tmp_path]
 
 
 async def test_who_may_see_one_folder_only_can_take_snapshots(
@@ -84,8 +84,8 @@ async def test_each_folder_is_listed_once_for_its_snapshots(tmp_path: Path, monk
 
     def noted(folder: StoragePath) -> list[str]:
         listed.append(folder)
-        return list_ids(folder)
+        return Storage().ids(folder)
 
-    monkeypatch.setattr(reader, "list_ids", noted)
+    monkeypatch.setattr(FILES, "ids", noted)
     assert len(list(cluster_folders.folders_with_snapshots(Layout(tmp_path, "new"), CLUSTER_ID))) == 2
     assert listed == [Layout(tmp_path, name).manifests for name in ("other", "prod")]

@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.offset_changes import DeleteGroupOffsetsOperator
-from airflow_kafka_groups.storage.layout import write_json
+from airflow_kafka_groups.storage.json_files import write_json
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene

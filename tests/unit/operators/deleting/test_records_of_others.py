@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Barrier
@@ -13,8 +14,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.storage import durable_files
-from airflow_kafka_groups.storage.durable_files import READERS
+from airflow_kafka_groups.storage.file_storage import FILES, READERS
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
@@ -87,19 +87,19 @@ def test_what_this_user_may_not_read_of_another_cluster_stops_nothing(
     """A storage that fails is no such case: there may be the first try of the task."""
     path = put(tmp_path, b"{}", "another")
     error = PermissionError(13, "denied") if is_denied else OSError(5, "broken")
-    iterdir, read = Path.iterdir, Path.read_bytes
+    scandir, read = os.scandir, Path.read_bytes
 
-    def listed(self: Path) -> Any:
+    def listed(self: Any) -> Any:
         if of_folder and self == path.parent:
             raise error
-        return iterdir(self)
+        return scandir(self)
 
     def read_bytes(self: Path) -> bytes:
         if self == path:
             raise error
         return read(self)
 
-    monkeypatch.setattr(Path, "iterdir", listed)
+    monkeypatch.setattr(os, "scandir", listed)
     monkeypatch.setattr(Path, "read_bytes", read_bytes)
     if is_denied:
         assert shift(tmp_path)["counts"]["changed"] == 2
@@ -132,5 +132,5 @@ def test_a_record_that_is_pruned_meanwhile_stops_nothing(tmp_path: Path, monkeyp
         return read(self)
 
     monkeypatch.setattr(Path, "read_bytes", pruned)
-    assert durable_files.list_names(path.parent) == [path.name]
+    assert FILES.names(path.parent) == [path.name]
     assert shift(tmp_path)["counts"]["changed"] == 2

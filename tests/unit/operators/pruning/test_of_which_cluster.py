@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.storage.durable_files import read_file, read_json
+from airflow_kafka_groups.storage.file_storage import Storage
+from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
@@ -50,12 +51,13 @@ def test_the_offsets_that_a_task_set_are_not_read_by_each_pruning_of_a_year(
         write(tmp_path, f"changes/{id_of(days)}-before.json", content)
     lengths = list[int]()
 
-    def noted(path: Path, *part: int) -> bytes | None:
-        content = read_file(path, *part)
+    real = Storage.read
+
+    def noted(storage: Storage, path: Path, *part: int) -> bytes | None:
+        content = real(storage, path, *part)
         lengths.append(len(content or b""))
         return content
 
-    for module in ("storage.durable_files", "ledger.keep_alive_records"):
-        monkeypatch.setattr(f"airflow_kafka_groups.{module}.read_file", noted)
+    monkeypatch.setattr(Storage, "read", noted)
     assert run(tmp_path, change=30).removed["change"] == ()
     assert 0 < sum(lengths) < 10_000

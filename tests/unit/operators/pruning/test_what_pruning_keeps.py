@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.storage.durable_files import read_file, read_json
+from airflow_kafka_groups.storage.file_storage import Storage
+from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
@@ -136,10 +138,10 @@ def test_a_pruning_that_fails_at_a_snapshot_leaves_the_records_that_outlive_it(
     restore(tmp_path, 0)
     unlink = Path.unlink
 
-    def refuse(path: Path) -> None:
+    def refuse(path: Path, **how: bool) -> None:
         if path == manifest:
             raise PermissionError(13, "denied")
-        unlink(path)
+        unlink(path, **how)
 
     monkeypatch.setattr(Path, "unlink", refuse)
     limits = PruningLimits(days={FileKind.CHANGE: 20, FileKind.SNAPSHOT: 60}, keep_newest=1)
@@ -172,14 +174,13 @@ def test_records_that_outlive_snapshots_in_any_case_are_not_read_each_day(
     snapshot(tmp_path, 0)
     old = restore(tmp_path, 65)
     records = [restore(tmp_path, day) for day in range(50)]
-    read, real = list[str](), read_file
+    read, real = list[str](), Storage.read
 
-    def noted(path: Path, *part: int) -> bytes | None:
+    def noted(storage: Storage, path: Path, *part: int) -> bytes | None:
         read.append(path.name)
-        return real(path, *part)
+        return real(storage, path, *part)
 
-    for module in ("storage.durable_files", "ledger.keep_alive_records"):
-        monkeypatch.setattr(f"airflow_kafka_groups.{module}.read_file", noted)
+    monkeypatch.setattr(Storage, "read", noted)
     assert run(tmp_path, change=1).removed["change"] == (old.name[:25],)
     assert read == [old.name]
     assert all(path.exists() for path in records)
@@ -246,13 +247,13 @@ def test_the_folders_of_other_clusters_are_listed_once_and_only_for_a_record_tha
     snapshot(tmp_path, 0)
     snapshot(tmp_path, 900, "former")
     restore(tmp_path, 0)
-    listed, real = list[str](), Path.iterdir
+    listed, real = list[str](), os.scandir
 
-    def noted(folder: Path) -> Any:
-        listed.append(str(folder.relative_to(tmp_path)))
+    def noted(folder: Any) -> Any:
+        listed.append(str(Path(folder).relative_to(tmp_path)))
         return real(folder)
 
-    monkeypatch.setattr(Path, "iterdir", noted)
+    monkeypatch.setattr(os, "scandir", noted)
     assert run(tmp_path).removed["change"] == ()
     assert not [folder for folder in listed if folder.startswith("former")]
     old = [restore(tmp_path, days) for days in (500, 400)]

@@ -13,7 +13,7 @@ from airflow_kafka_groups.spark.unread.attempt import Attempt
 from airflow_kafka_groups.spark.unread.commit import GroupStatus, Observed, OffsetsClient
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext
 from airflow_kafka_groups.spark.unread.record import Record, Run, open_record
-from airflow_kafka_groups.storage.job_files import LocalStorage
+from airflow_kafka_groups.storage.file_storage import LocalStorage
 
 A0, A1, B0 = Partition("a", 0), Partition("a", 1), Partition("b", 0)
 BACKLOG = Backlog(ranges=(Range(A0, 4, 10), Range(A1, 0, 3)), ends={A0: 10, A1: 3, B0: 9})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,8 +28,8 @@ from airflow_kafka_groups.spark.unread.record import (
     TakenOverError,
 )
 from airflow_kafka_groups.spark.unread.request import BacklogRequest, FetchedOffsets
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import digest_of
-from airflow_kafka_groups.storage.job_files import Storage
 from tests.pages import ROOT
 from tests.unit.spark.unread.scene import A0, A1, B0, BACKLOG, BEFORE, EMPTY, JOINED, LOGS, REQUEST, Killed, Scene
 
@@ -103,13 +104,14 @@ def test_a_long_record_is_read_several_entries_at_once(scene: Scene, monkeypatch
     """On an object store, thirty thousand requests one after the other would take half an hour."""
     scene.begin()
     scene.work()
-    one_by_one, read_if_there = list[str](), Storage.read_if_there
+    one_by_one, real = list[str](), Storage.read
 
-    def read(storage: Storage, path: str) -> str | None:
-        one_by_one.append(path)
-        return read_if_there(storage, path)
+    def read(storage: Storage, path: str) -> bytes | None:
+        if threading.current_thread() is threading.main_thread():
+            one_by_one.append(path)
+        return real(storage, path)
 
-    monkeypatch.setattr(Storage, "read_if_there", read)
+    monkeypatch.setattr(Storage, "read", read)
     record = scene.record()
     assert record.ended == COMMITTED
     assert len(scene.kinds()) == 12

@@ -15,7 +15,8 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.storage.layout import Layout, write_json
+from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking
 from tests.fakes.verdicts import verdicts_of

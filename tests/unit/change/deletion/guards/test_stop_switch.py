@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.guards import stop_switch
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
 from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.network_folder import NetworkFolder
@@ -80,7 +80,7 @@ def test_a_storage_that_fails_stops_too(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(path: Any) -> None:
         raise StorageError("no answer")
 
-    monkeypatch.setattr(stop_switch, "read_file", fail)
+    monkeypatch.setattr(FILES, "read", fail)
     assert "could not be read" in (why_stopped(layout_in(tmp_path)) or "")
 
 

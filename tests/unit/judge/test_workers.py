@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_kafka_groups.storage.job_files import Workers
+from airflow_kafka_groups.judge.workers import Workers
 
 
 def test_results_come_in_order_and_no_more_than_a_few_are_kept() -> None:
