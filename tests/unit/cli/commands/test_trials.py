@@ -25,27 +25,19 @@ def trend(storage: Path) -> list[tuple[str, bool | None]]:
     return [(run["plan_id"], run["dry_run"]) for run in runs]
 
 
-@pytest.mark.parametrize("rebuilt", [False, True])
 def test_a_trial_is_no_run_of_the_trend_until_it_is_applied(
-    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path, rebuilt: bool
+    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
 ) -> None:
-    def runs() -> list[tuple[str, bool | None]]:
-        if rebuilt:  # as where the file was lost
-            (tmp_path / CLUSTER / "reports" / "trend.json").unlink(missing_ok=True)
-            scene.plan(tmp_path, max_share=1)
-            return trend(tmp_path)[:-1]
-        return trend(tmp_path)
-
     before = trend(tmp_path)
     assert [name for name, _ in before] == [planned["plan_id"]]
     _, trial, _ = stored("plan", "--max-share", "1")
     assert load_plan(Layout(tmp_path, CLUSTER), trial["plan_id"]).trial
     stored("apply", trial["plan_id"])
-    assert (trial["plan_id"] not in dict(runs()), planned["plan_id"] in dict(runs())) == (True, True)
+    assert (trial["plan_id"] not in dict(trend(tmp_path)), planned["plan_id"] in dict(trend(tmp_path))) == (True, True)
     words = ("--digest", trial["digest"])
     stored("backup", "--plan-id", trial["plan_id"], *words)
     assert stored("apply", trial["plan_id"], *words, "--yes")[1]["counts"]["deleted"] > 0
-    assert dict(runs())[trial["plan_id"]] is False
+    assert dict(trend(tmp_path))[trial["plan_id"]] is False
 
 
 def test_explain_goes_by_the_newest_plan_of_the_dags(
