@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cli.commands.look.explain import CHANGES, rows_of_pruning
+from airflow_kafka_groups.change.explain import CHANGES, rows_of_pruning
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import of_deletion
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, name_of

@@ -1,0 +1,459 @@
+"""Explain one group: what the cluster, the verdict, the plans and the journal say, and what would change it.
+
+Each row is a check with its finding: ``deletes`` lets the group be deleted, ``keeps`` keeps it, ``info`` decides
+nothing. ``apply`` would delete the group with this plan only if no row keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_kafka_groups.durations import show_duration
+from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, PlanError, QuietTimeError
+from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
+from airflow_kafka_groups.kafka.models import GroupState
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from airflow_kafka_groups.change.deletion.recheck import GroupReading
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.ledger.outcomes import Decision
+    from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+    from airflow_kafka_groups.observe.protocols import BackupAdmin
+    from airflow_kafka_groups.storage.layout import Layout
+
+
+CHANGES = {
+    "topic_missing": "nothing: brokers forget the offsets of a deleted topic by themselves",
+    "settling": "wait, or relax the rule",
+    "group_idle": "a commit of the group in a topic that it reads",
+    "protected": "take its pattern out of the protected groups of the plan or of the connection",
+    "excluded": "take its pattern out of exclude, or end its keep-alive runs",
+    "by_rule": "a rule with the action prune-topics that certainly matches it, and a new plan",
+    "notice": "a rule without a notice",
+    "wrong_kind": "nothing: topics of groups of this kind are never pruned",
+    "doubt": "time, and a new plan",
+    "over_cap": "a later plan, or a higher max_groups or max_share",
+}
+_RUNS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainRequest:
+    """Explain one group.
+
+    :param plan_id: the plan. Default: the newest of the DAGs, or else of the command line.
+    :param protects: whether the connection protects a group, and ``read_only`` whether it allows no change.
+    :param floors: what the site demands.
+    :param why_stopped: returns why deletions are stopped, beside the storage's own switch.
+    :param policy_reader: returns what reads a plan's policy file as it is now.
+    """
+
+    group_id: str
+    plan_id: str | None
+    protects: Callable[[str], bool]
+    read_only: bool
+    floors: SiteFloors
+    why_stopped: Callable[[], str | None]
+    policy_reader: Callable[[PlanPolicy], Callable[[], PolicyFile | None]]
+
+
+class Row(NamedTuple):
+    """One check, as ``explain`` shows it."""
+
+    check: str
+    finding: str
+    evidence: str
+    change: str = ""
+
+
+def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> Iterator[Row]:
+    """Yield what the newest plan to prune topics and the journal say of a group's topics. They decide nothing of it."""
+    from airflow_kafka_groups.ledger.audit import read_history
+    from airflow_kafka_groups.ledger.prune_plan import name_of
+
+    yield from _rows_of_prune_plan(layout, group_id)
+    history = read_history(layout, cluster_id)
+    # Runs before a checkpoint are found by the names in it.
+    named = {*history.deletions(), *history.lives(), *chain.from_iterable(run.outcomes for run in history.runs)}
+    topics = {name: name.rpartition(" [")[2].removesuffix("]") for name in named}
+    every = [
+        (run, name)
+        for name in sorted(name for name, topic in topics.items() if name == name_of(group_id, topic))
+        for run in history.of_group(name, _RUNS)
+        if run.begun.get("what") == "prune-topics"
+    ]
+    newest = sorted({run.number for run, _ in every})[-_RUNS:]
+    for run, name in sorted(every, key=lambda item: item[0].number):
+        if run.number not in newest:
+            continue
+        outcome, dry = run.outcomes[name], " (dry run)" if run.begun.get("dry_run") else ""
+        evidence = f"topic {topics[name]!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
+        yield Row("prune-topics", "info", evidence, run.path)
+
+
+def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
+    from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
+    from airflow_kafka_groups.storage.file_storage import FILES
+    from airflow_kafka_groups.storage.paths import PRUNE_PLANS
+
+    plan_id = max(FILES.ids(layout.root / PRUNE_PLANS), default=None)
+    if plan_id is None:
+        return
+    try:
+        plan = load_prune_plan(layout, plan_id)
+    except KafkaGroupsError as error:
+        yield Row("prune-topics", "info", str(error), "a new plan")
+    else:
+        for item in plan.groups:
+            if item.group_id == group_id:
+                evidence = f"topic {item.topic!r}: planned in {plan_id}: {item.reason}"
+                yield Row("prune-topics", "info", evidence, "a member that subscribes to it, or a commit")
+        for kept in plan.kept:
+            if kept.group_id == group_id:
+                rule = f" (rule {kept.rule!r})" if kept.rule else ""
+                evidence = f"topic {kept.topic!r}: kept ({kept.verdict}) in {plan_id}{rule}: {kept.reason}"
+                yield Row("prune-topics", "info", evidence, CHANGES.get(kept.verdict, ""))
+
+
+NOTICE = "a notice to its owner, and time; the task that notifies owners sends it"
+TIME = "time, and then a new plan"
+_NEW_PLAN = "a new plan judges it again"
+_BY_CODE = {
+    "not_notified": (KeptName.NOTICE.value, NOTICE),
+    "excluded": ("keep alive", TIME),
+}
+
+
+async def why_not_here(admin: BackupAdmin, plan: DeletionPlan) -> str | None:
+    """Return why a plan cannot be applied to this cluster now, ``None`` if it can."""
+    from airflow_kafka_groups.ledger.sealed_plan import require_all_seen, require_here
+    from airflow_kafka_groups.storage.layout import utc_now
+
+    try:
+        await require_here(admin, plan, await admin.cluster_id(), utc_now())
+        await require_all_seen(admin, plan)
+    except PlanError as error:
+        return str(error)
+    return None
+
+
+def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) -> Iterator[Row]:
+    """Yield what keeps a group beside its own state: site, approval, stop, policy, newer snapshots, and records.
+
+    A plan that names a protected group is refused as it is.
+    """
+    from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records
+    from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
+    from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
+    from airflow_kafka_groups.ledger.audit import read_history
+    from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+    from airflow_kafka_groups.storage.layout import utc_now
+
+    now, group_id, protects = utc_now(), request.group_id, request.protects
+    if not protects(group_id) and (other := next(filter(protects, plan.group_ids), None)) is not None:
+        yield Row("connection", "keeps", f"protects {other!r}, which the plan names too: it is refused", _NEW_PLAN)
+    yield from _rows_of_site(layout, plan, group_id, request.floors)
+    for stopped in (why_stopped(layout), request.why_stopped()):
+        if stopped is not None:
+            yield Row("stop", "keeps", stopped, "whoever stopped deletions")
+    policy = yield from _rows_of_newer_policy(layout, plan, request, now)
+    try:
+        in_use = in_use_since(layout, plan)
+    except KafkaGroupsError as error:
+        yield Row("newer snapshots", "keeps", str(error), "remove the damaged snapshot, or make a new plan")
+    else:
+        if group_id in in_use:
+            yield Row("newer snapshots", "keeps", in_use[group_id].reason, _NEW_PLAN)
+    history = read_history(layout, plan.kafka_cluster_id)
+    kept_alive = KeepAliveRecords(layout, plan.kafka_cluster_id).read()
+    kept = kept_by_records(layout, plan, plan.plan_id, history, kept_alive, now, judged=True, policy=policy)
+    if (decision := kept.get(group_id)) is not None:
+        check, change = _BY_CODE.get(decision.code.value, ("journal", _NEW_PLAN))
+        yield Row(check, "keeps", decision.reason, change)
+
+
+def _rows_of_site(layout: Layout, plan: DeletionPlan, group_id: str, floors: SiteFloors) -> Iterator[Row]:
+    from airflow_kafka_groups.ledger.approval import require_approval
+
+    try:
+        replace(floors, dry_run_only=False).require(plan, dry_run=False)  # that one has its row
+    except PlanError as error:
+        yield Row("site", "keeps", str(error), _NEW_PLAN)
+    try:
+        approval = require_approval(layout, plan, floors.approval(None, plan))
+    except KafkaGroupsError as error:
+        yield Row("approval", "keeps", str(error), "an approval of this plan in Airflow, or a new plan")
+        return
+    if approval is not None and group_id in approval.excluded:
+        yield Row("approval", "keeps", f"{approval.approved_by} kept it at the approval", _NEW_PLAN)
+
+
+def _rows_of_newer_policy(
+    layout: Layout, plan: DeletionPlan, request: ExplainRequest, now: datetime
+) -> Generator[Row, None, PolicyFile | None]:
+    """Yield what keeps the group by the policy as it is now, and return that; ``None`` if it cannot be read."""
+    from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
+
+    newer = None
+    try:
+        newer = request.policy_reader(plan.policy)()
+        ruled_out = kept_by_newer_policy(plan, newer, now)
+        if newer is not None:
+            newer.require_cluster(layout.cluster)
+            newer.quiet.require_over(now, plan.expires_at)
+    except QuietTimeError as error:
+        yield Row("quiet times", "keeps", str(error), "time")
+    except KafkaGroupsError as error:
+        yield Row("policy", "keeps", str(error), "a policy file that can be read, or a new plan")
+        return newer
+    if request.group_id in ruled_out:
+        yield Row("policy", "keeps", ruled_out[request.group_id].reason, "an edit of the policy, or a new plan")
+    return newer
+
+
+_RULES_SHOWN = 10
+_OTHER_CONNECTION = "another connection, or a change of this one"
+
+_BY_VERDICT: dict[str, str] = {
+    VerdictName.UNREADABLE: "allow this user to describe the group and its topics, then take a snapshot",
+    VerdictName.UNTOUCHABLE: "nothing: groups of this kind are never deleted",
+    VerdictName.LIVE: "stop its consumers; the idle time begins then",
+    VerdictName.NO_OFFSETS: "nothing: a group without a visible offset is never planned",
+    VerdictName.MOVING: "stop what commits its offsets; the idle time begins then",
+    VerdictName.SETTLING: "time: it is not idle for long enough, or not in enough snapshots",
+    VerdictName.STALE: "a member or a commit",
+}
+_BY_PLAN: dict[str, str] = {
+    KeptName.PROTECTED: "take its pattern out of the protected groups of the plan or of the connection",
+    KeptName.EXCLUDED: "take its pattern out of exclude, or add one to include",
+    KeptName.DOUBT: "a new snapshot, verdict and plan",
+    KeptName.OVER_CAP: "a later plan, or a higher max_groups or max_share",
+    KeptName.BY_RULE: "an edit of the rule, or another rule before it, and a new plan",
+    KeptName.REPORTED: "the action delete in the rule, and a new plan",
+    KeptName.WAITING: "wait, or relax the rule",
+    KeptName.NOTICE: NOTICE,
+}
+_NOW = {
+    "has_members": "stop its consumers",
+    "not_empty": "stop its consumers",
+    "moved": "nothing for this plan: a new one judges it again, from its new idle time",
+    "offsets_unseen": "sight of these topics again (Describe on all topics), or a new plan",
+    "not_in_backup": "back the plan up",
+    "gone": "it is deleted already; restore brings it back, if it is in a backup",
+}
+
+
+def explain_group(
+    run: Callable[[Callable[[BackupAdmin], Awaitable[Any]]], Any], layout: Layout, request: ExplainRequest
+) -> tuple[dict[str, Any], list[Row]]:
+    """Return whether ``apply`` would delete a group now, and the checks.
+
+    :param run: runs an async function with a connected client.
+    """
+    from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, find_in_plan, load_plan, newest_plan
+    from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
+
+    group_id = request.group_id
+    plan_id = request.plan_id or newest_plan(layout)
+    in_plan = None if plan_id is None else find_in_plan(layout, plan_id, group_id)
+    plan = load_plan(layout, plan_id) if plan_id is not None and isinstance(in_plan, PlannedGroup) else None
+    cluster_id, reading, not_here, unseen = run(lambda admin: _read(admin, layout, group_id, plan, in_plan))
+    rows = [*_rows_of_state(reading), _row_of_connection(request)]
+    rows.append(_row_of_last_members(layout, cluster_id, group_id))
+    rows += _rows_of_floors(request.floors)
+    rows.append(_row_of_verdict(layout, group_id))
+    rows += _rows_of_plan(layout, plan_id, in_plan)
+    if plan is not None and plan.snapshot_id == NAMED_BY_HAND:
+        named = "its groups were named, and nobody has judged them: it cannot be applied"
+        rows.append(Row("plan", "keeps", named, "name the group again, or another plan"))
+    elif plan is not None and isinstance(in_plan, PlannedGroup):
+        rows += [Row("plan", "keeps", not_here, "what the message names, or a new plan")] if not_here else []
+        rows.append(_row_of_recheck(layout, in_plan, plan, reading, unseen))
+        rows += rows_of_guards(layout, plan, request)
+    rows += _rows_of_journal(layout, cluster_id, plan_id, group_id)
+    rows += rows_of_pruning(layout, cluster_id, group_id)
+    keeps = [row.check for row in rows if row.finding == "keeps"]
+    return {"group_id": group_id, "plan_id": plan_id, "would_be_deleted": not keeps, "kept_by": keeps}, rows
+
+
+def _row_of_connection(request: ExplainRequest) -> Row:
+    if request.protects(request.group_id):
+        return Row("connection", "keeps", "protects it (protected_groups)", _OTHER_CONNECTION)
+    if request.read_only:
+        return Row("connection", "keeps", "is read-only", _OTHER_CONNECTION)
+    return Row("connection", "deletes", "allows it")
+
+
+async def _read(
+    admin: BackupAdmin,
+    layout: Layout,
+    group_id: str,
+    plan: DeletionPlan | None,
+    found: PlannedGroup | KeptGroup | None,
+) -> tuple[str | None, GroupReading, str | None, Decision | None]:
+    """Return the cluster's id, the group, why the plan cannot be applied here and now, and what the group lacks."""
+    from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
+    from airflow_kafka_groups.change.deletion.recheck import GroupReading
+    from airflow_kafka_groups.change.deletion.unseen import by_unseen_offsets, offsets_in_snapshot
+    from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
+
+    listed = (await admin.list_groups()).require_complete()
+    described, offsets = await read_groups(admin, [group_id])
+    reading = GroupReading(
+        listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id)
+    )
+    not_here = None if plan is None else await why_not_here(admin, plan)
+    unseen: dict[str, Decision] = {}
+    value = None if reading.offsets is None else reading.offsets.value
+    if plan is not None and isinstance(found, PlannedGroup) and value is not None:
+        judged = partial(offsets_in_snapshot, layout, plan.snapshot_id)
+        unseen = await by_unseen_offsets(admin, judged, [(found.committed, value)])
+    return await admin.cluster_id(), reading, not_here, unseen.get(group_id)
+
+
+def _rows_of_state(reading: GroupReading) -> Iterator[Row]:
+    described, read = reading.description, reading.offsets
+    if described is not None and described.value is not None:
+        group = described.value
+        if group.state is GroupState.DEAD:
+            yield Row("state", "info", "it does not exist on this cluster", "check its id; restore brings it back")
+            return
+        clients = ", ".join(sorted({member.client_id for member in group.members})[:5])
+        evidence = f"{group.state.value}, {group.type.value}, {len(group.members)} member(s) {clients}".strip()
+        yield Row("state", "info", evidence)
+    if read is not None and read.value is not None:
+        topics = [topic.topic for topic in read.value.topics]
+        partitions = sum(topic.committed for topic in read.value.topics)
+        yield Row("offsets", "info", f"{partitions} partition(s) of {len(topics)} topic(s): {', '.join(topics[:5])}")
+
+
+def _rows_of_floors(floors: SiteFloors) -> Iterator[Row]:
+    if floors.dry_run_only:
+        yield Row("site", "keeps", "allows dry runs only (dry_run_only)", "whoever sets the site's floors")
+    if floors.approved_above is not None:
+        by = f" by {', '.join(sorted(floors.approvers))}" if floors.approvers else ""
+        evidence = f"plans of more than {floors.approved_above} group(s) need an approval in Airflow{by}"
+        yield Row("site", "info", evidence)
+
+
+def _row_of_last_members(layout: Layout, cluster_id: str | None, group_id: str) -> Row:
+    from airflow_kafka_groups.observe.snapshot.members import last_members
+
+    last = last_members(layout, [group_id], cluster_id).get(group_id)
+    return Row("last members", "info", "none in any snapshot" if last is None else last.sentence())
+
+
+def _row_of_verdict(layout: Layout, group_id: str) -> Row:
+    import pyarrow.compute as pc
+
+    from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
+    from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
+    from airflow_kafka_groups.storage.arrow_values import literal
+
+    try:
+        newest = latest_manifest(layout, to_judge=True).snapshot_id
+        snapshot_id = newest_judged(layout) or newest
+        every = load_verdicts(layout, snapshot_id)
+    except KafkaGroupsError as error:
+        return Row("verdict", "info", f"of the newest snapshot: none: {error}", "take a snapshot and judge it")
+    found = list(Verdicts(every.table.filter(pc.equal(every.table["group_id"], literal(group_id))), every.judged_by))
+    later = "" if snapshot_id == newest else f"; the newest snapshot, {newest}, is not judged"
+    if not found:
+        evidence = f"it is not in snapshot {snapshot_id}{later}"
+        return Row("verdict", "info", evidence, "a new snapshot, if the group exists")
+    (verdict,) = found
+    since = "" if verdict.idle_since is None else f"; idle since {verdict.idle_since:%Y-%m-%d %H:%M:%S} UTC"
+    evidence = f"{verdict.verdict} in snapshot {snapshot_id}: {verdict.reason}{since}{later}"
+    return Row("verdict", "info", evidence, _BY_VERDICT.get(verdict.verdict, ""))
+
+
+def _rows_of_plan(layout: Layout, plan_id: str | None, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
+    if plan_id is None:
+        yield Row("plan", "keeps", "there is no plan", "make one: plan")
+        return
+    yield _row_of_plan(plan_id, found)
+    yield from _rows_of_policy(layout, plan_id, found)
+
+
+def _row_of_recheck(
+    layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: GroupReading, unseen: Decision | None
+) -> Row:
+    from airflow_kafka_groups.change.backup.file import find_backup
+    from airflow_kafka_groups.change.backup.make_backup import require_backup_of
+    from airflow_kafka_groups.change.deletion.recheck import decide
+    from airflow_kafka_groups.ledger.outcomes import Action, Reason
+
+    try:
+        if (backup := find_backup(layout, plan.plan_id)) is not None:
+            require_backup_of(backup, plan)
+    except BackupError as error:
+        return Row("recheck", "keeps", str(error), "the backup as it was written, or a new plan")
+    decision = decide(found.committed, reading, None if backup is None else backup.entries.get(found.group_id))
+    decision = unseen if unseen is not None and decision.code is Reason.MOVED else decision
+    finding = "deletes" if decision.action is Action.DELETE else "keeps"
+    return Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))
+
+
+def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
+    """Yield the rule that decided about the group when the plan was made, and its owner and family."""
+    from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
+
+    if found is None:
+        return
+    policy = policy_of_plan(layout, plan_id)
+    rule = next((rule for rule in policy.rules if rule.name == found.rule), None)
+    if rule is not None and policy.file is not None:
+        demands = (
+            f"{rule.action.value}; idle for {show_duration(rule.min_idle_seconds)} in {rule.min_observations} snapshots"
+        )
+        demands += f", notice of {show_duration(rule.notice_seconds)}" if rule.notice_seconds else ""
+        before = [other.name for other in policy.rules[: policy.rules.index(rule)]]
+        if (more := len(before) - _RULES_SHOWN) > 0:
+            before = [*before[:_RULES_SHOWN], f"and {more:,} more"]
+        change = f"a rule before it ({', '.join(before)}) that matches, or an edit of it" if before else "an edit of it"
+        yield Row("policy", "info", f"rule {rule.name!r} of {policy.file.path} decided: {demands}", change)
+    if found.owner is not None:
+        contact = policy.contact_of(found.owner)
+        yield Row("owner", "info", found.owner + (f", contact {contact}" if contact else ""), "owners in the policy")
+    if found.family is not None:
+        yield Row("family", "info", found.family)
+
+
+def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
+    from airflow_kafka_groups.change.plan.objections import COUNTS_ANEW
+    from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
+
+    if found is None:
+        return Row("plan", "keeps", f"plan {plan_id} does not name it", "a new snapshot, verdict and plan")
+    verdict = getattr(found, "verdict", None)
+    if verdict is None:
+        return Row("plan", "deletes", f"planned: {found.reason}", "exclude it at the approval, or by a pattern")
+    change = _BY_PLAN.get(verdict) or _BY_VERDICT.get(verdict, "")
+    if found.reason.endswith(COUNTS_ANEW):  # excluded or in doubt by what is on record, and by no pattern
+        change = TIME
+    if verdict == KeptName.PROTECTED and protecting(ALWAYS_PROTECTED).protects(found.group_id):
+        change = "nothing: groups of the lease are never deleted"
+    return Row("plan", "keeps", f"kept ({verdict}): {found.reason}", change)
+
+
+def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None, group_id: str) -> Iterator[Row]:
+    from airflow_kafka_groups.ledger.audit import read_history
+
+    history = read_history(layout, cluster_id)
+    for run in history.of_group(group_id, _RUNS):
+        outcome = run.outcomes[group_id]
+        dry = " (dry run)" if run.begun.get("dry_run") else ""
+        evidence = f"run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
+        yield Row("journal", "info", evidence, f"{run.path}")
+    own = plan_id is not None and group_id in history.idle_resets(plan_id)
+    if not own and (earlier := history.idle_resets().get(group_id)) is not None:
+        yield Row("journal", "info", f"{earlier.reason}: its idle time counts from then on")
