@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.change.backup.file import Backup
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 
 
 class BackupGroupOffsetsOperator(StoredOperator):
@@ -71,9 +70,21 @@ class BackupGroupOffsetsOperator(StoredOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Back up with one client."""
+        from airflow_kafka_groups.change.backup.request import BackupRequest, back_up
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
-        backup = self.hook.run(self._named() if self.plan_id is None else self._planned(self.plan_id))
+        request = BackupRequest(
+            plan_id=self.plan_id,
+            plan_digest=self.plan_digest,
+            group_ids=self.group_ids,
+            groups=GroupFilter(self.include, self.exclude)
+            if self.plan_id is None and self.group_ids is None
+            else GroupFilter(),
+        )
+        layout, protected = self.site_layout(), self.hook.settings.protected_groups
+        backup: Backup = self.hook.run(
+            lambda admin: back_up(admin, layout, request, protected=protected, progress=self.log_progress)
+        )
         self.log.info(
             "Backup %s: %d groups, %d rows in %s", backup.plan_id, len(backup.entries), backup.rows, backup.path
         )
@@ -85,26 +96,6 @@ class BackupGroupOffsetsOperator(StoredOperator):
         gauges(self.cluster_name, {f"backup.{name}": count for name, count in counts.items()})
         update_asset_events(self, context, {"plan_id": backup.plan_id, "path": str(backup.path), **counts})
         return {**backup.to_json(), "reasons": reasons}
-
-    def _planned(self, plan_id: str) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
-        from airflow_kafka_groups.change.backup.make_backup import backup_groups
-        from airflow_kafka_groups.checks import check_digest
-        from airflow_kafka_groups.ledger.deletion_plan import load_plan
-
-        digest = check_digest("plan_digest", self.plan_digest)
-        layout = self.site_layout()
-        plan = load_plan(layout, plan_id)
-        return lambda admin: backup_groups(admin, layout, plan, approved_digest=digest, progress=self.log_progress)
-
-    def _named(self) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
-        from airflow_kafka_groups.change.backup.make_backup import backup_named
-
-        ids, groups = self.group_ids, GroupFilter(self.include, self.exclude)
-        layout = self.site_layout()
-        protected = self.hook.settings.protected_groups
-        return lambda admin: backup_named(
-            admin, layout, group_ids=ids, groups=groups, protected=protected, progress=self.log_progress
-        )
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Return the lineage from the topics to the backup file; ``None`` if there is no backup."""
