@@ -218,7 +218,7 @@ async def test_a_bug_in_a_handler_is_raised_also_where_the_call_ends_at_its_dead
         raise ZeroDivisionError
 
     monkeypatch.setattr(AlterGroupOffsetsHandler, "parse_series", fail)
-    async with FakeCluster({1: MODERN}) as fake, client(fake, api_timeout=0.3) as admin:
+    async with FakeCluster({1: MODERN}) as fake, client(fake, api_timeout=1.0) as admin:
         fake.control(OFFSET_COMMIT, third(stand_still))
         with pytest.raises(ZeroDivisionError):
             await admin.alter_consumer_group_offsets(dict.fromkeys(TEN[:3], COMMIT))
