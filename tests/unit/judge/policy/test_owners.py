@@ -1,9 +1,14 @@
+"""Who owns a group, and that an owner's name is never blank."""
+
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
+from tests.unit.judge.policy.files import policy_of
 
 RULES = OwnerRules(
     mapping=[("pay.*", "payments"), ("pay.legacy*", "never"), ("re:x-(a|b)+", "regex"), ("*-etl", "data")],
@@ -75,3 +80,16 @@ def test_many_globs_are_one_expression_and_the_first_still_counts() -> None:
     rules = OwnerRules(mapping=[(f"team{n}-*", f"owner{n}") for n in range(500)] + [("*", "rest")])
     assert [rules.owner_of(f"team{n}-x") for n in (0, 250, 499)] == ["owner0", "owner250", "owner499"]
     assert rules.owner_of("other") == "rest"
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\\t"])
+def test_a_blank_owner_of_a_rule_is_refused(blank: str, tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"line 2: rules\[0\].owner \(got .*the owner of the rule's groups"):
+        policy_of(tmp_path, f'version: 1\nrules: [{{name: a, action: delete, owner: "{blank}"}}]\n')
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\\t"])
+def test_a_blank_owner_in_the_owner_file_is_refused(blank: str, tmp_path: Path) -> None:
+    policy = "version: 1\nowner_file: owners.yaml\nrules: [{name: a, action: delete}]\n"
+    with pytest.raises(PolicyError, match=r"owners.yaml, line 2: web-\* \(got .*must be the name of an owner"):
+        policy_of(tmp_path, policy, owners_yaml=f'pay-*: pay\nweb-*: "{blank}"\n')

@@ -1,8 +1,14 @@
-"""Outcomes in columns say the same as one by one, and entries of format 1 are read as ever."""
+"""Entries of the journal: outcomes in columns say the same as one by one, and docs/formats.md names the fields."""
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from airflow_kafka_groups.ledger.journal.blocks import (
     end_json,
@@ -13,6 +19,9 @@ from airflow_kafka_groups.ledger.journal.blocks import (
     outcomes_of,
 )
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from tests.pages import DOCS
+from tests.unit.change.deletion.steps import cluster, delete
+from tests.unit.change.scene import backed_up, layout_in
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 11, 1, 12, 5, tzinfo=UTC)
@@ -45,3 +54,29 @@ def test_the_end_has_every_time() -> None:
     intents, decided = {"b": AT.isoformat()}, {"b": LATER.isoformat(), "a": AT.isoformat()}
     rows = end_json(ITEMS[:2], intents, decided, LATER.isoformat())
     assert list(end_of(rows)) == [(ITEMS[0], LATER, AT), (ITEMS[1], AT, None)]
+
+
+_OF_EVERY_ENTRY = {"format", "kind", "at", "previous"}
+_OF_THE_CHAIN = {"begun", "entries", "head"}
+"""What ties the last entry of a run to the others."""
+JOURNAL = (DOCS / "formats.md").read_text().partition("\n## Journal\n")[2].partition("\n## ")[0]
+
+
+def documented(kind: str) -> set[str]:
+    """Return the fields in the row of a kind."""
+    row = next(line for line in JOURNAL.splitlines() if line.startswith(f"| `{kind}` |"))
+    named = set(re.findall(r"`(\w+)`", row.partition(" | ")[2]))
+    if "begun" not in named:
+        return named
+    return named ^ documented("begun") ^ {"begun"}  # those of both are named as exceptions
+
+
+@pytest.mark.parametrize("kind", ["begun", "intent", "outcome", "ended"])
+async def test_an_entry_has_the_fields_of_the_page(tmp_path: Path, kind: str) -> None:
+    admin, layout = cluster("a", "b"), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    await delete(admin, layout, plan)
+    entries: list[dict[str, Any]] = [json.loads(path.read_text()) for path in (tmp_path / "_journal").rglob("*.json")]
+    (entry,) = (entry for entry in entries if entry["kind"] == kind)
+    found = set(entry) - _OF_EVERY_ENTRY - (_OF_THE_CHAIN if kind == "ended" else {"checkpoint"})
+    assert found == documented(kind)

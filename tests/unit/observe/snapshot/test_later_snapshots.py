@@ -1,19 +1,30 @@
-"""Which snapshots may show what happened since a plan was judged."""
+"""Which snapshots count: those after a plan was judged, and the newest by any of a cluster's folders."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.change.backup.make_backup import backup_named
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.restore import recorded
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.exceptions import SnapshotError, StorageError
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.observe.snapshot import cluster_folders
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
-from tests.unit.change.scene import layout_in
+from tests.fakes.refusing_path import refuse_listing
+from tests.fakes.verdicts import verdicts_of
+from tests.unit.change.scene import LATER, POLICY, judge, layout_in, snapshot
 
 pytestmark = pytest.mark.safety
 MINUTE = timedelta(minutes=1)
@@ -61,3 +72,56 @@ async def test_the_first_snapshot_of_another_connection_during_a_deletion_counts
         taken = await take_snapshot(admin, Layout(tmp_path, name), now=Ticking(NOW + 9 * MINUTE))
         assert news() == [taken.snapshot_id]
     assert news() == []
+
+
+WEEK = timedelta(days=7)
+
+
+async def restore_by_a_clock_that_is_behind(admin: FakeAdmin, layout: Layout, patch: pytest.MonkeyPatch) -> None:
+    """Let another program delete a group, and a worker whose clock is behind restore it."""
+    saved = await backup_named(admin, layout)
+    admin.groups.clear()
+    patch.setattr(recorded, "utc_now", lambda: NOW - WEEK)
+    propose = partial(propose_restore, admin, layout, saved.plan_id)
+    done = await recorded.change_recorded(
+        admin, layout, "restore", propose, protects=lambda _: False, dry_run=False, may_be_absent=True
+    )
+    assert done.counts["changed"] == 1
+
+
+async def next_plan(admin: FakeAdmin, layout: Layout) -> DeletionPlan:
+    reader = await snapshot(admin, layout)
+    policy, kept = replace(POLICY, min_idle_seconds=WEEK.total_seconds()), KeepAliveRecords(layout, CLUSTER_ID).read()
+    return make_plan(verdicts_of(judge(reader)), reader, policy, LATER, kept_alive=kept)
+
+
+async def test_a_group_that_is_restored_by_a_connection_without_snapshots_is_spared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No snapshot shows that it was gone: by the record it was restored a week ago, and so the next plan had it."""
+    admin, layout = FakeAdmin({"a": FakeGroup()}, log=(0, 10)), layout_in(tmp_path)
+    await snapshot(admin, layout)
+    assert (await next_plan(admin, layout)).group_ids == ["a"]
+    await restore_by_a_clock_that_is_behind(admin, Layout(tmp_path, "for-restores"), monkeypatch)
+    assert (await next_plan(admin, layout)).group_ids == []
+
+
+async def test_the_snapshots_of_another_cluster_tell_nothing(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    admin.cluster = "another"
+    await snapshot(admin, layout)
+    early, other = NOW - WEEK, Layout(tmp_path, "other")
+    assert cluster_folders.latest_known_time(other, early, CLUSTER_ID) == early
+    assert cluster_folders.latest_known_time(other, early, None) == early
+    assert cluster_folders.latest_known_time(other, early, "another") > NOW
+    assert cluster_folders.latest_known_time(layout, early, CLUSTER_ID) > NOW, "those of its own folder count"
+
+
+async def test_a_folder_that_cannot_be_listed_ends_no_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore has to work when hardly anything does: the storage may give each connection its own folder only."""
+    admin, other = FakeAdmin({"a": FakeGroup()}, log=(0, 10)), Layout(tmp_path, "for-restores")
+    await snapshot(admin, layout_in(tmp_path))
+    refuse_listing(monkeypatch, layout_in(tmp_path).root)
+    await restore_by_a_clock_that_is_behind(admin, other, monkeypatch)
+    with pytest.raises(StorageError, match="prod"):
+        list(cluster_folders.folders_with_snapshots(other, CLUSTER_ID))
