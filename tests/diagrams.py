@@ -4,8 +4,6 @@ Pages have their diagrams as Mermaid, which GitHub draws. ``make diagrams`` draw
 a file named by its source; the site shows that file. Drawing needs npm, which fetches Mermaid, and Chromium.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

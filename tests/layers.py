@@ -3,8 +3,6 @@
 Rows are the layers of import-linter's contract. An arrow means "imports"; one that follows from others is left out.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Set
 from functools import cache

@@ -1,7 +1,5 @@
 """OpenMetrics, as Prometheus' own client parses it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families

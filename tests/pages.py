@@ -1,7 +1,5 @@
 """The pages of the documentation, for the tests that read them: the README, the policies beside it, and ``docs/``."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

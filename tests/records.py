@@ -1,7 +1,5 @@
 """The records of deletion runs, as tests read them from the storage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote

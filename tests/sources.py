@@ -1,7 +1,5 @@
 """The package's sources as syntax trees."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -4,8 +4,6 @@
 codes of all handlers have 5,000 rows, however: as tests of their own they take seven seconds instead of half a one.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ this run keep their files, and their place in the summary. Ends with 1 when a cl
 known of it, 2 for bad arguments or a missing Java.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

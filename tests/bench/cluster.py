@@ -1,7 +1,5 @@
 """The cluster of one kind, filled as far as the scenarios ask: groups to read stay, groups to delete come anew."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count

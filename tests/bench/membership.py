@@ -4,8 +4,6 @@ Both clients join the same group of the same broker by turns, with the same prot
 connection at all to the assignment. Writes build/bench/membership.json and prints a table.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Plots as plain SVG, without a library: seconds against groups on logarithmic axes, a line for each client. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape

@@ -3,8 +3,6 @@
 Its start is not timed. Peak memory and processor time are read from /proc, where there is one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Tables for people, in Markdown: printed at the end of a run, and put into docs/benchmarks.md. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

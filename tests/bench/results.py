@@ -1,7 +1,5 @@
 """What a scenario comes to: samples of each peer, and the JSON made of them. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """What is measured: operation, broker and number of groups, and the peers' limits. Data, and the rules for skipping."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """When a peer takes no part in a scenario, and the sentence that says so. Pure: from what is known to a reason."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Medians with their spread, and ratios of them. Pure."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

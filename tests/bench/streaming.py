@@ -5,8 +5,6 @@ what is measured. Writes build/bench/streaming.json and prints a table. Ends wit
 ``MOST_MB``, or when twice the groups take more than ``MOST_GROWTH`` times as long.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The files that programs read: ``summary.json`` (flat), ``offsets.json``, and what the package has to reach. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """How each peer is started, and how those that are not Python are built. What is missing is said, never passed over."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

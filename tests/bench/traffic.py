@@ -5,8 +5,6 @@ answers (``127.0.0.1`` and a port of four bytes, wherever it stands): there the 
 so that clients stay behind the proxies.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

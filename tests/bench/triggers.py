@@ -5,8 +5,6 @@ build/bench/triggers.json and prints it. Ends with 1 when a bound is broken: pol
 more than one client, latency of 2 intervals or more, imports of 0.3 s or more.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The smallest job that one can submit: count ten rows. Its time is Spark's own start and end."""
 
-from __future__ import annotations
-
 from pyspark.sql import SparkSession
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ Made-up records lie in Parquet, and every one, or the newest of each key, is dec
 does, and thrown away. Prints seconds and processor seconds of each as JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -4,8 +4,6 @@ The heart of judge_staleness as one query on the same files: a digest for each g
 one before, and since when nothing does. No manifests, gaps, lives or errors: less work, and what one machine can do.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

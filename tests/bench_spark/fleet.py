@@ -4,8 +4,6 @@
 judgement and of a second one as JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """A data source that does nothing, in as many tasks as it is told: what Spark itself takes for a query of that form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ read, which starts Python on the workers, and what a query of as many tasks take
 for each, samples of (seconds, processor seconds of this process and all it started, so of no broker).
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """What the programs of this bench share: Spark in their own process, and what a piece of work takes there."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -7,8 +7,6 @@ With ``--idle``: of the first micro-batch of a source that does nothing. With ``
 read ``kafka_groups`` once, as it is measured by ``reading.py``, so that Spark's start is not part of it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Run the campaign, one of its histories, or the campaign against guards that are taken out."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

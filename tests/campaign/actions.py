@@ -1,7 +1,5 @@
 """The steps of a history, taken by the package's own code."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Runs of the campaign: many histories, their counts, and the shortest form of one that breaks an invariant."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """What is compared at the end of a history: the journal with the truth, and every backup with what was deleted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Guards taken out one at a time: each mutant removes one, and the campaign has to notice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace

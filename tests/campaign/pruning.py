@@ -4,8 +4,6 @@ Snapshots, plans, prunings and restores are the package's own code. The broker o
 subscriptions of its members, so it refuses nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable

@@ -1,7 +1,5 @@
 """The short form of the campaign: what it promises of a few hundred histories, and that it would notice."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.campaign.campaign import INVARIANTS, quick, run_many, run_story, shrink

@@ -1,7 +1,5 @@
 """Tests that run in several forked processes are shown and counted as in one."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

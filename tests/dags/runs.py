@@ -1,7 +1,5 @@
 """The shipped DAGs, and what became of a run of one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.dags.airflow_env import ROOT

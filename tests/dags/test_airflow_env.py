@@ -1,7 +1,5 @@
 """The throw-away Airflow of the tests: what it leaves out is checked all the same."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The whole clean-up on a real Airflow, a real Spark and a real three-broker Kafka: only what is dead is deleted."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

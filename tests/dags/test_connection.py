@@ -1,7 +1,5 @@
 """The Test button on real brokers: what it says of old and new ones, of users and ACLs; and tokens that log in."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

@@ -1,7 +1,5 @@
 """The shipped DAG files: they parse quickly, are wired as promised, and are safe by default."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Sensors that wait in the triggerer, on a real Airflow and a real Kafka."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """What the pages show is what runs here."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

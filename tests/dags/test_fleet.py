@@ -3,8 +3,6 @@
 Verdicts come from a script that calls every group stale: test_cleanup_run.py has Spark judge the same steps.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

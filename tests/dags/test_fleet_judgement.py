@@ -1,7 +1,5 @@
 """A judgement of many clusters in an object store, by a task of a real Airflow: side by side, and stopped midway."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """What the clean-up's form says reaches the Spark job (not tried on the oldest Airflow: it needs a whole pyspark)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

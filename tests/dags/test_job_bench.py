@@ -1,7 +1,5 @@
 """The benchmark of the job, small: it runs every step on real brokers and checks what each one did."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

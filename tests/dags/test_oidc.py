@@ -1,7 +1,5 @@
 """Log in with client credentials at a real OIDC provider, and brokers that check its tokens by their signatures."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

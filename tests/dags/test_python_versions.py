@@ -3,8 +3,6 @@
 They need no Spark and one broker, so that each version's lane can run them.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

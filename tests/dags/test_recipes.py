@@ -1,7 +1,5 @@
 """The recipes of docs/howto/recipes.md: each parses, and does on a real Kafka what the page promises."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

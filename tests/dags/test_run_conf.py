@@ -1,7 +1,5 @@
 """A misspelt key of a run's configuration: no task of a shipped DAG runs with the default in its place."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

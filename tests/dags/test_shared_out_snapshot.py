@@ -1,7 +1,5 @@
 """Mapped tasks share out the groups of a real cluster: each group is read exactly once, with one slot or with many."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

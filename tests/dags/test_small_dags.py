@@ -1,7 +1,5 @@
 """The lag alert, drill, restore and pruning, as they are shipped: on a real Airflow and a real three-broker Kafka."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

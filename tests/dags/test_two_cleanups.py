@@ -1,7 +1,5 @@
 """Two cleanups at once on a real cluster: Kafka elects the one that may delete."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Waiting and watching on a real Kafka: lag in seconds, and the trigger that starts DAGs when groups begin to lag."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

@@ -4,8 +4,6 @@ The commands of the pages for newcomers run there as printed, as far as the conn
 start an Airflow and wait for Spark: ``make first-hour`` runs the pages to their end.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -7,8 +7,6 @@ have slept since the set-up, of which one is kept alive. Then asks the brokers w
 and opens the report. Exits with 1 when something is wrong, with 2 when something needed is missing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Order DAG runs of an Airflow in a process of its own, and wait for them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

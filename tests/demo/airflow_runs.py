@@ -5,8 +5,6 @@ Airflow takes ten seconds to start, as long as a cluster does, so both start at 
 it prints ``[DEMO] ended`` and the run's state. It ends with its stdin.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -3,8 +3,6 @@
 A team does the same: ``airflow-kafka-groups copy-dags``, and the notifier of docs/howto/policy.md.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A mail server in this process: it accepts every message, and remembers when it came, to whom, and what it names."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Set

@@ -1,7 +1,5 @@
 """What brokers have of a group's offsets, read by another client than ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from confluent_kafka import ConsumerGroupTopicPartitions

@@ -1,7 +1,5 @@
 """What the demo's clean-up did, counted from its own records and held against brokers and mails. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime

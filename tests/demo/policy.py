@@ -1,7 +1,5 @@
 """The policy of the demo: that of docs/examples/policy.yaml, with days as seconds."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

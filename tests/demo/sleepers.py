@@ -8,8 +8,6 @@ and each demo starts a broker with a copy. It looks for what has expired only wh
 groups was kept alive: so the demo does not wait for the minute, and none of the groups is forgotten too soon.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import threading

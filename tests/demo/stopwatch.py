@@ -1,7 +1,5 @@
 """What each step of the demo took: seconds on the wall, and processor seconds of all programs that are at work."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

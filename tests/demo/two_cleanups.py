@@ -6,8 +6,6 @@ once, and says who is at it; then, in a second round, it waits its turn and find
 anything else happens.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

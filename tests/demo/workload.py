@@ -13,8 +13,6 @@
 Names are the same in every run. Everything runs in a few threads of this process, beside the DAGs.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -1,7 +1,5 @@
 """The files that the pages name exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pages are plain technical English: they have none of the words that a reader has to translate."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

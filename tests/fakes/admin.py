@@ -4,8 +4,6 @@ The rules are those of real brokers: ``tests/fakes/admin_facts.py`` lists them, 
 Kafka itself.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ A fact takes a ``World``: an ``AdminClient`` (or the fake), and the means to mak
 passes on the fake because the fake is kinder than Kafka proves nothing; a rule that tests rely on belongs here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Broker answers made with kio, as a broker would send them: for fate tables and for the scripted cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """All APIs that the package uses."""
 
-from __future__ import annotations
-
 from airflow_kafka_groups.kafka.protocol import api_versions as apis
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
 

@@ -1,7 +1,5 @@
 """An object store that does not answer about some paths."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

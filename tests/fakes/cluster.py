@@ -4,8 +4,6 @@ Each broker has versions of its own; groups have coordinators that can be moved;
 itself, delays it, drops it, cuts it in half, announces too large a one, or sends noise. Every request is on record.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import zlib

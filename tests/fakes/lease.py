@@ -1,7 +1,5 @@
 """The lease in memory: held until a test says otherwise."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A folder on NFS, as one machine sees it: names that were absent stay so until somebody opens their folder."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

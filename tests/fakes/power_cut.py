@@ -1,7 +1,5 @@
 """A disk that loses what was not fsynced: content of files, and names in folders, those of folders too."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

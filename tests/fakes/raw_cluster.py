@@ -4,8 +4,6 @@ Its brokers work on bytes: every group has the same committed offsets, so that a
 As a process of its own (``python -m tests.fakes.raw_cluster``) it prints its bootstrap servers and runs until killed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from types import TracebackType

@@ -1,7 +1,5 @@
 """What is in a fake cluster, and the rules by which its brokers change it (each is in ``admin_facts.py``)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

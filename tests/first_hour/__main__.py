@@ -5,8 +5,6 @@ empty home outside the repository. At its end a plan has to name exactly the ret
 there. What the commands printed and how long they took is in ``build/first-hour``. Exits with 1 if a command fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A cluster that knows nothing of this package: retired groups, a live one, and some that commit without members."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

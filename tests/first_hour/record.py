@@ -1,7 +1,5 @@
 """What the commands printed, and how long they took: a page for people, and a file for programs. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How the commands of a page are run: the environment of a newcomer, and what the page tells them to replace."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sysconfig

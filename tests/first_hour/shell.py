@@ -1,7 +1,5 @@
 """A shell that is kept: what one command exports, the next one has."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import os

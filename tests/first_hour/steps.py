@@ -5,8 +5,6 @@ A block of shell commands is a step if a comment stands before it: ``<!-- RUN --
 ``<!-- RUN look -->`` with a name of its own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The output of ``commit_history``, without a run of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Write snapshots to disk as the package does: with pyarrow, data first and the manifest last."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from hashlib import sha256

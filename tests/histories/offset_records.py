@@ -1,7 +1,5 @@
 """Write records of ``__consumer_offsets`` byte by byte, as Kafka's own schemas say, for every version there is."""
 
-from __future__ import annotations
-
 import struct
 
 

@@ -1,7 +1,5 @@
 """One cluster for each broker version, so that a test written once is run on all of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The command line as processes, on a real cluster: read, plan, explain, delete, restore; and no secret anywhere."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import json

@@ -1,7 +1,5 @@
 """The core's example in the docs runs, on a real broker."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the fake of the unit tests obeys is what brokers do: every fact is checked on real ones."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A broker that is frozen (SIGSTOP) and stays in the cluster: commands wait for it once, and print what they have."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

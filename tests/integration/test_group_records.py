@@ -1,7 +1,5 @@
 """Records of the group coordinator, of each type and version, written by Kafka's own classes."""
 
-from __future__ import annotations
-
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path

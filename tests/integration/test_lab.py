@@ -1,7 +1,5 @@
 """The lab itself, on real brokers: up, killed, back again, gone."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Files on a real S3 server, by ``ObjectStoragePath`` and s3fs: exclusive, read back, and absent only if absent."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

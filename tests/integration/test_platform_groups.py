@@ -1,7 +1,5 @@
 """Groups that an ACL hides, and one that everybody may list and nobody may describe, as on Google Managed Kafka."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

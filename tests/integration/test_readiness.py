@@ -1,7 +1,5 @@
 """Members and readiness on real brokers: what DescribeGroups and ConsumerGroupDescribe report of both protocols."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The verbs that change groups, as commands on real brokers, old and new; and killed in the middle."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

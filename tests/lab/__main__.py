@@ -1,7 +1,5 @@
 """The lab's command line: ``python -m tests.lab up|fetch``. Errors are one plain sentence, and exit code 2."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -4,8 +4,6 @@
 are named. A JVM that cannot use an archive, because Java or the jars have changed, starts without it.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -4,8 +4,6 @@ Brokers are killed, never asked to stop: their data is thrown away anyway. Whate
 reaper kills the brokers and removes their folder.
 """
 
-from __future__ import annotations
-
 import functools
 import shutil
 import time

@@ -1,7 +1,5 @@
 """The one error of the lab: a plain sentence that says what went wrong and what to do about it."""
 
-from __future__ import annotations
-
 
 class LabError(Exception):
     """A request that the lab cannot fulfil, with the remedy."""

@@ -4,8 +4,6 @@ Tests share them, so they name their own groups and topics and never kill a brok
 ``KafkaCluster`` of its own. Tests that use one carry the mark ``kafka(version)``: ``-m "not kafka"`` leaves them out.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path

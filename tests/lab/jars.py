@@ -3,8 +3,6 @@
 ``python -m tests.lab.jars`` fetches those of all known versions. Standard library only.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

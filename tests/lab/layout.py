@@ -1,7 +1,5 @@
 """A cluster's place on this machine: its folder, its nodes' folders and ports, and the files they start from."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import shutil

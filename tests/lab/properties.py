@@ -3,8 +3,6 @@
 Later entries win: lab defaults, then what the version wants, then the caller's own ``config``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

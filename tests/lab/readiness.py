@@ -1,7 +1,5 @@
 """When is a broker ready? When it answers, knows all the others, and every group has a coordinator."""
 
-from __future__ import annotations
-
 from tests.lab.machine.ports import HOST
 from tests.lab.properties import Node
 from tests.lab.wire import OFFSETS_TOPIC, Connection, leaders

@@ -1,7 +1,5 @@
 """Kafka's own command lines, run from the cluster's jars: the second opinion in cross-checks."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ warnings. Metadata v7, FindCoordinator v2 and OffsetCommit v7 are known to all b
 which tells a group's type, from 3.8 on.
 """
 
-from __future__ import annotations
-
 import io
 import socket
 import struct

@@ -3,8 +3,6 @@
 Exits with 1 when a lane fails, with 2 for an unknown lane, and with 130 after Ctrl-C, which ends everything.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

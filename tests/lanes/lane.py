@@ -1,7 +1,5 @@
 """One lane: commands that run one after the other, beside other lanes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Run one lane: its commands one after the other, in a process group of their own, with the output in a file."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

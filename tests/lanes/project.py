@@ -1,7 +1,5 @@
 """The lanes of this project, the longest first, and which tests each of them runs."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``python -m tests.lanes.pythons 3.13`` prints the path of an interpreter, or exits with 1.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Decide which lane may start. No process, no clock: ``__main__`` starts what this returns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tests.lanes.lane import Lane

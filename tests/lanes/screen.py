@@ -1,7 +1,5 @@
 """Print how the lanes ended, the output of those that failed, and the closing summary, from what pytest said."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

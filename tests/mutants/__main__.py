@@ -4,8 +4,6 @@ Each mutant is run against the unit tests of its layer, those of its own module 
 those that name it. A mutant survives when all of them pass. build/mutants/summary.json has the result.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

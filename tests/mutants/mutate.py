@@ -4,8 +4,6 @@ A mutant is named by what it changes, not by its line: ``digest`` orders all mut
 within its module, so that a sample stays the same mutants until somebody changes them.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 from collections import Counter

@@ -1,7 +1,5 @@
 """Write the generated pages: ``python -m tests.reference``."""
 
-from __future__ import annotations
-
 from tests.dags.airflow_env import prepare_airflow
 from tests.pages import DOCS
 

@@ -1,7 +1,5 @@
 """The reference of the connection form and of the section ``[kafka_groups]``, from what Airflow discovers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow_kafka_groups.provider_info import get_provider_info

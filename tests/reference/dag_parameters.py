@@ -1,7 +1,5 @@
 """The reference of the shipped DAGs and their parameters, as Airflow parses them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An extension of griffe, which reads docstrings for the site: a class has the arguments that it hands on, too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The licences of what is installed with the package, from the metadata of the tested versions."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Tables, and docstrings as Markdown. Pure."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """The reference of the metrics, from the lists by which they are sent and written."""
 
-from __future__ import annotations
-
 from airflow_kafka_groups.operators.support import telemetry
 from airflow_kafka_groups.report.metrics import METRIC_FAMILIES, PREFIX
 from tests.reference.markdown import listing, page

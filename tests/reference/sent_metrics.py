@@ -4,8 +4,6 @@
 directions.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

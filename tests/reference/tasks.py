@@ -1,7 +1,5 @@
 """The operators, sensors and triggers that DAG files import, and what docstrings say about each argument."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from typing import Any

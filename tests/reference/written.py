@@ -1,7 +1,5 @@
 """Which pages are generated, and by what."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from tests.reference.command_options import command_line_page

@@ -5,8 +5,6 @@ it; a line with its exit code follows what it writes. A JVM of its own for each 
 half, and what drivers import a second each; the state that a restart finds is that of the files and the group.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

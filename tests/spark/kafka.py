@@ -1,7 +1,5 @@
 """What the tests of the backlog jobs share: a properties file, topics, and what was produced."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Starts the demo's cluster and a whole Airflow with the shipped DAGs, says where 
 running until Ctrl-C. Exits with 2 when something needed is missing.
 """
 
-from __future__ import annotations
-
 import shutil
 import signal
 import sys

@@ -7,8 +7,6 @@ The owner holds this process's stdin; its end, by whatever cause, is the sign to
 after SIGTERM is killed with the process group, of which this process has to be the leader.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import multiprocessing

@@ -1,7 +1,5 @@
 """A whole Airflow on a loopback port: API server, scheduler, DAG processor and triggerer, with a home of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 The policy of the demo is that of all three. Its first rule is a ready-made one, for groups whose owners need no notice.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """The report of a made-up clean-up of any size, for tests in a browser and for measurements of the page."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta

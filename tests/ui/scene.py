@@ -3,8 +3,6 @@
 The first snapshot was taken and the first clean-up has run already: stale groups are marked, and owners have mail.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

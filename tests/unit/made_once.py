@@ -1,7 +1,5 @@
 """Storages that many tests begin with: made once in a process, and written from memory for each test."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Values from users, durations, and how strings from elsewhere are shown."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

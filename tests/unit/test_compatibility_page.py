@@ -1,7 +1,5 @@
 """Each row of the page on compatibility has a test that exists, and runs what the row says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

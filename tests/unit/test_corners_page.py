@@ -1,7 +1,5 @@
 """The page of corners names tests; they are there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

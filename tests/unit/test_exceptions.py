@@ -1,7 +1,5 @@
 """The exception tree is the one that its module draws."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle

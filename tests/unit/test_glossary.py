@@ -1,7 +1,5 @@
 """The glossary's ten questions: their files exist, and have the name in them; the terms are in one place."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Offsets in columns behave as the mapping they stand for."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import struct

@@ -1,7 +1,5 @@
 """The tools of this repository: layers, oldest versions, mutants, tables."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

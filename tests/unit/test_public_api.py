@@ -1,7 +1,5 @@
 """Public names are exact."""
 
-from __future__ import annotations
-
 import importlib
 
 from airflow_kafka_groups import kafka as admin

@@ -1,7 +1,5 @@
 """docs/safety.md numbers the promises; a marker says which of them a test holds, and every promise has some."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -4,8 +4,6 @@ Writes ``build/bench/job.json``, flat keys; what is measured again replaces what
 not do what it had to do, 2 for bad arguments or a missing Java.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The groups that the job removes: their names, and what they have committed."""
 
-from __future__ import annotations
-
 PREFIX = "team-"
 TOPIC, PARTITIONS, RECORDS = "job", 10, 100
 OFFSETS = {(TOPIC, partition): 50 + partition for partition in range(PARTITIONS)}

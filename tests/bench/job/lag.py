@@ -1,7 +1,5 @@
 """The lag of 10,000 groups with 20 partitions each: our operator, and Kafka's own command line on the same groups."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time

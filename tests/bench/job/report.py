@@ -1,7 +1,5 @@
 """The flat file of the job's benchmark, and its tables for docs/benchmarks.md. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

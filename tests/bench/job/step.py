@@ -6,8 +6,6 @@ process has imported Airflow's task runner and the operator before the clock sta
 imported, connected and read while it runs. All logs go to stderr.
 """
 
-from __future__ import annotations
-
 import cProfile
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Start the steps, one process after the other, and keep what each took."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One pass of the whole job: every step of the shipped DAG, then a restore, then the core's own calls."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

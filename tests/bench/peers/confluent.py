@@ -7,8 +7,6 @@ coordinators (2.16.1; after its timeout the process aborts on an assertion). Def
 raised. There is no call for coordinators.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator

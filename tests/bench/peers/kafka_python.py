@@ -5,8 +5,6 @@ group before Kafka 3.0); ``describe_groups`` and ``delete_groups`` do likewise. 
 Defaults but for the request timeout, which is raised. There is no public call for coordinators.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 The timeout of a whole call is raised, as for every other peer. All results are collected (the mapping, not the stream).
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable

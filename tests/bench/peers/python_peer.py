@@ -5,8 +5,6 @@ clock runs from before the client is made (at the first command) until the whole
 offset through the peer's own types is timed apart: some decode early, others late.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

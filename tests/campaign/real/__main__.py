@@ -1,7 +1,5 @@
 """Run real histories: real brokers, a real S3 server, and workers that are killed."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """The clusters of a campaign and what lives on them: consumers that go on, and clients that are no members."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import random

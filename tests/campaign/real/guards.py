@@ -1,7 +1,5 @@
 """The real campaign notices a guard that is missing. Part of ``make campaign``: its runs depend on time."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.campaign.real.campaign import run_real, site

@@ -3,8 +3,6 @@
 The truth is in ``__consumer_offsets``, in what workers traced before they acted, and in nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field

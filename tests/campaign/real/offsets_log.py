@@ -4,8 +4,6 @@ Brokers keep the offsets of groups in ``__consumer_offsets``: a commit is a reco
 without a value for each partition. Nothing of the package takes part in reading it.
 """
 
-from __future__ import annotations
-
 import struct
 import threading
 import time

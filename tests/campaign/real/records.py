@@ -1,7 +1,5 @@
 """What each real run ended with, a line of JSON for each: an hour of runs survives being interrupted."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

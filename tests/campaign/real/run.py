@@ -1,7 +1,5 @@
 """One run: its groups, its steps with workers and faults, and what everybody was seen to do."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

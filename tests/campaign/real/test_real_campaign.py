@@ -1,7 +1,5 @@
 """The short form of the real campaign: a few runs on real brokers and a real S3 server."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What the server that workers are forked from does once, so that a worker takes hundredths of a second to start."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from importlib import import_module
 from typing import Any

@@ -4,8 +4,6 @@ It is forked from a server that has imported everything, and says what it does i
 killed worker did is known too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """A program that reads the first lines of a command only, as ``head`` does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

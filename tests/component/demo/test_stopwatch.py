@@ -1,7 +1,5 @@
 """The demo's stopwatch counts what other programs do for it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

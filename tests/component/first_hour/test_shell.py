@@ -1,7 +1,5 @@
 """What a shell keeps between commands, and what it ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

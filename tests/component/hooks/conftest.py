@@ -1,7 +1,5 @@
 """What the tests of jobs in a task share: a folder with snapshots, on a disk and in an object store."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a job in a task may delete and must not overlook on object stores."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, ClassVar
 

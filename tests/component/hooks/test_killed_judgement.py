@@ -1,7 +1,5 @@
 """A judgement is killed before each call of its storage: its snapshot is not judged, and the next judgement does it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from itertools import count

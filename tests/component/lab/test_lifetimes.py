@@ -1,7 +1,5 @@
 """Nothing outlives its owner, and a shared cluster runs until its last test has ended."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A run of lanes as a user starts it: exit codes, closing lines, and Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Reports that the page in Airflow reads from a storage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The report tab in Airflow's own API server: who may see what, and what is never shown."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

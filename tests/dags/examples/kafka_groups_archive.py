@@ -1,7 +1,5 @@
 """Keep what doomed groups never read: a task to put before the deletion of your own clean-up DAG. Shown in the docs."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

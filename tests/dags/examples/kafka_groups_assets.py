@@ -1,7 +1,5 @@
 """DAGs that start by what becomes of groups: shown in docs/howto/watch.md, run by test_watching.py."""
 
-from __future__ import annotations
-
 # [START howto_trigger_asset]
 from datetime import datetime
 from typing import Any

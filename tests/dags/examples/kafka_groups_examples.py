@@ -1,7 +1,5 @@
 """The examples of docs/howto: parsed and run by test_examples.py, shown by their marks."""
 
-from __future__ import annotations
-
 import os
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The metrics of each group, after every clean-up: shown in docs/howto/watch.md."""
 
-from __future__ import annotations
-
 # [START howto_group_metrics]
 from datetime import datetime
 

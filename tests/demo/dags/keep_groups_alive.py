@@ -1,7 +1,5 @@
 """Keep groups that sleep from being forgotten by their brokers: the DAG of docs/howto/keep-alive.md, with a form."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from airflow.sdk import DAG, Param

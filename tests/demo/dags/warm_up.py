@@ -1,7 +1,5 @@
 """A run of this DAG before the others builds what Airflow builds for the first task of a process."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from airflow.sdk import DAG, task

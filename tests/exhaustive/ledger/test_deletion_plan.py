@@ -1,7 +1,5 @@
 """A plan as it is stored and sealed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

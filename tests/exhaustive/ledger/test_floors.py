@@ -1,7 +1,5 @@
 """What a site demands of every clean-up: plans are made within it, and refused where they undercut it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What becomes of a group whose request was answered, refused, given up or lost."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Old files go, whole sets of them; the newest, and whatever this package did not write, stay."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

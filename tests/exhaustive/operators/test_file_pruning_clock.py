@@ -1,7 +1,5 @@
 """Files are old by their ids: a clock that is wrong, or a pause, removes nothing."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

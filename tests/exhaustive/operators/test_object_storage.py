@@ -1,7 +1,5 @@
 """The whole chain on ``ObjectStoragePath``, as on S3 or GCS."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

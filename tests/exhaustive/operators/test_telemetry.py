@@ -1,7 +1,5 @@
 """Metrics by Airflow's own statsd client, counts in asset events, lineage by OpenLineage's own classes."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import logging

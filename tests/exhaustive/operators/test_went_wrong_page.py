@@ -1,7 +1,5 @@
 """docs/howto/deletion-went-wrong.md: its DAG undoes a deletion, and its function tells what happened to a group."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import count

@@ -1,7 +1,5 @@
 """The pages of docs/reference are those that the code gives."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

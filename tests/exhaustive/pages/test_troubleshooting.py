@@ -1,7 +1,5 @@
 """docs/help/troubleshooting.md: what the messages do not say by themselves, and every message exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """The runs of a cluster in numbers, and what happens when their file is damaged."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

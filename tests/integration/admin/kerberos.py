@@ -3,8 +3,6 @@
 To build it, pip needs the headers of MIT Kerberos (libkrb5-dev).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

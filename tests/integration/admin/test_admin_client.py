@@ -1,7 +1,5 @@
 """The AdminClient on real brokers: the same calls give the same answers from 2.8 to 4.4."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

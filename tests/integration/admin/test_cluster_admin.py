@@ -1,7 +1,5 @@
 """Broker configs and topic ids through confluent-kafka, on real brokers of every version."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

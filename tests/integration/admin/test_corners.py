@@ -1,7 +1,5 @@
 """What brokers really do in the corners, and that we get around them: on real brokers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

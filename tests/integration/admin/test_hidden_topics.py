@@ -1,7 +1,5 @@
 """Topics that a user may not describe: brokers leave them out of a group's offsets without a word; we notice."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """A cluster whose offsets topic has one replica, and one broker of which is killed: some groups cannot be listed."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A partition of ``__consumer_offsets`` that its leader cannot load: Kafka 4 lists its groups nowhere."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A clean-up that begins on Kafka 3.9 and goes on while its brokers become 4.4, one after the other."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every way to authenticate, on real brokers: certificates, passwords, tokens; and what is said when one is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import importlib

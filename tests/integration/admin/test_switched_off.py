@@ -1,7 +1,5 @@
 """Groups of the consumer protocol after brokers were restarted without it: listed, with offsets, and not described."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

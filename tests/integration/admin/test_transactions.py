@@ -1,7 +1,5 @@
 """Lag on topics with transactions: markers and aborted records have offsets, and no consumer reads them."""
 
-from __future__ import annotations
-
 import asyncio
 from uuid import uuid4
 

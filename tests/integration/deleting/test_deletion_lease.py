@@ -1,7 +1,5 @@
 """A deletion on real brokers that loses its lease half way: the rest is kept, and every group is accounted for."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ The brokers of all versions run side by side with a retention of one minute, so 
 docs/howto/keep-alive.md has the table.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

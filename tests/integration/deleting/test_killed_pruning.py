@@ -1,7 +1,5 @@
 """A pruning whose process is killed by SIGKILL, at one place after the other, and begins again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import multiprocessing

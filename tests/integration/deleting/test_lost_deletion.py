@@ -4,8 +4,6 @@ Followers are stopped, so that they cannot have what the leader writes. Kafka up
 all the same, since it waits for no replica; Kafka 4.0 and later answer when the replicas have it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

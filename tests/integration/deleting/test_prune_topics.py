@@ -1,7 +1,5 @@
 """Prune a topic of a live group on real brokers of each version, and undo it: docs/howto/prune-topics.md."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

@@ -1,7 +1,5 @@
 """Pruning of files on a real S3 server, where Hadoop's S3A and consoles keep an empty object for each folder."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

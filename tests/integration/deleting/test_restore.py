@@ -1,7 +1,5 @@
 """A backup is not restored into a topic that was made anew, which only its id tells: on real brokers."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A restore while the request that deletes its group is on its way to real brokers: the group is there in the end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from functools import partial

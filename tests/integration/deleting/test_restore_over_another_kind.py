@@ -1,7 +1,5 @@
 """A group that was deleted, and that somebody made again as a share group, gets no offsets of a consumer group."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -6,8 +6,6 @@ is answered when it goes on, before it hears that it was replaced: each group is
 Nor is a group set back by it that was to be kept alive, nor does it lose a topic that seemed to be abandoned.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -3,8 +3,6 @@
 ``MEMBERSHIP_FAULT_SECONDS`` makes the fault run longer than CI's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """What a broker, or this package, does not let pass: a clear error, a group left cleanly, and others undisturbed."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tasks share out the parts of a job on real brokers: each part once, also when one of them dies."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """Hide hypothesis from programs that are measured, or started often: users have no such package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

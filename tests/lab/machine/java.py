@@ -1,7 +1,5 @@
 """Find Java and Maven, and say what to install when they are missing or too old."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

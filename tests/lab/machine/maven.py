@@ -4,8 +4,6 @@ Maven copies into a folder beside the wanted one that is renamed when complete, 
 asked for: half a download, or one made by an older pom, is done again. Jars in use are never written to.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

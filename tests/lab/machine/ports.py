@@ -4,8 +4,6 @@ They are taken from below the range that Linux hands out to outgoing connections
 meanwhile cannot sit on one. Another server still can: whoever starts a server retries with other ports.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 

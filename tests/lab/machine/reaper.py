@@ -6,8 +6,6 @@ also when that was SIGKILL. PR_SET_PDEATHSIG would not do: it fires when the sta
 One command a line: ``+pid``  ``-pid``  ``dir <path>``  ``keep <path>``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

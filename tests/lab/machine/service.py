@@ -1,7 +1,5 @@
 """What the lab starts and stops: a context manager around the two."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self

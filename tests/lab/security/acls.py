@@ -1,7 +1,5 @@
 """Let users do things on a cluster whose authorizer forbids everything else."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

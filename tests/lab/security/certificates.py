@@ -1,7 +1,5 @@
 """Certificates for an hour: an authority, a broker's and a client's, as PEM; and the broker settings they need."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address

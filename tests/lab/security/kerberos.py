@@ -8,8 +8,6 @@
 Its jars are 4 MB of downloads, once, into ``build/kdc``.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

@@ -9,8 +9,6 @@ It knows one grant, client credentials (RFC 6749, 4.4), with the client's id and
 speaks HTTP without TLS on the loopback address: it is for tests only.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -1,7 +1,5 @@
 """A real S3 server as a process of its own, as a context manager: to be killed, restarted, and made to fail."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ Chunks are delayed, not queued behind each other's delay: a pipeline stays a pip
 its own (stdlib only), so that neither the tests' event loop nor its interpreter lock is in the way.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

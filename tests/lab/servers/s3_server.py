@@ -14,8 +14,6 @@ concerns the next ``count`` requests whose path or query contains ``path``:
 - ``slow``: answer after ``seconds``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

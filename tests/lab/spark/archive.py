@@ -4,8 +4,6 @@
 jars or the class path are others, starts without it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

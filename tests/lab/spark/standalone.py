@@ -9,8 +9,6 @@ Driver and executors run a Python of their own (``bare_python``) that has pyarro
 what a job needs has to be shipped, as on a cluster of many machines.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -3,8 +3,6 @@
 They take 66 MB of downloads, once, into ``build/yarn``; the rest of Hadoop comes with pyspark.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.lab.jars import REPOSITORY

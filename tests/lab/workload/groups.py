@@ -4,8 +4,6 @@ A broker works on one request of a connection at a time and lingers for company 
 connection alone manages some 200 commits a second; many connections share each write.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import struct

@@ -1,7 +1,5 @@
 """A real consumer in a thread: joins its group, reads, commits, and leaves when told."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Topics with records in them, for tests, demo and benchmark. Everything takes bootstrap servers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 

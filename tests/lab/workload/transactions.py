@@ -1,7 +1,5 @@
 """A transaction that is left open: offsets of a group that are written and not decided about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """kill -9 at every place of the work on a backlog: a sink that overwrites has every record once, repeats are named."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Retention removes records of a run that has begun: the next try says what to do, as the same command cannot help."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 from typing import Any

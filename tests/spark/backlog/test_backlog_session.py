@@ -1,7 +1,5 @@
 """The user's session and functions: settings that stay, queries of threads, a context, outcomes and their results."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Process what a group has not read, and commit it: on a real Spark and real brokers."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

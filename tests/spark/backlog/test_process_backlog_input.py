@@ -1,7 +1,5 @@
 """Bad input to the backlog job, what it says at the start, its exit codes, and the example of its docs."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

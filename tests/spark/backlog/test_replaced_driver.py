@@ -1,7 +1,5 @@
 """A driver that was given up, and goes on when another one has done its work: it takes nothing from the other."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each module has a fixture ``cluster`` of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 After what a job writes comes a line with its exit code.
 """
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

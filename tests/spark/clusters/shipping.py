@@ -1,7 +1,5 @@
 """What the tests on clusters share: jobs as users ship them, what these said, and properties files."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -3,8 +3,6 @@
 In cluster mode the driver, too, runs in a container, in a folder of its own, with what spark-submit ships and no more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

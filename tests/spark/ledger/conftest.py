@@ -1,7 +1,5 @@
 """A database of the session's catalogue."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Many clusters in one run: each is judged as if it were alone, and one that fails is named and holds no other up."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A consumer without membership that commits the same offset again and again is alive: the log of commits shows it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

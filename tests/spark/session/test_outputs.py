@@ -1,7 +1,5 @@
 """What a job may replace: its own summary and rows, and what no other run writes at the same time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a job says when Spark itself is missing or does not start."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -1,7 +1,5 @@
 """A connection's settings reach Spark whole: certificates, passwords, SCRAM, on real brokers that insist on them."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Sessions with settings of the user's own: the job writes the same under each of them."""
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The data source on real brokers, through a real session; and on scripted ones, for what goes wrong."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

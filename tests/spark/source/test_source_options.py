@@ -1,7 +1,5 @@
 """Options and filters of the data source: what is refused, with which remedy, before a broker is touched."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import platform

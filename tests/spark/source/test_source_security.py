@@ -4,8 +4,6 @@ Each way in gives the rows that the admin core gives through the same connection
 in plans, on Spark's pages, nor in what a refused login raises.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Callable, Iterator

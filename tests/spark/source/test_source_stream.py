@@ -1,7 +1,5 @@
 """The stream of changes: what differs between two looks, exactly once, also when a batch is repeated."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

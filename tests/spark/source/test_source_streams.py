@@ -1,7 +1,5 @@
 """Two streams in one folder, which the page forbids: neither takes what the other one saw for its own."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -4,8 +4,6 @@ Driver and executors run a Python that has the libraries and not this package. W
 is searched for the password.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

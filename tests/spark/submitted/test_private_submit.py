@@ -1,7 +1,5 @@
 """By a real spark-submit: no property of a task is on a command line, and ``kill -9`` leaves no file with a secret."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

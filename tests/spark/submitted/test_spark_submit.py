@@ -1,7 +1,5 @@
 """The job as users and Airflow start it: by spark-submit, in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

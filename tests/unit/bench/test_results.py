@@ -1,7 +1,5 @@
 """A wrong answer counts for nothing in the figures of docs/benchmarks.md."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Steps that many scripts share: take a snapshot, judge its Empty groups stale, plan, back up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import nullcontext
 from datetime import datetime, timedelta

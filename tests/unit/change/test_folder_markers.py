@@ -1,7 +1,5 @@
 """The empty objects that Hadoop and consoles keep for a folder, as Azurite and fake-gcs-server show them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

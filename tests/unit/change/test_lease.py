@@ -1,7 +1,5 @@
 """A run that has lost its lease deletes no more, says so of every group that is left, and half tells nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A cluster's folder that was renamed, as after its connection was: each error says where its files belong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/howto/command-line.md is true of the program: its commands, options, examples and exit codes."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import inspect

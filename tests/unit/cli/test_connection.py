@@ -1,7 +1,5 @@
 """How a command finds its cluster: three ways, one parser, and no secret on the way."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line as a program: what it imports, where it prints, and which exit codes it has."""
 
-from __future__ import annotations
-
 import argparse
 import gc
 import io

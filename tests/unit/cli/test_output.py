@@ -1,7 +1,5 @@
 """What stdout has: rows as a table, JSON or CSV."""
 
-from __future__ import annotations
-
 import csv
 import json
 from datetime import UTC, datetime

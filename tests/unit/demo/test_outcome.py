@@ -1,7 +1,5 @@
 """The demo's own judgement can fail: a cluster on which something wrong was deleted is not called well."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

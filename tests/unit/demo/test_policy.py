@@ -1,7 +1,5 @@
 """The example of docs/examples is a policy that fits Kafka's defaults, and the demo runs it with days as seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The demo calls a group kept alive only if its control was forgotten, after the retention, and no offset changed."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The demo can fail: two that both deleted, or one that was skipped without a word, are not called well."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.demo.two_cleanups import Ended, wrong

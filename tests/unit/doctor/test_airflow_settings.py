@@ -1,7 +1,5 @@
 """Airflow's version, providers and settings."""
 
-from __future__ import annotations
-
 from importlib.metadata import PackageNotFoundError
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is found out about a cluster, without changing anything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

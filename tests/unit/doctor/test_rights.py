@@ -1,7 +1,5 @@
 """Rights and retention, each with a remedy."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.doctor.cluster import examine_retention, examine_rights

@@ -1,7 +1,5 @@
 """The storage folder is tried out, and left as it was."""
 
-from __future__ import annotations
-
 import shutil
 from collections import namedtuple
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fake obeys what is known of brokers, and fails in the ways that tests ask for."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 

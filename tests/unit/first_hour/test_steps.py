@@ -1,7 +1,5 @@
 """What is read from the pages, and written about them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What Airflow calls missing is asked for again: it says so, too, where its API, database or a vault is away."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When an argument is read: at once if it is a literal, after rendering if it is a template, and never silently."""
 
-from __future__ import annotations
-
 from inspect import signature
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What users pass to operators and sensors, as Airflow renders it: read exactly, or refused with the field's name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What a connection forbids is refused in the client itself, whoever uses it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

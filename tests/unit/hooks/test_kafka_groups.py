@@ -1,7 +1,5 @@
 """The hook: from a connection id to an AdminClient, and a sync face that works everywhere."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """What Airflow discovers: valid by its own schemas, and true."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Which failures are tried again, and for how long a call may run."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time

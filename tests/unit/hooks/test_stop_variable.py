@@ -1,7 +1,5 @@
 """What an Airflow Variable that stops deletions may say. ``test_airflow_lookups.py`` has those that cannot be read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

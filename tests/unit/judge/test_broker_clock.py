@@ -1,7 +1,5 @@
 """What puts off the time at which brokers forget a group, and when a group is due."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

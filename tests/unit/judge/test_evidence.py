@@ -1,7 +1,5 @@
 """What a file says of the evidence is checked, not believed: whatever is no time is no evidence."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

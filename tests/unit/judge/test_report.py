@@ -1,7 +1,5 @@
 """The report in parts, compared with loops over single rows and groups: flags, times, sums, lookups and files."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The driver's threads: results in order, computed ahead but not far, and the first error ends the work."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

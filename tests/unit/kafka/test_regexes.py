@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.kafka import regexes

@@ -1,7 +1,5 @@
 """Stand-ins for Java and Maven, so that their absence, age and failures can be tried out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

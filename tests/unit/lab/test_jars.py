@@ -1,7 +1,5 @@
 """Jars are fetched once, wholly, or with a sentence that says why not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The distance to a broker: later, but in order, whole and not slower."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Every test is in exactly one lane."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

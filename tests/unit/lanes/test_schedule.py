@@ -1,7 +1,5 @@
 """Which lanes run when, and what is said of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The records of changes that create no group: whoever prunes looks into them only as far as it must."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

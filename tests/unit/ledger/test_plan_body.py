@@ -1,7 +1,5 @@
 """The file of a plan's groups: what is read is what was written, whole or in part."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.ledger import plan_rows as plan_body

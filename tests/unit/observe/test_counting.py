@@ -1,7 +1,5 @@
 """The lag of columns and the lag of one partition: two forms of one definition."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st

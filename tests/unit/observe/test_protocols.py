@@ -1,7 +1,5 @@
 """One result for each group that was asked about: no answer never looks like "no offsets"."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A cluster that was judged: the files a plan is made of, written as the Spark job writes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Only a clear approval of this very plan deletes, and what the approver keeps is kept."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

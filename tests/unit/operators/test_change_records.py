@@ -1,7 +1,5 @@
 """docs/formats.md names the files that a change of offsets leaves."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The defaults of the shipped DAGs: one JSON object, of which no message shows the content."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any

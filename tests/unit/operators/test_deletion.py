@@ -1,7 +1,5 @@
 """Whatever is in doubt is kept, the record is always written, and bad input deletes nothing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Backups without a plan, and the rehearsal of a restore: on scratch groups of its own, which are gone afterwards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The operator that keeps groups alive: its arguments, its result, and when it fails."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The tasks that measure lag and export metrics."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import http.server
 import json
 import threading

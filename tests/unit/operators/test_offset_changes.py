@@ -1,7 +1,5 @@
 """Reset, alter and forget: who is touched, what is clamped or skipped, what is on record."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A pruning that has to be approved prunes only what a person has approved."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The operators that prune topics: plan, dry run by default, deletion, undo, and when they fail."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A key of a run's configuration that is no parameter stops the task: Airflow would go on with the default."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A group's offsets for Spark, and the commit of what a job processed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A Spark job on a cluster: its secrets stay off the command line, and its task lasts as long as the job."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Changes of offsets of groups that cannot be read: nobody kept them, so the task tries again, and fails in the end."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The diagrams of the documentation: each is drawn, none is left over, and nothing is loaded from another server."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

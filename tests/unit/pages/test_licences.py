@@ -1,7 +1,5 @@
 """The licences of dependencies: how they are found, and that none binds the users of this package."""
 
-from __future__ import annotations
-
 from email.message import Message
 from importlib.metadata import Distribution
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """docs/howto/operators.md: what it says of all operators is true of each."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

@@ -1,7 +1,5 @@
 """docs/howto/policy.md: its CI jobs are YAML, and what they run can be parsed."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Any

@@ -1,7 +1,5 @@
 """What pages quote of the package, and where their links to a table lead."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The README, and what a release needs."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

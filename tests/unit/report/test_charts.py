@@ -1,7 +1,5 @@
 """Charts and the trend: each number is exact in its table, and what is nowhere is not drawn."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

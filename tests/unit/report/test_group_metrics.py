@@ -1,7 +1,5 @@
 """The numbers of groups and families, and the bound on their series."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files of a clean-up that its report names."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The file, as the parsers of Prometheus' own client read it."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

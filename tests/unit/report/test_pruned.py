@@ -1,7 +1,5 @@
 """Pruned topics in the report of a clean-up, from real plans, runs and backups in the storage."""
 
-from __future__ import annotations
-
 import html
 import shlex
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The report of a clean-up, recounted: no number says more than is known."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The parts of a report: what they escape, cut and count, and what they do not leave out in silence."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """When a sensor defers, what it hands over, and how it ends."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from typing import Any

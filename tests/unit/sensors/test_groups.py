@@ -1,7 +1,5 @@
 """Whether groups are gone and have a coordinator; doubt never says so, nor that waiting is over."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Truth tables: what counts as reached, and that doubt never does."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A driver on this machine leaves the optimising compiler out, unless somebody wants it."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.spark.names import SUBMIT_OPTIONS, quick_driver

@@ -1,7 +1,5 @@
 """What libraries of Azure and Google make of a 404, as it was seen with their emulators: no file, whoever said so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The errors for a file that is damaged, or lies in another cluster's folder."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/formats.md and the contracts say the same: columns, verdicts, folders, format versions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ids, names, times and digests of the stored files."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import UTC, datetime, timedelta, timezone
 

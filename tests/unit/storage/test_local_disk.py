@@ -1,7 +1,5 @@
 """Local disks on which other programs write and delete meanwhile."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

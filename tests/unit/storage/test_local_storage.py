@@ -1,7 +1,5 @@
 """Files on a local disk, with links to other folders and other disks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

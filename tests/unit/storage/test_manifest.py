@@ -1,7 +1,5 @@
 """A manifest reads back as it was written, and whatever is missing, of another kind or contradictory is refused."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

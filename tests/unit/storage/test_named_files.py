@@ -1,7 +1,5 @@
 """What users name is read up to a limit, if it is a regular file, on every storage."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folders are made where a storage has any, and an error of a storage comes with what to do about it."""
 
-from __future__ import annotations
-
 import errno
 import traceback
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is a password or a token in a path or URL, and what only looks like one."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.storage.url_secrets import has_secret

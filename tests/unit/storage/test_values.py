@@ -1,7 +1,5 @@
 """Columns made of buffers are what pyarrow makes of the same values."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

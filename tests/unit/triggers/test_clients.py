@@ -1,7 +1,5 @@
 """The client that triggers share: what a real AdminClient does when its cluster goes away or refuses its login."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

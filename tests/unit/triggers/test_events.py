@@ -1,7 +1,5 @@
 """The trigger that assets watch with: it fires when groups become so, once, and never by doubt."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Truth tables of the conditions that describe groups, and of those that remember."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Families that grow too fast, as the trigger sees them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The one trigger: carried as plain data, one event, one client for all, closed whatever happens."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

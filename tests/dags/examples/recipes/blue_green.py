@@ -1,7 +1,5 @@
 """Let a new version take over where the old one has stopped: shown in docs/howto/recipes.md."""
 
-from __future__ import annotations
-
 # [START recipe_blue_green]
 from collections import defaultdict
 from datetime import datetime

@@ -1,7 +1,5 @@
 """One pair of DAGs for each cluster: shown in docs/howto/recipes.md."""
 
-from __future__ import annotations
-
 # [START recipe_factory]
 from datetime import datetime
 from typing import Any

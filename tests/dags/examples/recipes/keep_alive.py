@@ -1,7 +1,5 @@
 """Keep sleeping groups alive every day: shown in docs/howto/keep-alive.md."""
 
-from __future__ import annotations
-
 # [START recipe_keep_alive]
 from datetime import datetime, timedelta
 

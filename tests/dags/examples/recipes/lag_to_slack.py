@@ -1,7 +1,5 @@
 """Send a list of the groups that lag to a Slack channel: shown in docs/howto/recipes.md."""
 
-from __future__ import annotations
-
 # [START recipe_slack]
 import json
 import urllib.request

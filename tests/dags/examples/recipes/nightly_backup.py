@@ -1,7 +1,5 @@
 """Back up all groups every night: shown in docs/howto/recipes.md."""
 
-from __future__ import annotations
-
 # [START recipe_backup]
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """A clean-up of one's own, in fifteen lines: shown in README.md."""
 
-from __future__ import annotations
-
 # [START readme_dag]
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Start a batch when a group has read what was there: shown in docs/howto/recipes.md."""
 
-from __future__ import annotations
-
 # [START recipe_wait]
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """A clean-up every Monday, which asks before it deletes: shown in docs/howto/recipes.md."""
 
-from __future__ import annotations
-
 # [START recipe_weekly]
 from datetime import datetime
 

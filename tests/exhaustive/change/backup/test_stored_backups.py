@@ -1,7 +1,5 @@
 """A backup that lies in a storage: earlier formats are read, and nothing that is damaged or of another plan."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One chunk is read ahead: what is written and sent stays in one line, and no guard is asked too early."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

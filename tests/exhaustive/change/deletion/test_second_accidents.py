@@ -1,7 +1,5 @@
 """Two unlucky events in a row: neither loses a group that is alive, nor deletes one twice."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable

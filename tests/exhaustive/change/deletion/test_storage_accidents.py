@@ -1,7 +1,5 @@
 """A storage that fails at any file, and a process that dies there: no group is deleted twice."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Plans of a cluster in memory by a policy file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Days in the life of a policy that demands notices."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -4,8 +4,6 @@ A group is a mapping with ``id``, ``type``, ``topics``, ``family``, ``shape``, `
 ``verdict``; a policy is what its YAML file has.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence

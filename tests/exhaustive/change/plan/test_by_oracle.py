@@ -1,7 +1,5 @@
 """Plans of random policies are what the documents say of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The messages to owners: bounded, escaped, and no clock shortens their period."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import timedelta

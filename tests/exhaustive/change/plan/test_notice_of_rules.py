@@ -1,7 +1,5 @@
 """A notice that one rule demands, and groups of which is known that another rule decides."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Mark, notify, wait, look again, delete: with a policy file, a journal and the deletion itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

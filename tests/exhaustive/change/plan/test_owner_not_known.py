@@ -1,7 +1,5 @@
 """A rule by owner may match a group whose last client is not known, where the policy finds owners by it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A plan by a policy file: each group by its own rule, within the limits of both, with families that grow."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta

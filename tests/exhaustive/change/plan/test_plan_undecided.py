@@ -1,7 +1,5 @@
 """Rules that may match a group, for not all is known of it: their strictest demands hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

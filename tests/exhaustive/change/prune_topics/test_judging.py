@@ -1,7 +1,5 @@
 """Which topics are abandoned: each doubt in the history of snapshots keeps one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plans of topics to prune: what is planned, what keeps a topic, and within which limits."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A policy that was edited since the plan can only keep topics."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a pruning does that died, ran twice, or could not write: no topic is pruned twice."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Thousands of owners with patterns of their own: each group is looked up by what the patterns begin with."""
 
-from __future__ import annotations
-
 import random
 import re
 from fnmatch import fnmatchcase

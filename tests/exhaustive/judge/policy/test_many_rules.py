@@ -1,7 +1,5 @@
 """Policies of thousands of rules: by count, not by time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple

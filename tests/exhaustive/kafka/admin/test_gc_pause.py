@@ -1,7 +1,5 @@
 """The collector is as it was, whatever happened in between."""
 
-from __future__ import annotations
-
 import gc
 import time
 import weakref

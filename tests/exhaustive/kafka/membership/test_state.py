@@ -1,7 +1,5 @@
 """The membership's state machine, by scripted dialogues and by fate tables over every error code there is."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, MembershipError

@@ -1,7 +1,5 @@
 """Which groups may be touched is decided in one place, and share, streams and foreign groups are never among them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hand-written codecs write and read what kio does, whatever a message contains."""
 
-from __future__ import annotations
-
 import struct
 from datetime import timedelta
 from functools import cache

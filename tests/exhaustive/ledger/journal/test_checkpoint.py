@@ -1,7 +1,5 @@
 """Checkpoints save reading and nothing else: the same answers as the complete chain, and none when in doubt."""
 
-from __future__ import annotations
-
 import json
 import weakref
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A damaged snapshot's file is read as it was written or not at all, also without checksums."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

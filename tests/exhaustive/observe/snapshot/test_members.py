@@ -1,7 +1,5 @@
 """The table of members: what is kept of a group, how it is bounded, and how it is carried from snapshot to snapshot."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import timedelta

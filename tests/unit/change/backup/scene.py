@@ -1,7 +1,5 @@
 """The cluster that most tests of backups are about."""
 
-from __future__ import annotations
-
 from airflow_kafka_groups.change.backup.file import BackedUpGroup
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from tests.fakes.admin import FakeAdmin

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pyarrow as pa
 
 from airflow_kafka_groups.change.backup.file import groups_of

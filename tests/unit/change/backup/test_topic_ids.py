@@ -1,7 +1,5 @@
 """The ids of topics in a backup: a restore never takes a new topic for the one before."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from pathlib import Path

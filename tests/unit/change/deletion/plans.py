@@ -1,7 +1,5 @@
 """A plan by a policy file, with its backup."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups

@@ -1,7 +1,5 @@
 """Steps of the scripts of a deletion by plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan

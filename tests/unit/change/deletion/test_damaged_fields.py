@@ -1,7 +1,5 @@
 """A field that is missing, or has a value that nobody writes, is named by an error of this package."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the first look of a deletion by name shows is in the journal before anything else happens."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How many groups go together, and how fast: limits, and pauses while brokers are slower than at first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

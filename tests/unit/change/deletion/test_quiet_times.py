@@ -1,7 +1,5 @@
 """Nothing is deleted in quiet hours and on holidays of the policy, neither begun nor gone on with."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

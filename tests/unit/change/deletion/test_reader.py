@@ -1,7 +1,5 @@
 """A chunk: each group is decided by its own answers and by a clock from before the questions."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork

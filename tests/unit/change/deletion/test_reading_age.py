@@ -1,7 +1,5 @@
 """A group is deleted by a young reading only: however long reading, journal and requests take."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fence, as a table: which readings let a group go. Everything else keeps it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

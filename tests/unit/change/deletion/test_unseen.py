@@ -1,7 +1,5 @@
 """Offsets that are no longer seen keep a group, say why, and are no proof of life."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path

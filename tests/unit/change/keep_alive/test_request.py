@@ -1,7 +1,5 @@
 """What a keep-alive run may be asked for, and which groups it leaves alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A plan that deletes one group and keeps another."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which snapshot is planned from where none is named: one of the cluster, whatever was taken of single groups since."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a plan counts and says of groups: shares, families, undecided rules, groups without a verdict."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Snapshots of a live group that has stopped reading a topic, hour by hour."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path

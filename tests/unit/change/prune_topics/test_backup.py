@@ -1,7 +1,5 @@
 """The backup of a pruning, and the restore from it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from functools import partial

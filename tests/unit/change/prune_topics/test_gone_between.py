@@ -1,7 +1,5 @@
 """A look that found a group gone restarts the idle time of its topics, also if a later look found it in use."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A subscription that was seen is proof of life, also where something else of its group is not known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No topic is pruned in quiet hours of the policy, neither begun nor gone on with, nor on a cluster that it omits."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

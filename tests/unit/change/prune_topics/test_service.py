@@ -1,7 +1,5 @@
 """A pruning from the plan to the record: what is deleted, what each answer means, and what refuses the whole run."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from functools import partial

@@ -1,7 +1,5 @@
 """How topics are read and deleted: only who described their group is asked to delete them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Changes of committed offsets: who is left alone, what is read back, and what the record says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Changes of many groups: in chunks, the next one judged while one is written."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

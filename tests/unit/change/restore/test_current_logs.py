@@ -1,7 +1,5 @@
 """The logs that a restore finds: when an offset may go back into one."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, log_ends

@@ -1,7 +1,5 @@
 """Deleting offsets that are on record: in chunks, each read right before; what moved, or is still there, is said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Restores: whoever was used since is left alone, and no offset is set that would mean another record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How long a restore waits for a deletion: where a look at the journal, or a request, takes very long."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

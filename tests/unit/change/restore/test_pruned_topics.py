@@ -1,7 +1,5 @@
 """Which topics of a partial backup were pruned: those that a run of its plan deleted or may have deleted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

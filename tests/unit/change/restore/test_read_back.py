@@ -1,7 +1,5 @@
 """What a change reads back, as brokers send it, beside what it committed."""
 
-from __future__ import annotations
-
 import struct
 from typing import cast
 

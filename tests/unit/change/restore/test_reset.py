@@ -1,7 +1,5 @@
 """Resets and explicit offsets: where each partition would go, clamped to its log, and who is left out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A topic is recreated while a restore is under way: what is committed later skips it, what was before fails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

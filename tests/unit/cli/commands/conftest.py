@@ -1,7 +1,5 @@
 """The command line on the cluster in memory, as a function."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

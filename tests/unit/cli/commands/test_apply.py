@@ -1,7 +1,5 @@
 """Applying a plan: a dry run by default, and no way around what the site demands."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import AsyncIterator

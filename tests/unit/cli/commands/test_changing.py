@@ -1,7 +1,5 @@
 """Resetting, setting and deleting from the command line: a dry run by default, and the same guards as the operators."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

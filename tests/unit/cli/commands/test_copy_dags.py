@@ -1,7 +1,5 @@
 """Copying the DAG files: nobody's changes are overwritten."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 from contextlib import redirect_stdout

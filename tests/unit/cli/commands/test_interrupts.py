@@ -1,7 +1,5 @@
 """Ctrl-C while the command writes to stderr, or after the deletion."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """``judge``: what a plan rests on, from the snapshots in the storage."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Keeping groups alive from the command line: a dry run by default."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The metrics of a judged snapshot from the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

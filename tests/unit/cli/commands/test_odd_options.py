@@ -1,7 +1,5 @@
 """A careless user: each bad value is exit code 2 with the field, the value and a remedy, and no traceback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Planning and backing up from the command line."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checking a policy file from the command line: no connection, no storage, no Airflow."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

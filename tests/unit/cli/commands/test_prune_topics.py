@@ -1,7 +1,5 @@
 """Pruning topics from the command line: a plan first, then a dry run, then ``--yes``."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """The commands that only read: list, describe, offsets, lag."""
 
-from __future__ import annotations
-
 import argparse
 
 import pytest

@@ -1,7 +1,5 @@
 """Removing members of a group: who is meant is on record before, and nobody is removed who joined since."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

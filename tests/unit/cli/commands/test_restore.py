@@ -1,7 +1,5 @@
 """Restoring from the command line: a dry run by default."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

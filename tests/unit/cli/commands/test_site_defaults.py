@@ -1,7 +1,5 @@
 """Plans of the command line keep what those of the shipped DAGs keep: by the site's KAFKA_GROUPS_DEFAULTS."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command snapshot: what the operator writes, without Airflow."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

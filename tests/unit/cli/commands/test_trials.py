@@ -1,7 +1,5 @@
 """A plan of the command line is a trial: none of the runs, and not what explain goes by; nor is a dry run one."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from pathlib import Path

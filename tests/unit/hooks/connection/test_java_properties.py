@@ -1,7 +1,5 @@
 """Every security protocol of a connection, as Kafka's Java client takes it."""
 
-from __future__ import annotations
-
 import json
 import re
 import stat

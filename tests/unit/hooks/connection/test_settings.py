@@ -1,7 +1,5 @@
 """An Airflow connection becomes librdkafka properties; what cannot be understood is refused by name."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Where tokens come from, and what is refused; the real log-in is tested in tests/dags/test_connection.py."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Policy files for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import dedent
 

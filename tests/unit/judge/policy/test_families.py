@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from unittest.mock import patch

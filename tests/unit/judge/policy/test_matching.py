@@ -1,7 +1,5 @@
 """Which rule decides about a group, and which rules before it may."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Owners by last client: what does not know the client takes a rule by owners for one that may match."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Who owns a group, and that an owner's name is never blank."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The limits of a plan, the rules, and a file's own tests."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kafka forgets an empty group's offsets after 7 days by default: nothing that has to wait as long can be stale."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.judge.policy.retention import against_retention, fitting_idle_seconds, remedy

@@ -1,7 +1,5 @@
 """What a policy file may say: the schema, and no secret in a contact."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Where a group's lag and offsets are heading: groups of one history, judged together, hour 4 being the newest."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The cases are groups of one history, judged together: hours 0 to 4 have a snapsh
 who was idle for 2 hours.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

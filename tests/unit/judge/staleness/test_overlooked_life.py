@@ -1,7 +1,5 @@
 """Signs of life that a judgement could overlook: without a cluster's id, removed, or before a pruning."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path

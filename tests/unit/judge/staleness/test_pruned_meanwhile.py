@@ -1,7 +1,5 @@
 """Snapshots that a pruning removes while a job judges by them: records that spare groups may be gone with them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What an incomplete snapshot shows ends an idle time; what it lacks, and how often it was taken, means nothing."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of verdicts in docs/formats.md, row by row and in its order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

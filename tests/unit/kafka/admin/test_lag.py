@@ -1,7 +1,5 @@
 """Lag with its four flags."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

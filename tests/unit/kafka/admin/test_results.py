@@ -1,7 +1,5 @@
 """Results of each group, their columns for Arrow, and whether groups are ready for KIP-848."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Bootstrap: the first server that answers, connections opened ahead, and eager event loops."""
 
-from __future__ import annotations
-
 import asyncio
 import types
 from collections.abc import Coroutine, Generator

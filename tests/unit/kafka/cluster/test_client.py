@@ -1,7 +1,5 @@
 """Which connections a cluster's client opens and keeps, on a scripted cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -1,7 +1,5 @@
 """The configuration of a client, its fingerprint, and the tokens of a client's id and secret."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Clocks, and how long a silent broker is waited for."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Where a group is: routed by its hash as Kafka does, unless the product does otherwise."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """One call of a confluent-kafka client, and the brokers' retention of offsets."""
 
-from __future__ import annotations
-
 import logging
 import time
 

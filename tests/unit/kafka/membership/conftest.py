@@ -1,7 +1,5 @@
 """A scripted group, and a client of its cluster."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """One scripted group at a scripted cluster: a coordinator that obeys, and answers otherwise when told to."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Answers to membership requests, made with kio as a broker would send them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The lease ends here before it can be given away there, and only its group's word gives it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """A membership from joining to leaving: its callbacks, its coordinator, its rejoins and its ends."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """Members that share work, a member that joins and leaves at once, and the public names."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

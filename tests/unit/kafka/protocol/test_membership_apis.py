@@ -1,7 +1,5 @@
 """The membership messages survive the wire at every version; what a version cannot say is refused or left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

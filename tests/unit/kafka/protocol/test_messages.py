@@ -1,7 +1,5 @@
 """Requests and answers survive the wire at every version, and hand-written codecs write and read what kio does."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from struct import pack
 from typing import Any

@@ -1,7 +1,5 @@
 """Opening a connection and sending on it, and what is said when either fails."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Credentials from files: PEM in the forms that users have it, and Kerberos tickets and keytabs."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Bodies in lines: one group costs one line, and a line that was changed is found out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

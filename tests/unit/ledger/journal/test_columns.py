@@ -1,7 +1,5 @@
 """Entries of the journal: outcomes in columns say the same as one by one, and docs/formats.md names the fields."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

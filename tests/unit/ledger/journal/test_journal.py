@@ -1,7 +1,5 @@
 """The journal: intents before outcomes, nothing lost, nothing overwritten, nothing changed unnoticed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

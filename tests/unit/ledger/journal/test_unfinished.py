@@ -1,7 +1,5 @@
 """Which runs may still delete, where the journal is long: a restore asks twice a second while it waits."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

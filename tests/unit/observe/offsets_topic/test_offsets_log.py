@@ -1,7 +1,5 @@
 """Every version of every record that ``__consumer_offsets`` may hold, and bytes that are none."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

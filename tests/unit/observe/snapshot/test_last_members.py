@@ -1,7 +1,5 @@
 """Who used a group last: the latest members that any snapshot saw, from the newest tables."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta

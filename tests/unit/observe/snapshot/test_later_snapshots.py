@@ -1,7 +1,5 @@
 """Which snapshots count: those after a plan was judged, and the newest by any of a cluster's folders."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """Which snapshot is the newest of a cluster, where other ones show named groups only."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

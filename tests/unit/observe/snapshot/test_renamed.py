@@ -1,7 +1,5 @@
 """The first snapshots by a connection that has another name by now, in a folder of its own."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Snapshots on a disk that becomes full, and in folders with files of other people."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from datetime import timedelta

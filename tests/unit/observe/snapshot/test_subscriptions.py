@@ -1,7 +1,5 @@
 """The tables of subscriptions and groups, and what a right that changes meanwhile leaves out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is wrong is said when the DAG is parsed, if it can be known there, and when it is rendered otherwise."""
 
-from __future__ import annotations
-
 import copy
 from datetime import UTC, datetime
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Arguments as DAGs of a site compose them: mapped over several outputs, in subclasses, sets, and native templates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path

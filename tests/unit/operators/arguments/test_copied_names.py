@@ -1,7 +1,5 @@
 """An approver copies a name out of the question, and ends the last line: that is the name, and not misspelt."""
 
-from __future__ import annotations
-
 import html
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules that every operator and sensor keeps."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from typing import Any

@@ -1,7 +1,5 @@
 """No argument of an operator, and so no run's configuration, undercuts the site's floors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A group's name writes no line of its own into a task's log: who reads it takes each line for the task's word."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kafka allows a zero byte in a group's name, PostgreSQL none in an XCom: the task would fail when its work is done."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

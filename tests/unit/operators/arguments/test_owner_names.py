@@ -1,7 +1,5 @@
 """An owner that an id names (``owner_from_id``) is a stranger's text: it writes no line of its own anywhere."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

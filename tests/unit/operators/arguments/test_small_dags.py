@@ -1,7 +1,5 @@
 """Parts of the shipped DAGs that need no run: fields of the form that are left empty, and names in an alert."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

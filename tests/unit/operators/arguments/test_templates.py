@@ -1,7 +1,5 @@
 """What a template is rendered to is one name, and something; what is no template stays as it is written."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from types import SimpleNamespace

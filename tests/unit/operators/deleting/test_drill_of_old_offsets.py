@@ -1,7 +1,5 @@
 """A drill of a cluster with groups that lag behind the retention of their topics, as stale groups do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

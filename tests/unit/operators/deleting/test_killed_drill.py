@@ -1,7 +1,5 @@
 """A drill that is killed: its scratch groups stay, and the next try of the task removes them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace

@@ -3,8 +3,6 @@
 ``ChunkGroupsOperator`` cuts by coordinator: after a restart of brokers the same groups are in other chunks.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A deletion of offsets whose task is retried or cleared: what was committed since an earlier try is not deleted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A change of offsets whose task is retried or cleared: what was used since an earlier try is not set back again."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A deletion in quiet hours is skipped, or waits without a worker."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Records in ``changes/`` that are of no earlier try of the task: damaged, half written, or in folders of others."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """A reset by a distance, tried again: each group is moved once, however often the task runs."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A reset by a distance that is tried again after its connection was renamed, or Airflow's database was restored."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Restore: who gets offsets back, what is skipped, and that newer offsets outlive it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

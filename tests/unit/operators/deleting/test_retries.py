@@ -1,7 +1,5 @@
 """Retries end at once where they cannot help: by Airflow's retry policies, where it has them (3.3)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

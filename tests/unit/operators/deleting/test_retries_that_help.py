@@ -1,7 +1,5 @@
 """Failures that the next try can mend are retried: a mail server, a broker or another run was in the way."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

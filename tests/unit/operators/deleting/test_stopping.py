@@ -1,7 +1,5 @@
 """Stopping a deletion from Airflow, and its pace: a Variable, a killed task, limits by the second."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A judgement outlives the snapshots that it rests on, and what speaks against it outlives both."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

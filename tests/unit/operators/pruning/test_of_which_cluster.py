@@ -1,7 +1,5 @@
 """Of which cluster a record, a result or a clean-up is, and how much of a record is read to know what it is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pruning of files works wherever the storage folder is, and whatever somebody has put into it."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No pruning of files removes what a later decision about groups goes by."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

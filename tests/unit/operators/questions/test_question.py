@@ -1,7 +1,5 @@
 """What an approver is shown: what would go, who used it last, and no markup from names of groups."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

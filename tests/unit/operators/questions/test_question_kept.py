@@ -1,7 +1,5 @@
 """Airflow keeps a task's first question and takes an answer for a task: neither approves what nobody has looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path

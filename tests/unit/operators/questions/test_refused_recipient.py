@@ -1,7 +1,5 @@
 """A mail that the server refuses for the owner, and takes for somebody else, is no notice to the owner."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Gauges: a server keeps what was sent last, so what is over has to be sent, and what is not known must not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

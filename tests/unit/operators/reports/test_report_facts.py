@@ -1,7 +1,5 @@
 """What a report shows beside the plan, and the report tab of a run over many clusters."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Operators that work on very many groups do so, and import what they need, while the cyclic collector pauses."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics whose tags are a part of their names: Airflow drops one with a tag that no name can have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

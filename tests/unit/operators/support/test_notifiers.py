@@ -1,7 +1,5 @@
 """Notifiers without a DAG of one's own: an Airflow connection in the policy file, or in the site's defaults."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

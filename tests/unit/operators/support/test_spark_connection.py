@@ -1,7 +1,5 @@
 """Where a job runs: by its connection, by YARN's configuration, or on this machine."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

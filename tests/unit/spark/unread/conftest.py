@@ -1,7 +1,5 @@
 """The scene of most of these tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A group as its brokers keep it, the record of its backlog, and attempts at it that end where a test says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Attempts at a run: what is processed, recorded and committed, in which order, and what is not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A commit is sent only for a group that nobody has used meanwhile, and counts only if it reads back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

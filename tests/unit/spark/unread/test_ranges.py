@@ -1,7 +1,5 @@
 """What to read of a group's backlog, on literal offsets; every case that is not plain is decided by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The record by which a restart continues: on literal values and a real storage."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

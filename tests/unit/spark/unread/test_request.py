@@ -1,7 +1,5 @@
 """What is asked for, and what the group has not read: on literal offsets."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

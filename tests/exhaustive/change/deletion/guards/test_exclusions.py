@@ -1,7 +1,5 @@
 """A deletion keeps what the journal knows: deleted before, possibly deleted, or found in use. Twice is never."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The policy file is read again before a deletion: an edit can keep groups of the plan, and release none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A plan waits for its approval, and snapshots go on: what they show of its groups counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """One key's trouble is never another's: whatever a broker makes of some keys of a request, exactly these fail."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

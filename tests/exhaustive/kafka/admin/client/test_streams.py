@@ -1,7 +1,5 @@
 """Streams of offsets have every group once and end with a silent broker; topics are seen or not."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import time

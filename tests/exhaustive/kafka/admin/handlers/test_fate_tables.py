@@ -1,7 +1,5 @@
 """The status of a key under every error code there is, for every handler; so that no code reads as "nothing there"."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

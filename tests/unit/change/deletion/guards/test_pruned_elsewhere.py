@@ -1,7 +1,5 @@
 """A pruning of files, in this folder or another: what its snapshots showed of a plan's groups stays known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

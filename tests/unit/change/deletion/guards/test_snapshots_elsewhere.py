@@ -1,7 +1,5 @@
 """A plan waits for its approval, and another connection to the cluster takes snapshots, in a folder of its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial

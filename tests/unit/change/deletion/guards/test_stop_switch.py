@@ -1,7 +1,5 @@
 """The stop switch: a file in the folder of the cluster or the storage, heeded before each request."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

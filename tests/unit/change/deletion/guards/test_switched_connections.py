@@ -1,7 +1,5 @@
 """A connection leads to the cluster by now, and its folder is another cluster's by its newest snapshot."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The command that examines everything: its findings, its exit code, and what it leaves behind."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

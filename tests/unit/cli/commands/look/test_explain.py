@@ -1,7 +1,5 @@
 """Explaining one group: every guard that keeps it has a row, and what would change it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``explain`` says what ``apply`` does: whatever would keep a planned group is named, once."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The command ``readiness``: each group with its status, and an exit code for what could not be read."""
 
-from __future__ import annotations
-
 import pytest
 
 from airflow_kafka_groups.cli.commands.look import readiness

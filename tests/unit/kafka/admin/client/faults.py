@@ -1,7 +1,5 @@
 """What the scripts of faults share: a client of a scripted cluster, and the groups they ask for."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Arguments are checked before anything is asked: ids are taken once each, in order, and large calls cut otherwise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """No public method of the client changes a group that its policy refuses: every method there is, tried over sockets."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 

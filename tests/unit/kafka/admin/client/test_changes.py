@@ -1,7 +1,5 @@
 """Changes of groups: sized by what brokers write, in slices where a batch is too small, of the types named only."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Groups of every type, described: absent ones, those of a switched-off protocol, and what this user may do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Faults of brokers and of answers: each costs its own groups, and no others."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Where a client may be used, and how many files of the package one call crosses."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Listings: of products that list otherwise than Kafka, and of partitions without a leader."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import re

@@ -1,7 +1,5 @@
 """Changes leave in time or not at all, and what comes of one that is sent with others says nothing about those."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import time

@@ -1,7 +1,5 @@
 """A scripted dialogue with the driver: what it asks now, and what it is told. No broker, no socket, no clock."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

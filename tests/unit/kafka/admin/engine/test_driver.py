@@ -1,7 +1,5 @@
 """The driver's behaviour as scripted dialogues: each ``asks()`` says what is sent, each line below what comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

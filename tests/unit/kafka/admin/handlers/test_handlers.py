@@ -1,7 +1,5 @@
 """Each handler: what it allows, how much it asks at once, and what it makes brokers write."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from datetime import timedelta
