@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, BaseOperator
-from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_integer
@@ -23,7 +22,6 @@ from airflow_kafka_groups.operators.groups import (
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
-    RestoreGroupOffsetsOperator,
 )
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
@@ -116,12 +114,6 @@ def test_a_template_that_renders_to_nothing_is_said_by_its_name(rendered: str, s
         operator.render_template_fields({"params": {"groups": rendered}})
 
 
-def test_a_rendered_value_is_taken() -> None:
-    operator = DescribeGroupsOperator(task_id="t", group_ids="{{ params.groups | tojson }}")
-    operator.render_template_fields({"params": {"groups": ["a", "b"]}})
-    assert operator.group_ids == ["a", "b"]
-
-
 def test_what_execute_uses_is_what_the_reader_returned() -> None:
     plan = PlanCleanupOperator(task_id="t", **STORED, include='["a-*"]', max_groups="{{ params.most }}")
     assert plan.include == ("a-*",)
@@ -133,14 +125,6 @@ def test_what_execute_uses_is_what_the_reader_returned() -> None:
     for _ in range(2):
         assert targets.targets == {"g": {TopicPartition("t", 0): 5}}
         targets.render_template_fields({})
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize("name", ["{{ x }}", "a{{", "{% b"])
-def test_a_group_named_like_a_template_is_read_once_it_is_rendered(name: str) -> None:
-    operator = RestoreGroupOffsetsOperator(task_id="t", **STORED, plan_id="p", group_ids="{{ params.groups | tojson }}")
-    operator.render_template_fields({"params": {"groups": [name]}})
-    assert operator.group_ids == [name]
 
 
 def rendered_of_mapped(group_ids: list[list[str]], size: str, map_index: int) -> Any:
@@ -196,30 +180,6 @@ def test_a_connection_that_is_none_is_said_by_its_name() -> None:
     operator = PruneFilesOperator(task_id="t", **STORED)
     with pytest.raises(ConfigurationError, match="kafka_groups_conn_id"):
         operator.kafka_groups_conn_id = None  # as a native template may render it
-
-
-def rendered_of_output(monkeypatch: pytest.MonkeyPatch, name: str, *, by_keywords: bool) -> Any:
-    """Return one task that another task's output is mapped over, as Airflow renders it; the output names a group."""
-    found = [{"group_ids": [name, "b"]}] if by_keywords else [[name, "b"]]
-    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: found)
-    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, params={"size": "9"}) as dag:
-        output = ListGroupsOperator(task_id="l").output
-        partial = ChunkGroupsOperator.partial(task_id="t", chunk_size="{{ params.size }}")
-        tasks = partial.expand_kwargs(output) if by_keywords else partial.expand(group_ids=output)
-    ti = SimpleNamespace(map_index=0)
-    context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": ti, "secret": "s3cret"}
-    tasks.render_template_fields(context)
-    return context["task"]
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize("by_keywords", [False, True])
-@pytest.mark.parametrize("name", ["{{ secret }}", "{% if secret %}a{% endif %}", "orders{# x #}", "orders\n", "{#"])
-def test_what_another_task_returned_is_no_template(
-    monkeypatch: pytest.MonkeyPatch, name: str, *, by_keywords: bool
-) -> None:
-    task = rendered_of_output(monkeypatch, name, by_keywords=by_keywords)
-    assert (task.group_ids, task.chunk_size) == ([name, "b"], 9), "a group of this name, and no other one"
 
 
 @pytest.mark.parametrize("by_keywords", [False, True])

@@ -105,7 +105,7 @@ def test_it_is_refused_of_a_mapped_task_too_and_shows_no_property_of_a_job() -> 
 
 @both
 @pytest.mark.parametrize(
-    "names", [["a"], ['b", "c', "d\\u002de", "'", "None", f"{LETTER}-</a>'\"\\", "{{ x }}"]], ids=str
+    "names", [["a"], ['b", "c', "d\\u002de", "'", "None", f"{LETTER}-</a>'\"\\", "{{ x }}", "a{{", "{% b"]], ids=str
 )
 @pytest.mark.parametrize(
     "given",
@@ -475,7 +475,16 @@ def test_nothing_among_what_a_task_is_mapped_over_is_not_all(
 
 @pytest.mark.parametrize("by_keywords", [False, True])
 @pytest.mark.parametrize(
-    "names", [["{{", "b"], ["{% a", "b"], ['{{ "a', "b"], ["{{ secret }}", "it's"], ["a\n", "b{# x #}"]], ids=repr
+    "names",
+    [
+        ["{{", "b"],
+        ["{#", "{% if secret %}a{% endif %}"],
+        ["{% a", "b"],
+        ['{{ "a', "b"],
+        ["{{ secret }}", "it's"],
+        ["a\n", "b{# x #}"],
+    ],
+    ids=repr,
 )
 def test_names_that_another_task_returned_are_no_templates(
     monkeypatch: pytest.MonkeyPatch, names: list[str], *, by_keywords: bool
