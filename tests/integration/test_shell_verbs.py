@@ -32,13 +32,13 @@ kafka = each_of("kafka44", "kafka28", scope="session")
 class Shell(CommandLine):
     """The command line, and groups of its own on a cluster with twenty records in each of two partitions."""
 
-    def __init__(self, home: Path, cluster: KafkaCluster) -> None:
+    def __init__(self, home: Path, cluster: KafkaCluster, topic: str = TOPIC) -> None:
         super().__init__(home, cluster.bootstrap)
-        self.cluster, self.prefix = cluster, f"verbs-{uuid4().hex[:6]}"
+        self.cluster, self.topic, self.prefix = cluster, topic, f"verbs-{uuid4().hex[:6]}"
 
     def group(self, name: str, *offsets: int) -> str:
         group_id = f"{self.prefix}.{name}"
-        commits = {(TOPIC, partition): offset for partition, offset in enumerate(offsets)}
+        commits = {(self.topic, partition): offset for partition, offset in enumerate(offsets)}
         commit_offsets(self.cluster.bootstrap, {group_id: commits})
         return group_id
 
@@ -186,7 +186,7 @@ def static_member(shell: Shell, group_id: str, instance_id: str, **options: Any)
         while True:
             consumer.poll(0.2)
     """
-    words = [shell.cluster.bootstrap, group_id, instance_id, TOPIC, *(f"{k}={v}" for k, v in options.items())]
+    words = [shell.cluster.bootstrap, group_id, instance_id, shell.topic, *(f"{k}={v}" for k, v in options.items())]
     program = [sys.executable, "-c", textwrap.dedent(code), *words]
     process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
