@@ -135,6 +135,12 @@ _OPTIONS = {
         "require_commit_log and policy_file is set.",
         example="False",
     ),
+    "ignore_signs_of_life": _option(
+        "boolean",
+        "Whether a deletion by name may ignore signs of life of its groups. Default: only if min_idle_seconds is not "
+        "set.",
+        example="False",
+    ),
     "storage_path": _option(
         "string",
         "The only storage of plans, approvals, backups and the journal. Another one is refused.",

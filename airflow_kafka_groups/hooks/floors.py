@@ -39,6 +39,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "approvers": lambda field, value: frozenset(read_names(field, value)),
     "dry_run_only": read_flag,
     "named_deletions": read_flag,
+    "ignore_signs_of_life": read_flag,
     "storage_path": read_place,
     "require_commit_log": read_flag,
     "policy_file": read_place,

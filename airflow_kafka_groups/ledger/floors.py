@@ -38,6 +38,8 @@ class SiteFloors:
     :param dry_run_only: whether nothing may be deleted at all.
     :param named_deletions: whether groups may be deleted by name, without a plan. Default: unless
         ``min_idle_seconds``, ``require_commit_log`` or ``policy_file`` is set, since nobody has judged them.
+    :param ignore_signs_of_life: whether a deletion by name may ignore signs of life that are known. Default: unless
+        ``min_idle_seconds`` is set.
     :param storage_path: the only storage that may be used.
     :param require_commit_log: whether nothing may be planned unless the job read the log of commits.
     :param policy_file: the only policy file that plans and deletions may use; with it, groups are not deleted by
@@ -51,6 +53,7 @@ class SiteFloors:
     approvers: frozenset[str] | None = None
     dry_run_only: bool = False
     named_deletions: bool | None = None
+    ignore_signs_of_life: bool | None = None
     storage_path: str | None = None
     require_commit_log: bool = False
     policy_file: str | None = None
@@ -74,7 +77,6 @@ class SiteFloors:
         approvers = _pick(frozenset.__and__, self.approvers, other.approvers)
         if approvers is not None and not approvers:
             raise ConfigurationError("floors.approvers", None, "the site and the connection have no approver in common")
-        named = {self.named_deletions, other.named_deletions}
         return SiteFloors(
             min_idle_seconds=_pick(max, self.min_idle_seconds, other.min_idle_seconds),
             max_groups=_pick(min, self.max_groups, other.max_groups),
@@ -82,7 +84,8 @@ class SiteFloors:
             approve_above=_pick(min, self.approved_above, other.approved_above),
             approvers=approvers,
             dry_run_only=self.dry_run_only or other.dry_run_only,
-            named_deletions=False if False in named else True if True in named else None,
+            named_deletions=_allowed(self.named_deletions, other.named_deletions),
+            ignore_signs_of_life=_allowed(self.ignore_signs_of_life, other.ignore_signs_of_life),
             storage_path=self.storage_path or other.storage_path,
             require_commit_log=self.require_commit_log or other.require_commit_log,
             policy_file=self.policy_file or other.policy_file,
@@ -96,8 +99,8 @@ class SiteFloors:
     @property
     def limits_deletions(self) -> bool:
         """Whether a deletion is limited by anything that another storage, with a journal of its own, would evade."""
-        others = replace(self, dry_run_only=False, storage_path=None)
-        return others not in (SiteFloors(), SiteFloors(named_deletions=True))
+        others = replace(self, dry_run_only=False, storage_path=None, ignore_signs_of_life=None)
+        return others not in (SiteFloors(), SiteFloors(named_deletions=True)) or self.ignore_signs_of_life is False
 
     def warnings(self) -> tuple[str, ...]:
         """Return a sentence for what makes the floors weak."""
@@ -192,14 +195,17 @@ class SiteFloors:
         if self.dry_run_only:
             raise PlanError("the site allows dry runs only (dry_run_only); nothing was deleted")
 
-    def require_named(self, groups: int, *, dry_run: bool) -> None:
-        """Raise ``PlanError`` where groups may not be deleted by name, or not so many without an approval."""
+    def require_named(self, groups: int, *, dry_run: bool, ignore_signs_of_life: bool = False) -> None:
+        """Raise ``PlanError`` where groups may not be deleted by name, not so many without an approval, or not so."""
         if dry_run:
             return
         self.require_deletions()
         judged = self.min_idle_seconds is not None or self.require_commit_log or self.policy_file is not None
         if judged if self.named_deletions is None else not self.named_deletions:
             raise PlanError("the site allows no deletion by name (named_deletions): delete by a plan")
+        may_ignore = self.min_idle_seconds is None if self.ignore_signs_of_life is None else self.ignore_signs_of_life
+        if ignore_signs_of_life and not may_ignore:
+            raise PlanError("the site lets no deletion ignore signs of life (its floor ignore_signs_of_life)")
         for name, most in (("max_groups", self.max_groups), ("approve_above", self.approved_above)):
             if most is not None and groups > most:
                 raise PlanError(f"{groups} groups are named, and the site's {name} is {most}: delete by a plan")
@@ -241,6 +247,10 @@ def _lengthened(rules: Sequence[Rule], least: float) -> tuple[tuple[Rule, ...], 
     short = [rule.name for rule in rules if rule.deletes and rule.min_idle_seconds < least]
     longer = (replace(rule, min_idle_seconds=least) if rule.name in short else rule for rule in rules)
     return tuple(longer), short
+
+
+def _allowed(one: bool | None, other: bool | None) -> bool | None:
+    return False if False in (one, other) else one or other
 
 
 def _pick(pick: Callable[[T, T], T], one: T | None, other: T | None) -> T | None:

@@ -29,6 +29,7 @@ class Known:
     :param kept_alive: the groups that keep-alive runs and restores want to stay.
     :param seen: the last sign of life of each group in the snapshots of all connections.
     :param watched_since: when the oldest snapshot of the cluster was taken; ``None``: nobody has taken one.
+    :param watched_until: when the newest one was taken.
     :param unread: what could not be read, a sentence each: what it shows is not known.
     """
 
@@ -36,6 +37,7 @@ class Known:
     kept_alive: Mapping[str, KeptAlive] = field(default_factory=dict)
     seen: Mapping[str, SignOfLife] = field(default_factory=dict)
     watched_since: datetime | None = None
+    watched_until: datetime | None = None
     unread: tuple[str, ...] = ()
 
     def resets(self) -> dict[str, IdleReset]:
@@ -120,6 +122,7 @@ class Ledger:
         return Known(
             seen=snapshots.signs(since, group_ids),
             watched_since=snapshots.since,
+            watched_until=snapshots.until,
             unread=tuple(snapshots.unread(since)),
         )
 

@@ -43,7 +43,9 @@ class DeleteGroupsOperator(DeletingOperator):
     :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error (templated).
     :param ignore_missing: with ``group_ids``: groups that do not exist are fine; default false: the task fails before
         anything is deleted, unless earlier tries of it deleted them, or found them gone.
-    :param observe_seconds: with ``group_ids``: how long they are watched; default 10 seconds (templated).
+    :param observe_seconds: with ``group_ids``: how long they are watched; default 60 seconds (templated).
+    :param ignore_signs_of_life: with ``group_ids``: delete also groups that somebody saw alive within the site's least
+        idle time, or a day where it has none; default false (templated).
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
         so that groups may have offsets that it does not see; default false (templated). A plan has its own.
     :param dry_run: make the checks of each group and delete nothing; default false (templated).
@@ -65,6 +67,7 @@ class DeleteGroupsOperator(DeletingOperator):
     group_ids = Argument(optional(read_group_ids_once))
     ignore_missing = Argument(read_switch, templated=False)
     observe_seconds = Argument(partial(read_duration, maximum=86_400))
+    ignore_signs_of_life = Argument(read_flag)
     allow_hidden_topics = Argument(read_flag)
     groups_per_second = Argument(read_number)
     bytes_per_second = Argument(read_number)
@@ -78,7 +81,8 @@ class DeleteGroupsOperator(DeletingOperator):
         plan_digest: str | None = None,
         group_ids: Sequence[str] | str | None = None,
         ignore_missing: bool = False,
-        observe_seconds: float | str = 10,
+        observe_seconds: float | str = 60,
+        ignore_signs_of_life: bool | str = False,
         allow_hidden_topics: bool | str = False,
         groups_per_second: float | str = 0,
         bytes_per_second: float | str = 0,
@@ -131,5 +135,6 @@ class DeleteGroupsOperator(DeletingOperator):
             protected=self.hook.settings.kept_patterns,
             allow_hidden_topics=self.allow_hidden_topics,
             ignore_missing=self.ignore_missing,
+            ignore_signs_of_life=self.ignore_signs_of_life,
             floors=floors,
         )

@@ -1,7 +1,8 @@
-"""Delete groups that were named: no plan and no history, so each group is watched for a while before it is believed.
+"""Delete groups that were named: nobody has judged them, so the ledger is asked, and each group is watched for a while.
 
-Every group is read twice, ``observe_seconds`` apart. What moved, has members or cannot be read is kept, and the recheck
-is the same as for a plan. A small plan and a backup are written first, and only what is backed up is deleted.
+A group of which the ledger knows a sign of life within the site's least idle time is kept. Every other one is read
+twice, ``observe_seconds`` apart. What moved, has members or cannot be read is kept, and the recheck is the same as for
+a plan. A small plan and a backup are written first, and only what is backed up is deleted.
 
 Groups that the first look finds in use are recorded before the watch begins, as a run of its own that deletes nothing:
 a process that dies meanwhile must not forget them, since the next try may find them Empty for a moment.
@@ -17,6 +18,7 @@ from typing import Any
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.delete_by_plan import DeletionRun
+from airflow_kafka_groups.change.deletion.guards.named_signs import NamedSigns
 from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
@@ -106,7 +108,7 @@ class FirstLook:
         return journal.begin(self._header, self._request.now(), after=history)
 
 
-OBSERVE_SECONDS = 10.0
+OBSERVE_SECONDS = 60.0
 
 
 async def delete_by_name(
@@ -119,26 +121,31 @@ async def delete_by_name(
     protected: Iterable[str] = DEFAULT_PROTECTED,
     allow_hidden_topics: bool = False,
     ignore_missing: bool = True,
+    ignore_signs_of_life: bool = False,
     floors: SiteFloors = NO_FLOORS,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> DeletionResult:
     """Delete these groups if they are empty and do not move while they are watched.
 
     :param group_ids: the groups; duplicates count once.
-    :param observe_seconds: time between the two readings, in seconds, above 0. Default 10.
+    :param observe_seconds: time between the two readings, in seconds, above 0. Default 60.
     :param protected: patterns of groups that are kept even when they are named. Default ``DEFAULT_PROTECTED``.
     :param allow_hidden_topics: delete also where this user may not describe topics in general, so that groups may have
         offsets that nobody here has seen or backed up. Default false.
     :param ignore_missing: whether groups that do not exist are fine; those that an earlier try of the request deleted,
         or found gone, always are. Default true.
+    :param ignore_signs_of_life: delete also groups that snapshots, deletions, keep-alive runs and restores show alive
+        within the site's least idle time, or within a day where it has none. Default false.
     :param floors: what the site demands. Default: nothing.
 
     Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError``, ``IncompleteListingError``,
-    ``MaintenanceError`` for the record of a restore that is damaged, or ``SnapshotError`` for a clock that is behind
-    the newest snapshot, before anything is deleted. Afterwards it never raises for a group: each has its outcome.
+    ``MaintenanceError`` for the record of a restore that is damaged, or ``SnapshotError`` for a recent snapshot that is
+    damaged or a clock that is behind the newest one, before anything is deleted. Afterwards it never raises for a
+    group: each has its outcome.
     """
     ids = check_group_ids(group_ids)
-    floors.require_named(len(ids), dry_run=request.dry_run)
+    floors.require_named(len(ids), dry_run=request.dry_run, ignore_signs_of_life=ignore_signs_of_life)
+    signs = None if ignore_signs_of_life else NamedSigns(layout, floors.min_idle_seconds or DAY_SECONDS)
     seconds = check_seconds("observe_seconds", observe_seconds)
     patterns = GroupFilter(protected=(*ALWAYS_PROTECTED, EMPTY_ID, *check_patterns("protected", protected)))
     await asyncio.to_thread(require_after_the_newest, layout, request.now())
@@ -160,6 +167,11 @@ async def delete_by_name(
         wanted = KeepAliveRecords(layout, cluster_id)
         await asyncio.to_thread(wanted.read)  # whoever restores a group from now on wants it to stay
         observed = await _observe(admin, listings, asked, request.limits.chunk_size, outcomes, look)
+        if signs is not None:
+            names = [group.group_id for group, _ in observed]
+            alive = await asyncio.to_thread(signs.alive, cluster_id, names, request.now())
+            outcomes |= {group_id: of_decision(group_id, decision) for group_id, decision in alive.items()}
+            observed = [(group, offsets) for group, offsets in observed if group.group_id not in alive]
         plan = None
         if observed:
             await sleep(seconds)
@@ -173,6 +185,7 @@ async def delete_by_name(
             expected=[group for group, _ in observed],
             plan=plan,
             wanted=wanted,
+            signs=signs,
             observed={group.group_id: offsets for group, offsets in observed},
             decided=outcomes,
             order=ids,

@@ -16,6 +16,7 @@ from airflow_kafka_groups.change.backup.file import Backup, find_backup
 from airflow_kafka_groups.change.backup.make_backup import require_backup_of
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
 from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records, spare_new
+from airflow_kafka_groups.change.deletion.guards.named_signs import NamedSigns
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
@@ -94,12 +95,14 @@ class DeletionRun(SealedRun):
     :param judged: whether the plan was made by verdicts, so that idle times count.
     :param wanted: where it was not: the keep-alive runs and restores that were read when the groups were named. Those
         that are recorded later count. Default: all do.
+    :param signs: where it was not: which groups the ledger knows to be alive. Default: none.
     :param observed: the offsets of groups that were named, as they were seen first. Default: none.
     """
 
     plan: DeletionPlan | None
     judged: bool = False
     wanted: KeepAliveRecords | None = None
+    signs: NamedSigns | None = None
     observed: Mapping[str, GroupOffsets] = field(default_factory=dict)
     _kept_alive: KeepAliveRecords = field(init=False)
     _snapshots: KnownSnapshots = field(init=False, default_factory=KnownSnapshots)
@@ -111,6 +114,9 @@ class DeletionRun(SealedRun):
         in_use = in_use_since(layout, plan, self._snapshots) if plan is not None and self.judged else {}
         seen = self._seen(plan, cluster_id) if plan is not None and self.judged else {}
         seen = {group_id: sign for group_id, sign in seen.items() if group_id not in in_use}
+        if self.signs is not None:  # once more: a snapshot may have been taken while the groups were watched
+            names = [group.group_id for group in self.expected]
+            in_use = self.signs.alive(cluster_id, names, started_at)
         ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
 
         def excluded(newest: DeletionHistory) -> dict[str, Decision]:
@@ -134,6 +140,10 @@ class DeletionRun(SealedRun):
         """Return the last signs of life of the plan's groups since the first of them is idle."""
         idle_since = [at for at in utc_times(plan.planned.table["idle_since"]) if at is not None]
         return Ledger(self.layout, cluster_id).seen(plan.group_ids, min(idle_since, default=None))
+
+    def more_warnings(self) -> tuple[str, ...]:
+        """Return what is known of groups that were named."""
+        return () if self.signs is None or self.signs.watched is None else (self.signs.watched,)
 
     def excluded_since(self) -> dict[str, Decision]:
         """Return the groups that somebody began to keep alive during the run, or that a snapshot shows in use since."""

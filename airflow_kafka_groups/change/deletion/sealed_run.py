@@ -112,6 +112,10 @@ class SealedRun(ABC):
         """Return further fields of the run's journal entries."""
         return {}
 
+    def more_warnings(self) -> tuple[str, ...]:
+        """Return further warnings of the run's report."""
+        return ()
+
     @property
     def may_be_hidden(self) -> bool:
         """Whether topics may be hidden from this user."""
@@ -148,7 +152,7 @@ class SealedRun(ABC):
             finished_at=self.request.now(),
             outcomes=tuple(by_id[group_id] for group_id in self.order or by_id),
             backup=ready.backup.path if ready.backup is not None else None,
-            warnings=(*warnings, *chunks.warnings),
+            warnings=(*self.more_warnings(), *warnings, *chunks.warnings),
             lease=lease_record(lease, dry_run=self.request.dry_run),
         )
 

@@ -325,6 +325,12 @@ class SnapshotSigns:
         """When the oldest snapshot was taken; ``None`` if there is none."""
         return self._state.since
 
+    @property
+    def until(self) -> datetime | None:
+        """When the newest snapshot was taken; ``None`` if there is none."""
+        newest = (folder.newest for folder in self._state.folders.values() if folder.newest)
+        return max(map(time_of, newest), default=None)
+
     def unread(self, since: datetime | None = None) -> list[str]:
         """Return why snapshots could not be read, of those that were taken since a time. Default: of all."""
         return [

@@ -167,4 +167,7 @@ def test_a_task_that_names_groups_deletes_none_twice_when_it_is_cleared(admin: F
     with pytest.raises(GroupsFailedError, match="'a'"):
         task.execute(context)
     assert "a" in admin.groups
+    with pytest.raises(GroupsFailedError, match=r"deleted it at .*, less than 1d ago"):
+        task.execute(context | {"run_id": "another"})
+    task.ignore_signs_of_life = True
     assert task.execute(context | {"run_id": "another"})["counts"]["deleted"] == 1

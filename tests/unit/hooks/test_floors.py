@@ -26,6 +26,7 @@ VALUES = {
     "require_commit_log": "True",
     "policy_file": "/policy.yaml",
     "approvers": '["ann", "42"]',
+    "ignore_signs_of_life": "False",
 }
 READ = SiteFloors(
     min_idle_seconds=604_800.0,
@@ -38,6 +39,7 @@ READ = SiteFloors(
     require_commit_log=True,
     policy_file="/policy.yaml",
     approvers=frozenset({"ann", "42"}),
+    ignore_signs_of_life=False,
 )
 
 

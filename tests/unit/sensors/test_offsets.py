@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+)
 from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 from tests.fakes.admin import FakeAdmin

@@ -18,8 +18,11 @@ def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
     parser.add_argument("groups", nargs="+", metavar="GROUP", help="group ids")
-    add_value(parser, "observe_seconds", "how long they are watched", "10s")
+    add_value(parser, "observe_seconds", "how long they are watched", "60s")
     parser.add_argument("--ignore-missing", action="store_true", help="groups that do not exist are fine")
+    parser.add_argument(
+        "--ignore-signs-of-life", action="store_true", help="delete also groups that somebody saw alive within a day"
+    )
     parser.add_argument(
         "--allow-hidden-topics", action="store_true", help="delete also where this user may not describe all topics"
     )
@@ -47,6 +50,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
             protected=cluster.settings.kept_patterns,
             allow_hidden_topics=args.allow_hidden_topics,
             ignore_missing=args.ignore_missing,
+            ignore_signs_of_life=args.ignore_signs_of_life,
             floors=floors,
         ),
         command="delete",

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.file import open_backup
-from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError, SnapshotError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    IncompleteListingError,
+    JournalError,
+    PlanError,
+    SnapshotError,
+)
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
@@ -140,7 +146,7 @@ async def test_what_could_not_be_backed_up_is_kept_though_it_can_be_read_a_momen
 async def test_a_cluster_without_a_name_cannot_be_backed_up(layout: Layout) -> None:
     admin = cluster("a")
     admin.cluster = None
-    with pytest.raises(PlanError, match="reports no id"):
+    with pytest.raises(JournalError, match="reports no usable id"):
         await delete(admin, layout, ["a"], sleep=Watch())
     assert "a" in admin.groups
 
@@ -187,7 +193,7 @@ async def test_a_dry_run_watches_and_deletes_and_writes_nothing(layout: Layout) 
     watch = Watch()
     report = await delete(admin, layout, ["a"], sleep=watch, dry_run=True)
     assert fates(report) == ["a:would_delete:safe"]
-    assert watch.slept == [10.0]
+    assert watch.slept == [60.0]
     assert "a" in admin.groups
     assert not layout.root.exists()
 

@@ -255,10 +255,12 @@ async def test_a_restore_while_a_deletion_by_name_watches_or_is_about_to_intend_
     assert (report.counts["deleted"], report.kept_reasons) == (1, {"excluded": 1})
 
 
-async def test_a_group_that_was_restored_before_can_be_deleted_by_its_name(scene: Scene) -> None:
+async def test_a_group_that_was_restored_before_can_be_deleted_by_its_name_if_that_is_ignored(scene: Scene) -> None:
     admin, layout, plan = scene
     await restore(admin, layout, plan.plan_id)
-    assert (await delete_names(admin, layout, ["a"], observe_seconds=0.01)).report.counts["deleted"] == 1
+    assert (await delete_names(admin, layout, ["a"], observe_seconds=0.01)).report.kept_reasons == {"excluded": 1}
+    how = {"observe_seconds": 0.01, "ignore_signs_of_life": True}
+    assert (await delete_names(admin, layout, ["a"], **how)).report.counts["deleted"] == 1
 
 
 @pytest.mark.parametrize("age", [timedelta(hours=1), timedelta(seconds=20)], ids=["long ago", "just now"])

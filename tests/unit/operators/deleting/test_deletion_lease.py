@@ -47,13 +47,14 @@ def test_another_lease_on_the_cluster_is_a_warning(
     """Two prefixes are two leases, and neither run would notice the other."""
     own, other = "airflow-kafka-groups-lease", "team-b.airflow-kafka-groups-lease"
     admin.groups[own] = FakeGroup()
-    assert delete(tmp_path, dry_run=dry_run, group_ids=["a"])["warnings"] == []
+    (unwatched,) = delete(tmp_path, dry_run=dry_run, group_ids=["a"])["warnings"]
     admin.groups[other] = FakeGroup()
-    (warning,) = delete(tmp_path, dry_run=dry_run, group_ids=["b"])["warnings"]
+    same, warning = delete(tmp_path, dry_run=dry_run, group_ids=["b"])["warnings"]
+    assert "this cluster was not watched" in unwatched == same
     assert f"'{other}'" in warning
     assert "lease_group_prefix" in warning
     (_, record) = records(tmp_path)
-    assert record["warnings"] == [warning]
+    assert record["warnings"] == [unwatched, warning]
     assert ("b" in admin.groups) is dry_run, "it is a warning only"
 
 

@@ -16,7 +16,7 @@ from tests.unit.operators.questions.test_question_kept import ONLY_ANN, KeepingA
 from tests.unit.operators.test_approval import ANN, ask, context, delete
 
 __all__ = ("keeping", "server")
-pytestmark = [pytest.mark.safety, pytest.mark.promise(8)]
+pytestmark = pytest.mark.safety
 
 BOB = {"id": "7", "name": "Bob"}
 OTHER_DAG = {"dag_id": "of bob", "id": uuid4()}
@@ -28,6 +28,7 @@ def answer(keeping: KeepingAirflow, storage: Path, planned: dict[str, Any], pers
     return ask(storage, planned).execute_complete(context(**of_task), keeping.answer)
 
 
+@pytest.mark.promise(8)
 def test_whoever_was_left_out_cannot_have_another_dag_ask(
     admin: FakeAdmin, tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow, server: Server
 ) -> None:
@@ -46,8 +47,8 @@ def test_whoever_was_left_out_cannot_have_another_dag_ask(
     assert sorted(admin.deleted) == ["a", "b"]
 
 
-@pytest.mark.promise(9)
 @pytest.mark.parametrize("where", ["configuration", "connection"])
+@pytest.mark.promise(9)
 def test_the_sites_approvers_count_wherever_the_answer_was_given(
     admin: FakeAdmin,
     tmp_path: Path,
