@@ -132,8 +132,17 @@ def _change(
     if skipped:
         after = {where: value for where, value in commits_in(saved).items() if where not in skipped}
     kept = None if after else _why_nothing(skipped)
-    group_id = group.entry.group_id
-    return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept, topic_ids=topic_ids)
+    moves = [value.offset - before[where].offset for where, value in after.items() if where in before] if before else []
+    return Change(
+        group_id=group.entry.group_id,
+        before=before,
+        after=after,
+        skipped=skipped,
+        kept=kept,
+        topic_ids=topic_ids,
+        skips=sum(move for move in moves if move > 0),
+        rereads=-sum(move for move in moves if move < 0),
+    )
 
 
 def _why_nothing(skipped: Mapping[TopicPartition, str]) -> str:

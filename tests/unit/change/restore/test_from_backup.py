@@ -65,14 +65,21 @@ def test_an_epoch_that_is_not_newer_does_not_count(epoch: int | None) -> None:
     assert propose_group(GROUP, {T0: OffsetAndMetadata(5, "note", epoch)}, CurrentLogs(ENDS, {}), False).after == SAVED
 
 
-@pytest.mark.parametrize("before", [{T0: 6}, {T0: 4}, {T0: 5, TopicPartition("u", 0): 1}])
-def test_a_group_that_was_used_since_is_kept_unless_it_may_be_overwritten(before: dict[TopicPartition, int]) -> None:
+@pytest.mark.parametrize(
+    ("before", "moved"),
+    [({T0: 6}, (0, 1)), ({T0: 4}, (1, 0)), ({T0: 5, TopicPartition("u", 0): 1}, (0, 0))],
+)
+def test_a_group_that_was_used_since_is_kept_unless_it_may_be_overwritten(
+    before: dict[TopicPartition, int], moved: tuple[int, int]
+) -> None:
+    """Where it may, the records that it would skip or read again are known before."""
     change = propose(before)
     assert change.kept is not None
     assert change.after == {}
     assert {where: value.offset for where, value in change.before.items()} == before
     change = propose(before, overwrite=True)
     assert (change.after, change.kept) == (SAVED, None)
+    assert (change.skips, change.rereads) == moved
 
 
 @pytest.mark.parametrize(
