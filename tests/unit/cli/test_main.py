@@ -50,6 +50,8 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     printed = capsys.readouterr().out
     assert [name for name in COMMANDS if name not in printed] == []
+    titles = [line.rstrip(":") for line in printed.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles[:5] == ["Look", "Judge", "Change, without --yes a dry run", "Undo", "Help"]
 
 
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
