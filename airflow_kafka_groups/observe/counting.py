@@ -1,4 +1,4 @@
-"""The lag of columns of partitions: the definition of ``admin.lag.partition_lag``, for many rows at once."""
+"""The lag of columns of partitions: the definition of ``kafka.admin.lag.partition_lag``, for many rows at once."""
 
 from __future__ import annotations
 

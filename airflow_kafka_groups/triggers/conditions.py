@@ -36,9 +36,8 @@ from airflow_kafka_groups.shown import one_line, printable, shortened
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
-    from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogOffsets
+    from airflow_kafka_groups.kafka.admin.lag import LogOffsets
     from airflow_kafka_groups.kafka.admin.results import GroupResults
-    from airflow_kafka_groups.kafka.models import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:
 class ConditionTrigger(BaseTrigger):
     """A wait for a condition, polled until it is reached.
 
-    One trigger serves every sensor, because the condition is data (see ``triggers.codec``). Triggers of the same
+    One trigger serves every sensor, because the condition is data (see ``triggers.clients``). Triggers of the same
     connection share one client. The connection is read in the triggerer; no argument and no event contains a secret.
 
     :param kafka_groups_conn_id: the connection.

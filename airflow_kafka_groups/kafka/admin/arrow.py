@@ -1,6 +1,6 @@
 """Committed offsets of many groups as Arrow columns, decoded for all groups at once, never a row at a time.
 
-Rows stay the bytes that a broker sent (see ``models.offsets``) until all are there, and are then taken apart by a
+Rows stay the bytes that a broker sent (see ``kafka.models``) until all are there, and are then taken apart by a
 handful of copies in C. Which group and which topic a row is of is kept as runs: the rows of a topic come together.
 """
 

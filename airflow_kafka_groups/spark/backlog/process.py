@@ -4,11 +4,11 @@ In a notebook or an application of your own::
 
     summary = process_backlog(spark, load_properties(spark, "kafka.properties"), "orders", my_function)
 
-1. *Look*: the group must not be in use; its commits and the log ends define what to read (``backlog.ranges``).
-2. *Record*: what is to be read, and that this process begins (``backlog.record``). A restart continues from the record.
+1. *Look*: the group must not be in use; its commits and the log ends define what to read (``unread.ranges``).
+2. *Record*: what is to be read, and that this process begins (``unread.record``). A restart continues from the record.
 3. *Read and process*, a slice at a time: a bounded DataFrame is passed to the function. If it raises, nothing of the
    slice is committed.
-4. *Commit* the slice: only if the group was not used meanwhile (``backlog.commit``).
+4. *Commit* the slice: only if the group was not used meanwhile (``unread.commit``).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -42,10 +42,6 @@ from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import footer_of
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import is_data_file
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 _CLOCK_SLACK = timedelta(hours=1)
 _SAME_TIME = timedelta(seconds=1)  # object stores tell no less
