@@ -17,12 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_kafka_groups.checks import check_number
-from airflow_kafka_groups.exceptions import (
-    BrokerError,
-    ConfigurationError,
-    DeadlineExceededError,
-    LeaseLostError,
-)
+from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, DeadlineExceededError, LeaseLostError
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
 from airflow_kafka_groups.ledger.outcomes import LeaseRecord
 from airflow_kafka_groups.observe.protocols import DeletionLease

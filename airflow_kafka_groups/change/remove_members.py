@@ -258,9 +258,7 @@ def _proposed(
 
 
 def _removed(
-    member: MemberDescription,
-    error: KafkaGroupsError | None,
-    left: Sequence[MemberDescription] | KafkaGroupsError,
+    member: MemberDescription, error: KafkaGroupsError | None, left: Sequence[MemberDescription] | KafkaGroupsError
 ) -> MemberResult:
     """Return what became of a member, by the answer of the brokers and by what was read back."""
     if isinstance(left, KafkaGroupsError):

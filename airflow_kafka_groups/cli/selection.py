@@ -121,10 +121,7 @@ def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: N
     given = {name: read(flag_of(name), value) for name, read, value in values if value is not None}
     patterns = filter_of(args)
     return PlanPolicy(
-        include=patterns.include,
-        exclude=patterns.exclude,
-        protected=settings.kept_patterns,
-        **(more | given),
+        include=patterns.include, exclude=patterns.exclude, protected=settings.kept_patterns, **(more | given)
     )
 
 

@@ -38,11 +38,7 @@ _ACLS = (
 
 
 async def examine_rights(
-    admin: AdminClient,
-    group_ids: Iterable[str],
-    lease_group_id: str,
-    report: Report,
-    protected: Sequence[str] = (),
+    admin: AdminClient, group_ids: Iterable[str], lease_group_id: str, report: Report, protected: Sequence[str] = ()
 ) -> None:
     """Check the rights on some groups, all topics, the lease and the offsets topic (KIP-430).
 
@@ -125,9 +121,7 @@ def _examine_offsets_topic(operations: frozenset[str] | None, of_spark: frozense
     else:
         text = f"{OFFSETS_TOPIC} cannot be read: a consumer without membership on a quiet topic looks idle."
         report.warn(
-            "log of commits",
-            text,
-            f"Allow Read on {' and on '.join(lacking)}, or protect such groups by patterns.",
+            "log of commits", text, f"Allow Read on {' and on '.join(lacking)}, or protect such groups by patterns."
         )
 
 

@@ -132,8 +132,7 @@ def compare_views(plan_id: str, made: ClusterView, here: ClusterView) -> tuple[s
     warnings = [*_compare_topics(plan_id, made, here)]
     if not made.brokers.items() & here.brokers.items():
         raise _another(
-            plan_id,
-            f"none of its brokers ({_shown(made.brokers.values())}) is here ({_shown(here.brokers.values())})",
+            plan_id, f"none of its brokers ({_shown(made.brokers.values())}) is here ({_shown(here.brokers.values())})"
         )
     if made.brokers != here.brokers:
         gone = [f"{id_} at {made.brokers[id_]}" for id_ in made.brokers if made.brokers[id_] != here.brokers.get(id_)]

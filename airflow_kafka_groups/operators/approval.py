@@ -228,13 +228,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         given = {CONFIRM: str(values.get(CONFIRM)), EXCLUDE: values.get(EXCLUDE)} if approved else {}
         known = {**form, **given} if values else {}
         super().execute_complete(context, {**event, "params_input": known})
-        return {
-            "required": True,
-            "approved": approved,
-            "plan_id": plan.plan_id,
-            "plan_digest": plan.digest,
-            **answer,
-        }
+        return {"required": True, "approved": approved, "plan_id": plan.plan_id, "plan_digest": plan.digest, **answer}
 
     def _plan_to_approve(self) -> tuple[Layout, SealedPlan, ApprovalTerms]:
         """Return the plan, and when and by whom it has to be approved."""

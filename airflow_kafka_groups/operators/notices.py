@@ -58,12 +58,7 @@ class NotifyOwnersOperator(DryRunOperator):
 
     @sets_arguments
     def __init__(
-        self,
-        *,
-        plan_id: str,
-        plan_digest: str,
-        notifiers: Sequence[BaseNotifier] | BaseNotifier = (),
-        **kwargs: Any,
+        self, *, plan_id: str, plan_digest: str, notifiers: Sequence[BaseNotifier] | BaseNotifier = (), **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.notifiers = (notifiers,) if callable(notifiers) else _each(notifiers)

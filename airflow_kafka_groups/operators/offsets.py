@@ -121,11 +121,7 @@ class ListGroupOffsetsOperator(StoredOperator):
         self._summary = summary
         for broker, groups in summary.coordinators.items():
             self.log.info("Broker %s: %d groups", broker, groups)
-        counts = {
-            "groups": summary.groups,
-            "failed_groups": summary.failed_groups,
-            "partitions": summary.partitions,
-        }
+        counts = {"groups": summary.groups, "failed_groups": summary.failed_groups, "partitions": summary.partitions}
         if self.group_ids is None:  # groups that were named are not those of the cluster, which the gauges have
             # A server shows a gauge that is not sent as it was.
             every = dict.fromkeys(map(str, GroupState), 0) | dict(summary.states)

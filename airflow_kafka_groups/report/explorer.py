@@ -52,10 +52,7 @@ class _Names:
 
 
 def groups_json(
-    plan: DeletionPlan,
-    outcomes: Mapping[str, Mapping[str, str]],
-    judged: Mapping[str, JudgedGroup],
-    restore: str,
+    plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], judged: Mapping[str, JudgedGroup], restore: str
 ) -> str:
     """Return the groups as JSON without ``<``, those that somebody should look at first.
 

@@ -57,11 +57,7 @@ _ORDER = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE]
 
 
 def done_section(
-    plan: DeletionPlan,
-    outcomes: Mapping[str, Mapping[str, str]],
-    last: Mapping[str, LastMembers],
-    *,
-    dry_run: bool,
+    plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], last: Mapping[str, LastMembers], *, dry_run: bool
 ) -> Markup:
     """Return the groups that were deleted, or would be; before a run the planned ones."""
     wanted = (Outcome.DELETED, Outcome.WOULD_DELETE)

@@ -55,11 +55,7 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     deferrable = Argument(read_switch, templated=False)
 
     def __init__(
-        self,
-        *,
-        kafka_groups_conn_id: str = "kafka_groups_default",
-        deferrable: bool | None = None,
-        **kwargs: Any,
+        self, *, kafka_groups_conn_id: str = "kafka_groups_default", deferrable: bool | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         if deferrable is None:
@@ -72,9 +68,7 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         """Raise ``ConfigurationError`` in reschedule mode: each poll would be a new process without the state."""
         if self.mode == "reschedule" and not self.deferrable:
             raise ConfigurationError(
-                "mode",
-                self.mode,
-                "loses the state between polls: use deferrable=True or mode='poke'",
+                "mode", self.mode, "loses the state between polls: use deferrable=True or mode='poke'"
             )
 
     @cached_property

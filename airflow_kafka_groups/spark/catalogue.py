@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, 
 from airflow_kafka_groups.storage.formats import TABLE_FORMAT
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.judge.staleness.judging import JudgedHistory
+    from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
 
 _FORMAT = "kafka_groups.format"
 _REMEDIES = (
@@ -194,18 +194,22 @@ class CatalogueTable:
                 )
 
 
-def add_observations(spark: SparkSession, judged: JudgedHistory, table: CatalogueTable, cluster: str) -> None:
+def add_observations(spark: SparkSession, store: ObservationStore, table: CatalogueTable, cluster: str) -> None:
     """Write the observations that a table lacks, such as those of a killed run, and those that were made again.
 
     The latter are of other rows. Those of an incomplete snapshot, or of named groups, stay out, also if it is judged
     itself: groups that it lacks would seem to be gone, and no column tells why.
     """
-    there, complete, store = table.counts(cluster), judged.complete, judged.store
+    there = table.counts(cluster)
+    complete = {
+        each.snapshot_id: store.stored[each.snapshot_id] for each in store.history.manifests if not each.of_named_groups
+    }
     again = {name for name, each in complete.items() if name in store.reduced and each.groups}
     lacking = {name: each for name, each in complete.items() if there.get(name, 0) != each.groups or name in again}
     sizes = {name: each.groups for name, each in lacking.items()}
     if sizes:
-        rows = _read(spark, store.files(lacking.values())).withColumn("snapshot_id", F.col("run_id"))
+        files = [path for each in lacking.values() for path in store.paths_of(each)]
+        rows = _read(spark, files).withColumn("snapshot_id", F.col("run_id"))
         table.replace(cluster, rows, sizes)
 
 

@@ -17,6 +17,8 @@ from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session.settings import jvm_of, runs_locally
+from airflow_kafka_groups.storage.access import storage_errors
+from airflow_kafka_groups.storage.disk import checksum_of
 from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 
 _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
@@ -153,6 +155,13 @@ class Hadoop:
         return int(status.getLen()), datetime.fromtimestamp(status.getModificationTime() / 1000, UTC)
 
     @_asks_java
+    def move(self, path: Any, to: Any) -> None:
+        """Move a file to where none is, or leave what is there."""
+        self._fs.mkdirs(to.getParent())
+        if not (self._fs.exists(to) or self._fs.rename(path, to) or self._fs.exists(to)):
+            raise OSError("the storage leaves it where it is")
+
+    @_asks_java
     def remove(self, path: Any, *, everything: bool = False) -> None:
         """Remove a file."""
         if not self._fs.delete(path, everything) and self._fs.exists(path):
@@ -178,6 +187,19 @@ def storage_of(spark: SparkSession, root: str) -> Storage:
     """
     there = Hadoop(spark, root)
     return LocalStorage(there.working_folder()) if there.scheme == "file" else through_hadoop(there)
+
+
+def move(spark: SparkSession, storage: Storage, path: str, to: str) -> None:
+    """Move a file that Spark has written, within its storage, to a place whose name says what is in the file."""
+    with storage_errors("moved", path):
+        source, target = storage.local(path), storage.local(to)
+        if source is None or target is None:
+            there = Hadoop(spark, to)
+            there.move(there.path(path), there.path(to))
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        checksum_of(target).unlink(missing_ok=True)
+        source.replace(target)
 
 
 def _remedy(root: str) -> str:

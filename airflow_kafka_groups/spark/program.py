@@ -82,7 +82,10 @@ class Program:
             except Exception as exc:
                 if not _is_sparks(exc):
                     raise
-                print(f"{exc}\n{self.job}: error: {_why(exc, session, arguments)}. {self.failed}", file=sys.stderr)
+                print(
+                    f"{exc}\n{self.job}: error: {_why(exc, session, arguments)}{_remedy_of(exc)}. {self.failed}",
+                    file=sys.stderr,
+                )
                 return 1
         print(json.dumps(summary | {name: len(summary[name]) for name in self.counted}), flush=True)
         if summary.get("failed"):
@@ -109,6 +112,12 @@ def _is_sparks(exc: Exception) -> bool:
     from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 
     return isinstance(exc, SPARK_ERRORS)
+
+
+def _remedy_of(exc: Exception) -> str:
+    from airflow_kafka_groups.spark.errors import remedy_of
+
+    return remedy_of(exc)
 
 
 def _why(exc: Exception, session: SessionOnDemand, arguments: argparse.Namespace) -> str:

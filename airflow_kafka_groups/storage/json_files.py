@@ -45,12 +45,7 @@ def read_json(
 
 
 def parse_json(
-    content: bytes,
-    path: StoragePath,
-    what: str,
-    error: type[MaintenanceError],
-    *,
-    has_format: bool = True,
+    content: bytes, path: StoragePath, what: str, error: type[MaintenanceError], *, has_format: bool = True
 ) -> dict[str, Any]:
     """Parse the content of a JSON file; see ``read_json``."""
     try:

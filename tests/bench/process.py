@@ -56,11 +56,7 @@ class PeerProcess:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [*command, bootstrap],
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
+                [*command, bootstrap], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
             )
         try:
             self._read(START_TIMEOUT_S)

@@ -42,7 +42,7 @@ KNOWN_FAILURES = {
     ("franz_go", "delete.4x.50000"): (
         "all groups of a broker go in one request, and their tombstones are more than one batch of a partition of "
         "__consumer_offsets holds"
-    ),
+    )
 }
 """What a peer is known not to manage: measured and shown like everything else, but no fault of the measurement."""
 

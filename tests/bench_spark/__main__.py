@@ -9,19 +9,29 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
-from tests.bench_spark import count_ten
-from tests.bench_spark.staleness import Runs, measure, stale, submit, with_duckdb, write_history
+from airflow_kafka_groups.spark.bundle import APPLICATION
+from tests.bench_spark import count_ten, floor
+from tests.bench_spark.processes import executors_of, files_read
+from tests.bench_spark.staleness import (
+    QUICK,
+    Runs,
+    measure,
+    stale,
+    submit,
+    with_duckdb,
+    with_plain_sql,
+    write_history,
+)
 from tests.histories.lake import CLUSTER
 from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import REPOSITORY
@@ -35,39 +45,45 @@ Results = dict[str, Any]
 
 
 def start(quick: bool, repeat: int) -> Iterator[Results]:
-    """Measure the smallest job that one can submit: what every other job takes, too."""
-    runs = [submit(Path(count_ten.__file__))[1] for _ in range(repeat)]
-    yield {
-        "start.seconds": round(statistics.median(run.wall for run in runs), 2),
-        "start.cpu_seconds": round(statistics.median(run.cpu for run in runs), 1),
-    }
+    """Measure the smallest job that one can submit, and Spark's floor: what every other job takes, too."""
+    for name, program in {"start": count_ten, "floor": floor}.items():
+        for suffix, java in (("", QUICK), (".defaults", "")):
+            runs = [submit(Path(str(program.__file__)), java=java)[1] for _ in range(repeat)]
+            yield {
+                f"{name}.seconds{suffix}": round(statistics.median(run.wall for run in runs), 2),
+                f"{name}.cpu_seconds{suffix}": round(statistics.median(run.cpu for run in runs), 1),
+            }
 
 
 def staleness(quick: bool, repeat: int) -> Iterator[Results]:
-    """Measure judge_staleness: a tenth of the size, the whole, one core, and DuckDB on the same files."""
-    for groups, cores in ((1_000, 2),) if quick else ((1_000, 2), (10_000, 2), (10_000, 1)):
+    """Measure judge_staleness in tasks at three sizes, beside Spark's floor, plain Spark SQL and DuckDB."""
+    found = {**next(start(quick, repeat))} | [*start(quick, repeat)][2]
+    for groups, snapshots in ((1_000, 4),) if quick else ((10_000, 48), (10_000, 240), (10_000, 480)):
         with tempfile.TemporaryDirectory() as folder:
-            base, snapshots = Path(folder), 4 if quick else 48
-            runs = measure(base, groups=groups, partitions=20, snapshots=snapshots, cores=cores)
-            duck = [with_duckdb(base, groups=groups, snapshots=snapshots, cores=cores) for _ in range(repeat)]
-        suffix = "" if cores == 2 else ".local1"
-        rows = f"judge_staleness.{groups * 20 * snapshots}_rows"
-        found = {
-            **_measured(rows, runs, suffix),
-            f"{rows}.duckdb_seconds{suffix}": statistics.median(duck),
+            base, rows = Path(folder), f"judge_staleness.{groups * 20 * snapshots}_rows"
+            runs = measure(base, groups=groups, partitions=20, snapshots=snapshots)
+            plain = with_plain_sql(base, groups=groups, snapshots=snapshots)
+            duck = [with_duckdb(base, groups=groups, snapshots=snapshots, cores=2) for _ in range(repeat)]
+        yield found | {
+            **_measured(rows, runs, ""),
+            f"{rows}.seconds_above_floor": round(runs.from_rows.wall - found["floor.seconds"], 2),
+            f"{rows}.ratio_spark_sql": round(runs.from_rows.cpu / plain.cpu, 2),
+            f"{rows}.spark_sql_seconds": round(plain.wall, 2),
+            f"{rows}.spark_sql_cpu_seconds": round(plain.cpu, 1),
+            f"{rows}.driver_python_mb": round(runs.from_rows.driver_mb),
+            f"{rows}.duckdb_seconds": statistics.median(duck),
             f"{rows}.parquet_mb": runs.parquet_mb,
+            "judge_staleness.incremental.seconds": round(runs.added.wall, 2),
+            "judge_staleness.incremental.seconds_above_floor": round(runs.added.wall - found["floor.seconds"], 2),
         }
-        if groups == 10_000 and cores == 2:
-            found |= {
-                "judge_staleness.incremental.seconds": round(runs.added.wall, 2),
-                "judge_staleness.incremental.job_seconds": runs.added.summary["seconds"],
-                "judge_staleness.peak_mb": round(runs.from_rows.peak_mb),
-            }
-        yield found
+    groups, snapshots = (1_000, 4) if quick else (10_000, 48)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = measure(Path(folder), groups=groups, partitions=20, snapshots=snapshots, java="")
+    yield _measured(f"judge_staleness.{groups * 20 * snapshots}_rows", runs, ".defaults")
 
 
 def one_machine(quick: bool, repeat: int) -> Iterator[Results]:
-    """Measure judge_staleness as it runs on one machine, by ``python -m airflow_kafka_groups.spark``."""
+    """Measure judge_staleness in one process, without Spark."""
     groups, snapshots = (1_000, 4) if quick else (10_000, 48)
     with tempfile.TemporaryDirectory() as folder:
         runs = measure(Path(folder), groups=groups, partitions=20, snapshots=snapshots, one_machine=True)
@@ -75,51 +91,62 @@ def one_machine(quick: bool, repeat: int) -> Iterator[Results]:
 
 
 def growth(quick: bool, repeat: int) -> Iterator[Results]:
-    """Measure judge_staleness on ten times as many snapshots, on one and two cores, and on 90 days of hourly ones."""
-    groups, snapshots = (1_000, 8) if quick else (10_000, 480)
-    rows, walls = f"judge_staleness.{groups * 20 * snapshots}_rows", {}
-    for suffix, cores in (("", 2), (".local1", 1)):
+    """Measure judge_staleness on 90 days of hourly snapshots, and on one of twelve million rows."""
+    for groups, partitions, snapshots in ((1_000, 1, 24),) if quick else ((10_000, 1, 2_160), (600_000, 20, 2)):
         with tempfile.TemporaryDirectory() as folder:
-            runs = measure(Path(folder), groups=groups, partitions=20, snapshots=snapshots, cores=cores)
-        walls[suffix] = runs.from_rows.wall
-        yield _measured(rows, runs, suffix)
-    yield {f"{rows}.ratio_local2_local1": round(walls[""] / walls[".local1"], 2)}
-    snapshots = 24 if quick else 2_160
-    with tempfile.TemporaryDirectory() as folder:
-        runs = measure(Path(folder), groups=10_000, partitions=1, snapshots=snapshots)
-    yield _measured(f"judge_staleness.{10_000 * snapshots}_observations", runs, "")
+            runs = measure(Path(folder), groups=groups, partitions=partitions, snapshots=snapshots)
+        yield _measured(f"judge_staleness.{groups * snapshots}_observations", runs, "")
 
 
 def executors(quick: bool, repeat: int) -> Iterator[Results]:
-    """Measure judge_staleness by one, two and four executors of a core each, on a standalone cluster."""
+    """Measure judge_staleness by one and two executors, each pinned to a core, on a standalone cluster."""
     groups, snapshots = (1_000, 8) if quick else (10_000, 480)
-    with tempfile.TemporaryDirectory() as folder, SparkCluster(cores=4, memory_mb=4096) as cluster:
-        base, bundle = Path(folder), write_bundle(Path(folder) / "jobs.zip")
-        write_history(base, groups, 20, snapshots)
-        for count in (1, 2, 4):
-            for made in ("tables", "summaries"):
-                shutil.rmtree(base / CLUSTER / made, ignore_errors=True)
+    rows, walls = f"judge_staleness.{groups * 20 * snapshots}_rows", dict[int, float]()
+    for count in (1, 2):
+        with tempfile.TemporaryDirectory() as folder, SparkCluster(cores=count, memory_mb=1200) as cluster:
+            base, logs = Path(folder), Path(folder) / "logs"
+            logs.mkdir()
+            write_history(base, groups, 20, snapshots)
+            pinned = threading.Event()
+            pinning = threading.Thread(target=_pin, args=(cluster, pinned))
+            pinning.start()
             began = time.monotonic()
             done = cluster.submit(
                 APPLICATION,
-                *("judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER, "--driver-rows", "0"),
+                *("judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER),
                 *("--min-idle-seconds", str((snapshots - 1) * 3600)),
                 settings={
                     "spark.cores.max": str(count),
                     "spark.executor.cores": "1",
-                    "spark.executor.memory": "600m",
-                    "spark.driver.memory": "1g",
+                    "spark.eventLog.enabled": "true",
+                    "spark.eventLog.dir": logs.as_uri(),
                 },
-                options=("--py-files", str(bundle)),
                 timeout=900,
             )
-            wall = time.monotonic() - began
+            walls[count] = time.monotonic() - began
+            pinned.set()
+            pinning.join()
             if done.returncode:
                 sys.exit(f"{done.stderr[-4000:]}\n{done.stdout[-2000:]}")
             summary = json.loads([line for line in done.stdout.splitlines() if line.startswith('{"job"')][-1])
             assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (stale(groups), snapshots), summary
-            name = f"judge_staleness.{groups * 20 * snapshots}_rows.{count}_executors"
-            yield {f"{name}.seconds": round(wall, 2), f"{name}.job_seconds": summary["seconds"]}
+            read = files_read(logs)
+        yield {f"{rows}.{count}_executors.seconds": round(walls[count], 2)}
+    yield {
+        f"{rows}.ratio_two_executors_one": round(walls[2] / walls[1], 2),
+        f"{rows}.rows_read_by_tasks": read * groups * 20,  # a file is a snapshot here, whose rows a task counts
+    }
+
+
+def _pin(cluster: SparkCluster, ended: threading.Event) -> None:
+    """Pin each executor, with its Python, to a core of its own."""
+    cores, executors = sorted(os.sched_getaffinity(0)), list[int]()
+    while not ended.wait(0.2):
+        for pid in executors_of(cluster):
+            if pid not in executors:
+                executors.append(pid)
+                for thread in Path(f"/proc/{pid}/task").iterdir():
+                    os.sched_setaffinity(int(thread.name), {cores[len(executors) % len(cores)]})
 
 
 def _measured(name: str, runs: Runs, suffix: str) -> Results:

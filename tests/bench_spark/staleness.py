@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -25,9 +26,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_kafka_groups.spark.bundle import APPLICATION
+from tests.bench_spark import plain_sql
 from tests.bench_spark.processes import running
-from tests.histories.lake import CLUSTER, write_manifest
+from tests.histories.lake import CLUSTER, file_of, write_manifest
 from tests.histories.shorthand import ARROW_SCHEMA, START, snapshot_id
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The options of the JVM of most runs, Spark's floor and plain SQL included: C1 and the serial collector."""
 
 IDLE_FROM = 4
 """One group in four stands still, one in ten is never Empty; all others commit in every hour."""
@@ -38,8 +43,8 @@ def stale(groups: int) -> int:
     return len(range(0, groups, IDLE_FROM))
 
 
-def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> None:
-    """Write the history."""
+def write_history(base: Path, groups: int, partitions: int, snapshots: int, *, files: int = 1) -> None:
+    """Write the history, whose snapshots have so many files."""
     rows = groups * partitions
     group = np.repeat(np.arange(groups), partitions)
     idle, live = group % IDLE_FROM == 0, group % 10 == 1
@@ -71,45 +76,59 @@ def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> N
         folder = base / CLUSTER / "data" / name
         folder.mkdir(parents=True)
         table = pa.table({field.name: columns[field.name] for field in ARROW_SCHEMA}, schema=ARROW_SCHEMA)
-        pq.write_table(table, folder / "part-00000.parquet", compression="zstd")
-        write_manifest(base, name, rows, groups=groups)
+        entries, size = [], -(-groups // files) * partitions
+        for number, part in enumerate(table.slice(at, size) for at in range(0, rows, size)):
+            written = folder / f"part-{number:05}.parquet"
+            pq.write_table(part, written, compression="zstd", row_group_size=131_072)
+            entries.append(file_of(base, name, part.num_rows, written.name))
+        write_manifest(base, name, rows, groups=groups, files=entries)
 
 
 class Run(NamedTuple):
-    """One run of the job: its summary, seconds from submit to end, processor time, and peak memory of its processes."""
+    """One run of the job: its summary, seconds from submit to end, processor time, and peak memory of its processes.
+
+    :param driver_mb: the peak of the driver's Python alone.
+    """
 
     summary: dict[str, Any]
     wall: float
     cpu: float
     peak_mb: float
+    driver_mb: float = 0.0
 
 
-def run_job(base: Path, min_idle: int, cores: int, more: Sequence[str] = (), *, one_machine: bool = False) -> Run:
+def run_job(
+    base: Path, min_idle: int, cores: int, more: Sequence[str] = (), *, one_machine: bool = False, java: str = QUICK
+) -> Run:
     """Run the job as a user would.
 
-    :param one_machine: by ``python -m airflow_kafka_groups.spark``. Default: by spark-submit.
+    :param one_machine: in one process, without Spark. Default: by spark-submit.
     """
     job = ["judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", str(min_idle), *more]
-    output, run = submit(None if one_machine else APPLICATION, job, cores)
+    output, run = submit(None if one_machine else APPLICATION, job, cores, java=java)
     summary = [line for line in output.splitlines() if line.startswith('{"job"')][-1]  # Java may warn after it
     return run._replace(summary=json.loads(summary))
 
 
-def submit(application: Path | None, arguments: Sequence[str] = (), cores: int = 2) -> tuple[str, Run]:
+def submit(
+    application: Path | None, arguments: Sequence[str] = (), cores: int = 2, *, java: str = QUICK
+) -> tuple[str, Run]:
     """Run spark-submit to its end, and return what the job printed and what it took, without a summary.
 
-    :param application: what is submitted; ``None`` for ``python -m airflow_kafka_groups.spark``.
+    :param application: what is submitted; ``None`` for ``airflow-kafka-groups``, without Spark.
+    :param java: options of the JVM; none for Java's own choice.
     """
     settings = ["--master", f"local[{cores}]", "--driver-memory", "2g", "--conf", "spark.ui.enabled=false"]
+    settings += ["--driver-java-options", java] if java else []
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     if application is None:
-        environment["PYSPARK_SUBMIT_ARGS"] = " ".join([*settings, "pyspark-shell"])
-        command = [sys.executable, "-m", "airflow_kafka_groups.spark", *arguments]
+        command = [sys.executable, "-m", "tests.bench_spark.one_process", *arguments]
     else:
         program = shutil.which("spark-submit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
         assert program, "spark-submit comes with pyspark"
         command = [program, *settings, str(application), *arguments]
-    peak, started, used = 0.0, time.monotonic(), children_seconds()
+    peak, driver, started, used = 0.0, 0.0, time.monotonic(), children_seconds()
+    seen: dict[int, int] = {}
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
@@ -119,9 +138,15 @@ def submit(application: Path | None, arguments: Sequence[str] = (), cores: int =
         done = threading.Event()
 
         def watch() -> None:
-            nonlocal peak
+            nonlocal peak, driver
             while not done.wait(0.2):
                 peak = max(peak, resident_megabytes(job.pid))
+                for pid, fields in running():
+                    if int(fields[3]) == job.pid:
+                        seen[pid] = int(fields[11]) + int(fields[12])
+                        # Nobody waits for Python's workers, so their time is not in that of ended children.
+                        if application is not None and is_driver(pid, application):
+                            driver = max(driver, int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 2**20)
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -131,7 +156,16 @@ def submit(application: Path | None, arguments: Sequence[str] = (), cores: int =
         if job.returncode:
             errors.seek(0)
             sys.exit(f"{errors.read()[-4000:]}\n{output}\nthe job ended with exit code {job.returncode}")
-    return output, Run({}, time.monotonic() - started, children_seconds() - used, peak)
+    cpu = max(children_seconds() - used, sum(seen.values()) / os.sysconf("SC_CLK_TCK"))
+    return output, Run({}, time.monotonic() - started, cpu, peak, driver)
+
+
+def is_driver(pid: int, application: Path) -> bool:
+    """Return whether a process is the Python that runs an application."""
+    with suppress(OSError):
+        program, *words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        return "python" in program and str(application) in words[:1]
+    return False
 
 
 class Runs(NamedTuple):
@@ -171,16 +205,17 @@ def measure(
     snapshots: int,
     cores: int = 2,
     one_machine: bool = False,
+    java: str = QUICK,
 ) -> Runs:
     """Make a history up and judge it: from its rows, then from its observations, then with one more snapshot.
 
     :param base: an empty folder.
     :param snapshots: how many to judge by first; one more is written.
-    :param one_machine: run the job by ``python -m airflow_kafka_groups.spark``. Default: by spark-submit.
+    :param one_machine: run the job in one process, without Spark. Default: by spark-submit.
     """
     write_history(base, groups, partitions, snapshots + 1)
     before, last = snapshot_id(snapshots - 1), snapshot_id(snapshots)
-    run = partial(run_job, base, cores=cores, one_machine=one_machine)
+    run = partial(run_job, base, cores=cores, one_machine=one_machine, java=java)
     from_rows = run((snapshots - 1) * 3600, more=["--snapshot-id", before])
     from_observations = run((snapshots - 1) * 3600, more=["--snapshot-id", before])
     added = run(snapshots * 3600, more=["--snapshot-id", last])
@@ -190,6 +225,16 @@ def measure(
         assert done.summary["verdicts"]["stale"] == stale(groups), done.summary["verdicts"]
     megabytes = sum(path.stat().st_size for path in (base / CLUSTER / "data").rglob("*.parquet")) / 2**20
     return Runs(from_rows, from_observations, added, round(megabytes))
+
+
+def with_plain_sql(base: Path, *, groups: int, snapshots: int, cores: int = 2) -> Run:
+    """Run plain Spark SQL for the heart of the same question on the same files."""
+    seconds = (snapshots - 1) * 3600
+    for extra in sorted((base / CLUSTER / "data").iterdir())[snapshots:]:
+        shutil.rmtree(extra)
+    output, run = submit(Path(plain_sql.__file__), [f"{base}/{CLUSTER}/data", str(seconds)], cores)
+    assert int(output.splitlines()[-1]) == stale(groups), output
+    return run
 
 
 def with_duckdb(base: Path, *, groups: int, snapshots: int, cores: int) -> float:

@@ -81,10 +81,7 @@ def _mutants(names: list[str], budget: int) -> int:
             summary = run_many(seeds, stop_at_first=True, pruning=pruning)
         runs, noticed = summary.prunings if pruning else summary.runs, bool(summary.broken)
         found.append({"guard": name, "found": noticed, "runs": runs, "by": summary.broken})
-        print(
-            f"{name:45} {'found' if noticed else 'NOT FOUND'} after {runs:5} {summary.broken}",
-            flush=True,
-        )
+        print(f"{name:45} {'found' if noticed else 'NOT FOUND'} after {runs:5} {summary.broken}", flush=True)
     missed = [row["guard"] for row in found if not row["found"]]
     counts = {"guards": len(found), "found": len(found) - len(missed), "budget": budget}
     _write("guards.json", {**counts, "mutants": found})

@@ -115,10 +115,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "members are not looked at": ((recheck, "_by_life", _nothing),),
     "the backup is not looked into": ((recheck, "by_backup", _nothing),),
     "every error is taken for absence": ((FILES, "read", _read_by_luck),),
-    "files are not created exclusively": (
-        (OBJECTS, "create", _replace_object),
-        (FILES, "is_exclusive", _yes),
-    ),
+    "files are not created exclusively": ((OBJECTS, "create", _replace_object), (FILES, "is_exclusive", _yes)),
     "the approval is not read": ((sealed_run, "require_approval", _nothing),),
     "the approver's exceptions are dropped": ((sealed_run, "exclude", _no_mapping),),
     "idle times are not reset": ((history.DeletionHistory, "idle_resets", _no_resets),),
@@ -132,10 +129,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         (lease.LeaseGuard, "run_while_held", _work),
     ),
     "every listing is complete": ((GroupListings, "complete", property(lambda self: True)),),
-    "all types may be deleted": (
-        (recheck, "JUDGED_TYPES", frozenset(GroupType)),
-        (recheck, "_by_kind", _nothing),
-    ),
+    "all types may be deleted": ((recheck, "JUDGED_TYPES", frozenset(GroupType)), (recheck, "_by_kind", _nothing)),
     "nothing is verified": ((delete_by_plan, "verify_deleted", _all_gone),),
     "lost answers are believed": ((work, "of_deletion", _optimistic),),
     "the plan trusts the judge": ((make_plan, "keep_by_verdict", _trusting),),

@@ -15,7 +15,7 @@ from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
-from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
+from tests.histories.lake import CLUSTER, file_of, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id
 from tests.unit.change.scene import layout_in
 
@@ -176,14 +176,14 @@ def test_a_judgement_without_spark_imports_no_pandas(tmp_path: Path) -> None:
     # Groups that are gone, from several files, and no group at all.
     names = [f"part-0000{part}.parquet" for part in range(2)]
     for name in names:
-        write_data(tmp_path, snapshot_id(-2), seen(-2, group="gone"), part=name)
-    write_manifest(tmp_path, snapshot_id(-2), 2, files=[{"name": name, "rows": 1} for name in names])
+        write_data(tmp_path, snapshot_id(-2), seen(-2, group=f"gone from {name}"), part=name)
+    write_manifest(tmp_path, snapshot_id(-2), 2, files=[file_of(tmp_path, snapshot_id(-2), 1, name) for name in names])
     write_manifest(tmp_path, snapshot_id(-1), 0, groups=0, files=[])
     for number in range(3):  # a group with contradictory rows, one without offsets, one that could not be read
         contradicts = [*seen(number, group="b"), *seen(number, group="b", offsets={("t", 1): 7}, state="Stable")]
         others = [*seen(number, group="c", offsets={}), *seen(number, group="d", error="time-out", coordinator=None)]
         write_snapshot(tmp_path, number, [*seen(number, group="a"), *contradicts, *others])
-    program = f"{_NO_PANDAS}\nimport runpy\nrunpy.run_module('airflow_kafka_groups.spark', run_name='__main__')"
+    program = f"{_NO_PANDAS}\nimport runpy\nrunpy.run_module('tests.bench_spark.one_process', run_name='__main__')"
     job = ["judge_staleness", "--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--min-idle", "1h", "--max-gap", "1d"]
     for _ in range(2):  # the second time from observations
         done = subprocess.run([sys.executable, "-c", program, *job], capture_output=True, text=True, check=False)

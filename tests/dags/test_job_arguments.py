@@ -29,11 +29,7 @@ def test_the_job_is_asked_for_what_the_form_says() -> None:
     assert "xcom_pull('list_offsets')" in words[-1]
     asked = parse_arguments([*words[:-1], snapshot_id])
     assert (asked.base, asked.cluster, asked.snapshot_id) == (params["storage_path"], [params["cluster"]], snapshot_id)
-    for name in (
-        "min_observations",
-        "offsets_retention_minutes",
-        "commit_log",
-    ):
+    for name in ("min_observations", "offsets_retention_minutes", "commit_log"):
         assert getattr(asked, name) == params[name]
     for name in ("min_idle_seconds", "max_gap_seconds"):
         assert getattr(asked, name) == read_duration(params[name])

@@ -28,16 +28,7 @@ from tests.demo.airflow_orders import AirflowOrders
 from tests.demo.airflow_runs import connections
 from tests.demo.mailbox import Mailbox
 from tests.demo.offsets import committed_offsets
-from tests.demo.outcome import (
-    Truth,
-    deleted_groups,
-    policy_wrongs,
-    pruned,
-    summarise,
-    summarise_policy,
-    table,
-    wrongs,
-)
+from tests.demo.outcome import Truth, deleted_groups, policy_wrongs, pruned, summarise, summarise_policy, table, wrongs
 from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
 from tests.demo.sleepers import CONTROL, KEPT, VERSION, Sleepers
 from tests.demo.stopwatch import Stopwatch

@@ -38,10 +38,7 @@ def connections(bootstrap: str) -> dict[str, str]:
     """Return the two connections that the DAGs use, as environment variables."""
     kafka = {"conn_type": "kafka_groups", "host": bootstrap}
     spark = {"conn_type": "spark", "host": "local[2]"}
-    return {
-        "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT": json.dumps(kafka),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
-    }
+    return {"AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT": json.dumps(kafka), "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark)}
 
 
 def main() -> int:

@@ -50,12 +50,7 @@ def connect(bootstrap: str, client_id: str, **extra: str) -> None:
 
 
 def clean_up(
-    name: str,
-    group_ids: Sequence[str],
-    storage: Path,
-    *,
-    wait_seconds: float,
-    observe_seconds: float = OBSERVE_SECONDS,
+    name: str, group_ids: Sequence[str], storage: Path, *, wait_seconds: float, observe_seconds: float = OBSERVE_SECONDS
 ) -> Ended:
     """Run one cleanup in this process, through the connection ``CONN_ID``; it holds the lease while it observes."""
     from airflow.sdk.exceptions import AirflowSkipException

@@ -137,9 +137,7 @@ def metadata(
 
 
 def offset_fetch(
-    version: int,
-    groups: dict[str, ErrorCode],
-    partitions: dict[tuple[str, int], tuple[int, ErrorCode]] | None = None,
+    version: int, groups: dict[str, ErrorCode], partitions: dict[tuple[str, int], tuple[int, ErrorCode]] | None = None
 ) -> Any:
     """Make an answer in which every group has the same partitions: (topic, partition) -> (offset, error)."""
     schema = response_schema(OFFSET_FETCH, version)
@@ -253,8 +251,7 @@ def offset_commit(version: int, partitions: dict[tuple[str, int], ErrorCode]) ->
     schema = response_schema(OFFSET_COMMIT, version)
     topics = tuple(
         schema.OffsetCommitResponseTopic(
-            name=topic,
-            partitions=(schema.OffsetCommitResponsePartition(partition_index=partition, error_code=code),),
+            name=topic, partitions=(schema.OffsetCommitResponsePartition(partition_index=partition, error_code=code),)
         )
         for (topic, partition), code in partitions.items()
     )
@@ -265,8 +262,7 @@ def offset_delete(code: ErrorCode, partitions: dict[tuple[str, int], ErrorCode])
     schema = response_schema(OFFSET_DELETE, 0)
     topics = tuple(
         schema.OffsetDeleteResponseTopic(
-            name=topic,
-            partitions=(schema.OffsetDeleteResponsePartition(partition_index=partition, error_code=item),),
+            name=topic, partitions=(schema.OffsetDeleteResponsePartition(partition_index=partition, error_code=item),)
         )
         for (topic, partition), item in partitions.items()
     )

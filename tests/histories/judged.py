@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run, run_here
 from airflow_kafka_groups.spark.session_on_demand import NoSession
 from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.lake import CLUSTER, write_snapshot
@@ -19,17 +19,16 @@ if TYPE_CHECKING:
 
 def no_session() -> NoSession:
     """Return what a job has where no session runs, whatever else runs in the tests' process or is configured here."""
-    return NoSession(JOB, lambda _: LocalStorage(), "give the test's session")
+    return NoSession("a job", lambda _: LocalStorage(), "give the test's session")
 
 
 def judge(base: Path, *more: str, spark: SparkSession | None = None) -> dict[str, Any]:
-    """Judge by snapshots on disk, without Spark unless a session is given."""
+    """Judge by snapshots on disk: in Spark's tasks if a session is given, and otherwise in this process."""
     given = ["--base", f"{base.as_uri()}/", "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR), *more]
     arguments = parse_arguments(given)
     if spark is not None:
         return run(spark, arguments)
-    with no_session() as none:
-        return run(none, arguments)
+    return run_here(lambda _: LocalStorage(), arguments)
 
 
 def verdicts(base: Path, number: float) -> list[dict[str, Any]]:

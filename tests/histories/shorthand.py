@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.judge.lag import TIMESTAMPS
+from airflow_kafka_groups.judge.staleness.buckets import JUDGED, Judgement, Part, cut, judged_buckets, packed
 from airflow_kafka_groups.judge.staleness.judging import judge
-from airflow_kafka_groups.judge.staleness.lives import Life, Lives
+from airflow_kafka_groups.judge.staleness.lives import READ, Life, Lives
 from airflow_kafka_groups.judge.staleness.observations import reduce_file
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.observe.history.snapshot_rows import parts_of
@@ -113,9 +114,33 @@ def verdicts(
 
 def judged(found: Sequence[Life], policy: StalenessPolicy, retention_minutes: int = 0) -> list[dict[str, Any]]:
     """Judge lives; the verdicts have times as Python's."""
-    rows = [judge(life, policy, retention_minutes) for life in found]
-    times = [each.name for each in VERDICT_COLUMNS if each.kind == "timestamp"]
-    return [row | {name: _time(row[name]) for name in times} for row in rows]
+    return [_with_times(judge(life, policy, retention_minutes)) for life in found]
+
+
+def _with_times(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {each.name: _time(row[each.name]) for each in VERDICT_COLUMNS if each.kind == "timestamp"}
+
+
+def judged_in_buckets(
+    observed: Mapping[str, pa.Table],
+    judgement: Judgement,
+    buckets: int,
+    files: int,
+) -> list[dict[str, Any]]:
+    """Judge as Spark's tasks do, sorted by group; the verdicts have times as Python's.
+
+    :param files: how many files each snapshot has.
+    """
+    parts, empty = list[Part](), arrow_schema(OBSERVATION_COLUMNS).empty_table()
+    for place, (name, _) in enumerate(judgement.snapshots):
+        table = observed.get(name, empty)
+        size, is_judged = -(-table.num_rows // files), place == len(judgement.snapshots) - 1
+        for file in (table.slice(number * size, size) for number in range(files)):
+            found = file if is_judged else file.select(READ)
+            cuts = enumerate(cut(found, buckets))
+            parts += [(bucket, JUDGED if is_judged else place, packed(part)) for bucket, part in cuts if part.num_rows]
+    rows = [row for part in judged_buckets(judgement, sorted(parts, key=itemgetter(0, 1))) for row in part]
+    return [_with_times(row) for row in sorted(rows, key=itemgetter("group_id"))]
 
 
 def lives(

@@ -83,10 +83,7 @@ def plan_nodes(folder: Path, brokers: int, *, delayed: bool, sasl: bool = False)
 
 
 def write_files(
-    layout: Layout,
-    config: Mapping[str, object],
-    sasl_users: Mapping[str, str] | None = None,
-    data: Path | None = None,
+    layout: Layout, config: Mapping[str, object], sasl_users: Mapping[str, str] | None = None, data: Path | None = None
 ) -> None:
     """Write every node's configuration, and format its data folder where the version wants that, or copy this one."""
     for node in layout.nodes:

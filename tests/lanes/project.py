@@ -41,7 +41,7 @@ _OLD = "kafka28 or kafka39 or test_keep_alive.py or test_lab.py or test_lost_del
 _NO_SHARED_CLUSTER = " or ".join(
     f"test_{name}.py"
     for name in (
-        *("judge_staleness", "observations_table", "reduction", "private_submit", "source_security", "security"),
+        *("judge_staleness", "observations_table", "in_tasks", "private_submit", "source_security", "security"),
         *("fleet", "roll_up", "preflight", "offsets_log", "late_commit", "replaced_driver"),
     )
 )

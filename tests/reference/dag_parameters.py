@@ -63,9 +63,4 @@ def _row(name: str, param: Any) -> Row:
     description = first_sentence(param.description or "")
     notes = "; ".join(note for note in [*allowed, *limits] if note)
     shown = "`$AIRFLOW_HOME/kafka-groups`" if name == "storage_path" else code(param.value)
-    return (
-        f"`{name}`",
-        schema.get("title", ""),
-        shown,
-        f"{description} ({notes})" if notes else description,
-    )
+    return (f"`{name}`", schema.get("title", ""), shown, f"{description} ({notes})" if notes else description)

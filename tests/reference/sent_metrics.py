@@ -36,7 +36,7 @@ _BY_OPERATOR = {
         "plan.<count>": (
             "Groups by what the plan found: `found`, `planned`, a verdict, or why a group is kept. See [the "
             "plan's counts](../formats.md#plan)."
-        ),
+        )
     },
     "BackupGroupOffsetsOperator": {
         "backup.groups": "Groups of the backup.",
@@ -44,17 +44,17 @@ _BY_OPERATOR = {
         "backup.not_backed_up": "Groups that are not in the backup.",
     },
     "DeleteGroupsOperator": {
-        "deletion.<outcome>": "Groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs.",
+        "deletion.<outcome>": "Groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs."
     },
     "PlanTopicPruningOperator": {
         "prune_plan.<count>": (
             "Topics of groups by what the plan found. See [its counts](../formats.md#plan-of-a-pruning)."
-        ),
+        )
     },
     "PruneTopicOffsetsOperator": {
         "pruning.<outcome>": (
             "Topics of groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs."
-        ),
+        )
     },
     "RestoreDrillOperator": {
         "drill.restored": "Groups that were restored as they were.",

@@ -56,10 +56,7 @@ def browser(chromium: str, scene: Scene) -> Iterator[Browser]:
 def login(browser: Browser, scene: Scene) -> Iterator[BrowserContext]:
     """Log in as admin by Airflow's own page, which stays open: to load it takes two to four seconds of a processor."""
     context = browser.new_context(
-        base_url=scene.airflow.url,
-        viewport={"width": 1280, "height": 900},
-        locale="en-US",
-        timezone_id="UTC",
+        base_url=scene.airflow.url, viewport={"width": 1280, "height": 900}, locale="en-US", timezone_id="UTC"
     )
     context.set_default_timeout(TIMEOUT_MS)
     context.add_init_script(STILL)

@@ -110,10 +110,7 @@ async def backup_groups(
 
 
 async def _add_without_ids(
-    admin: BackupAdmin,
-    draft: BackupDraft,
-    ids: TopicIds,
-    groups: list[tuple[CommittedGroup, datetime, GroupOffsets]],
+    admin: BackupAdmin, draft: BackupDraft, ids: TopicIds, groups: list[tuple[CommittedGroup, datetime, GroupOffsets]]
 ) -> Set[str]:
     """Add groups with offsets of topics that had no id, except where such a topic has one, or may. Return these topics.
 

@@ -67,11 +67,7 @@ class ChunkWork(ChunkReader):
         """
         safe = reading.safe
         return await self._admin.delete_consumer_groups(
-            list(safe),
-            offsets=safe,
-            send_within=send_within,
-            coordinators=reading.coordinators,
-            before_sending=ready,
+            list(safe), offsets=safe, send_within=send_within, coordinators=reading.coordinators, before_sending=ready
         )
 
     def outcome(self, name: str, error: KafkaGroupsError | None) -> GroupOutcome:

@@ -90,9 +90,7 @@ class ChunkReader:
         for item in chunk:
             group_id = self._group_of(item.group_id)
             reading = GroupReading(
-                listing=self._listings.get(group_id),
-                description=described.get(group_id),
-                offsets=offsets.get(group_id),
+                listing=self._listings.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id)
             )
             decisions[item.group_id] = self._decide(item, reading)
         moved = [item for item in chunk if decisions[item.group_id].code is Reason.MOVED]

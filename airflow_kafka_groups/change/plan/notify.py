@@ -173,12 +173,7 @@ def _is_its_own(mark: Notice, group: KeptGroup) -> bool:
 
 
 def _messages(
-    layout: Layout,
-    plan: DeletionPlan,
-    marks: Mapping[str, Notice],
-    report: str,
-    done: Notified,
-    at: datetime | None,
+    layout: Layout, plan: DeletionPlan, marks: Mapping[str, Notice], report: str, done: Notified, at: datetime | None
 ) -> list[OwnerNotice]:
     """Return one message for each owner of groups that wait and have had no notice, or one that ends later.
 

@@ -145,12 +145,7 @@ class EarlierTries:
         return next((meant.after.offset for meant in tries if meant.is_asked and meant.after is not None), None)
 
     def why_kept(
-        self,
-        group_id: str,
-        now: Commits,
-        is_changed: Callable[[TopicPartition], bool],
-        *,
-        may_be_absent: bool = False,
+        self, group_id: str, now: Commits, is_changed: Callable[[TopicPartition], bool], *, may_be_absent: bool = False
     ) -> str | None:
         """Return why a group must not be changed again, or ``None``.
 

@@ -161,10 +161,7 @@ async def _forget_chunk(admin: OffsetDeletionAdmin, recorded: Mapping[str, Commi
         try:
             if there:
                 await admin.delete_consumer_group_offsets(
-                    group_id,
-                    there,
-                    send_within=max(send_by - clock.now(), 0.0),
-                    coordinator=group.coordinator,
+                    group_id, there, send_within=max(send_by - clock.now(), 0.0), coordinator=group.coordinator
                 )
         except KafkaGroupsError as error:
             return error

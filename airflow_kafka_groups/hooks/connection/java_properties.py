@@ -93,10 +93,7 @@ def _sasl(sasl: SaslConfig) -> dict[str, str]:
         options = keytab if sasl.kerberos_keytab else {"useTicketCache": "true"}
         options["principal"] = sasl.kerberos_principal
         module = "com.sun.security.auth.module.Krb5LoginModule"
-        return made | {
-            "sasl.kerberos.service.name": sasl.kerberos_service,
-            "sasl.jaas.config": _jaas(module, options),
-        }
+        return made | {"sasl.kerberos.service.name": sasl.kerberos_service, "sasl.jaas.config": _jaas(module, options)}
     return made | _oidc(sasl.oauth)
 
 
@@ -142,12 +139,7 @@ def _tls(security: SecurityConfig) -> dict[str, str]:
 
 def _private_key(given: Pem, text: str, password: str | None) -> str:
     """Return the key as PKCS#8, the only format that Java's client reads, without its password."""
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        load_pem_private_key,
-    )
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
     begin = text.find("-----BEGIN", 0)
     while begin >= 0 and "PRIVATE KEY" not in text[begin : begin + 40]:  # certificates may precede it

@@ -126,9 +126,7 @@ class ConnectionSettings:
         """Raise ``ConfigurationError`` if the connection is read-only."""
         if self.read_only:
             raise ConfigurationError(
-                f"connection {self.conn_id!r}",
-                None,
-                "is read-only: use another connection, or turn off its read_only",
+                f"connection {self.conn_id!r}", None, "is read-only: use another connection, or turn off its read_only"
             )
 
     def protected_error(self, group_id: str) -> ConfigurationError:
@@ -237,9 +235,7 @@ def _address(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str
         if _raw_properties(extra).get("bootstrap.servers"):
             return {}
         raise ConfigurationError(
-            field_name,
-            None,
-            f"connection {connection.conn_id!r} has none: write them as broker1:9092,broker2:9092",
+            field_name, None, f"connection {connection.conn_id!r} has none: write them as broker1:9092,broker2:9092"
         )
     servers = parse_servers(written, field=field_name, default_port=connection.port or DEFAULT_PORT)
     if not all(server.strip() for server in written.split(",")):

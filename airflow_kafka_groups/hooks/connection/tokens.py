@@ -65,9 +65,7 @@ def _allowed(path: str) -> Callable[[str], Any]:
 
 def _google() -> Callable[[str], Any]:
     try:
-        from airflow.providers.google.cloud.hooks.managed_kafka import (  # type: ignore[import-not-found]  # optional
-            ManagedKafkaHook,
-        )
+        from airflow.providers.google.cloud.hooks.managed_kafka import ManagedKafkaHook  # type: ignore[import-not-found]  # optional
     except ImportError:
         raise ConfigurationError(
             "bootstrap.servers", None, "Google Managed Kafka needs the package apache-airflow-providers-google >= 14.1"

@@ -126,11 +126,7 @@ def rule_places(rules: Sequence[Rule], problems: Problems) -> list[tuple[Rule, P
 
 
 def lint(
-    rules: Sequence[Rule],
-    owners: OwnerRules,
-    problems: Problems,
-    protected: Sequence[str],
-    max_gap_seconds: float,
+    rules: Sequence[Rule], owners: OwnerRules, problems: Problems, protected: Sequence[str], max_gap_seconds: float
 ) -> list[str]:
     """Add what cannot be meant to the problems, and return warnings for what may not be.
 

@@ -21,7 +21,7 @@ metadata, forwards or backwards. A commit of the same offset with other metadata
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,7 +151,8 @@ READ = ("group_id", "group_type", "protocol_type", "state", "error", *_NUMBERS)
 
 _NEVER = np.iinfo(np.int64).min
 _NO_PLACE = -2  # not one before the first
-_AT_ONCE = 100_000
+_AT_ONCE = 20_000
+"""As objects, lives and verdicts of as many groups take fifty megabytes."""
 
 
 class Life(NamedTuple):
@@ -364,6 +365,19 @@ class Lives:
                 for name in Life._fields
             ]
             yield [Life(*values) for values in zip(*columns, strict=True)]
+
+
+def lives_of(newest: pa.Table, earlier: Iterable[tuple[bool, pa.Table]], policy: StalenessPolicy) -> Lives:
+    """Return the lives of the groups of a snapshot.
+
+    :param newest: the observations that are judged.
+    :param earlier: those of all snapshots before it, oldest first, and whether each is complete.
+    """
+    lives = Lives(newest, policy)
+    for is_complete, table in earlier:
+        (lives.add if is_complete else lives.add_incomplete)(table)
+    lives.add(newest)
+    return lives
 
 
 def _is(column: pa.ChunkedArray, value: str) -> Bools:

@@ -5,45 +5,25 @@ their 64-bit hashes. It does not depend on the order of the rows. Equal commits 
 unless both the exclusive-or and the sum of the hashes collide.
 
 Files are read in parts, and each is reduced at once, so memory holds one part and the observations.
-Observations of parts are combined as rows are: a group may be in several. It runs in the driver or in Spark's tasks,
-which have no more of this package than ``CARRIED``.
+Observations of parts are combined as rows are: a group may be in several.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.judge.staleness import lives as segments
 from airflow_kafka_groups.judge.staleness.lives import Ints, Numbers, Strings, encoded, valid_of
-from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe import counting
-from airflow_kafka_groups.observe.history import snapshot_rows
-from airflow_kafka_groups.observe.history.snapshot_rows import (
-    UnusableFileError,
-    lacks_required,
-    parts_of,
-    stored_rows,
-)
-from airflow_kafka_groups.observe.history.snapshots import History, rows_of
-from airflow_kafka_groups.storage import arrow_values as values
-from airflow_kafka_groups.storage import schemas as columns
+from airflow_kafka_groups.observe.history.snapshot_rows import lacks_required, parts_of
 from airflow_kafka_groups.storage.arrow_values import empty_table, fill_nulls, literal, of_numpy, to_numpy
-from airflow_kafka_groups.storage.file_storage import Storage
-from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, unchecked_schema
-
-CARRIED = (sys.modules[__name__], segments, counting, snapshot_rows, values, columns)
-"""The modules that a task needs."""
 
 _SCHEMA = unchecked_schema(OBSERVATION_COLUMNS)
 _CONTRADICTION = "its rows in this snapshot contradict one another"
@@ -53,8 +33,6 @@ _SAME = ("group_type", "protocol_type", "state")
 
 _OFFSETS = ("committed_offset", "log_start", "log_end")
 _TEXTS = ("group_id", *_SAME, "error")
-_REDUCED = pa.schema(dict.fromkeys(("snapshot_id", "file", "problem"), pa.string()) | {"observations": pa.binary()})
-REDUCED_SCHEMA = ", ".join(f"{field.name} {field.type}" for field in _REDUCED)
 _NO_METADATA = np.uint64(0x9E3779B97F4A7C15)
 _COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
     **dict.fromkeys(("observed_at", "members", "coordinator"), Numbers.most),
@@ -80,27 +58,6 @@ def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
 def reduced(parts: Iterable[pa.Table], snapshot_id: str) -> pa.Table:
     """Reduce parts of a snapshot's rows, as ``reduce_file`` does those of its file."""
     return combined([_observed(part, snapshot_id) for part in parts])
-
-
-def reduce_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Reduce the files of a Spark task, to rows of ``REDUCED_SCHEMA``.
-
-    :param batches: their paths, in the folders of their snapshots, and contents.
-    """
-    for batch in batches:
-        for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
-            row: dict[str, Any] = dict(zip(("snapshot_id", "file"), path.split("/")[-2:], strict=True))
-            try:
-                table = reduce_file(pa.BufferReader(content.as_buffer()), row["snapshot_id"])
-                with pa.BufferOutputStream() as stream:
-                    # The driver's JVM holds the answers of many tasks at once.
-                    options = pa.ipc.IpcWriteOptions(compression="zstd")
-                    with pa.ipc.new_stream(stream, table.schema, options=options) as writer:
-                        writer.write_table(table)
-                    row["observations"] = stream.getvalue().to_pybytes()
-            except UnusableFileError as exc:
-                row["problem"] = str(exc)
-            yield pa.RecordBatch.from_pylist([row], schema=_REDUCED)
 
 
 def combined(parts: Sequence[pa.Table]) -> pa.Table:
@@ -189,55 +146,3 @@ def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snaps
         combine = _COMBINED_BY.get(name, Numbers.sum)
         made[name] = combine(column, begins).stored(_SCHEMA.field(name).type)
     return pa.table([made[name] for name in _SCHEMA.names], schema=_SCHEMA)
-
-
-R = TypeVar("R")
-
-
-class Reduction:
-    """The reduction of a history's snapshots.
-
-    :param storage: that of the history's folder.
-    :param workers: the threads.
-    """
-
-    def __init__(self, storage: Storage, history: History, workers: Workers) -> None:
-        self._storage, self._history, self._workers = storage, history, workers
-
-    def of(
-        self, manifests: Sequence[SnapshotManifest], keep: Callable[[SnapshotManifest, pa.Table], R]
-    ) -> Iterator[tuple[str, R]]:
-        """Return the ids of snapshots, in their order, with what a function returns for their observations.
-
-        :param keep: the function. What it writes to a disk is written by the caller's thread, while others reduce the
-            next snapshots: more that write only wait for each other. Elsewhere each thread calls it.
-
-        Raises ``SnapshotError`` for one whose rows do not match its manifest, ``StorageError``, and what it raises.
-        """
-
-        def made(each: tuple[SnapshotManifest, Callable[[], pa.Table]]) -> Callable[[], R]:
-            manifest, reduce = each
-            table = reduce()
-            return partial(keep, manifest, table)
-
-        if self._storage.is_local:
-            for (manifest, _), kept in self._workers.each(made, self._tables(manifests)):
-                yield manifest.snapshot_id, kept()
-        else:
-            for (manifest, _), result in self._workers.each(lambda each: made(each)(), self._tables(manifests)):
-                yield manifest.snapshot_id, result
-
-    def _tables(
-        self, manifests: Sequence[SnapshotManifest]
-    ) -> Iterable[tuple[SnapshotManifest, Callable[[], pa.Table]]]:
-        """Return what makes the observations of each snapshot."""
-        return ((manifest, partial(self._reduced, manifest)) for manifest in manifests)
-
-    def _reduced(self, manifest: SnapshotManifest) -> pa.Table:
-        files = zip(manifest.files, rows_of(self._history, manifest), strict=True)
-        parts = (part for file, path in files for part in stored_rows(self._storage, manifest.snapshot_id, file, path))
-        try:
-            return reduced(parts, manifest.snapshot_id)
-        except MemoryError as exc:
-            problem = f"the driver has no memory left for the rows of snapshot {manifest.snapshot_id}: give it more"
-            raise StorageError(problem) from exc

@@ -64,9 +64,7 @@ class OffsetsRetention:
         return len(set(self.by_broker.values())) > 1
 
 
-def offsets_retention_of(
-    configs: Mapping[BrokerId, Mapping[str, ConfigEntry] | KafkaGroupsError],
-) -> OffsetsRetention:
+def offsets_retention_of(configs: Mapping[BrokerId, Mapping[str, ConfigEntry] | KafkaGroupsError]) -> OffsetsRetention:
     """Read the retention out of the brokers' configs."""
     minutes: dict[BrokerId, int] = {}
     defaults: set[BrokerId] = set()

@@ -10,11 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from aiokafka.errors import (
-    KafkaError,
-    SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
-)
+from aiokafka.errors import KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
@@ -51,12 +47,7 @@ class PipelinedConnection:
     """
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        versions: ApiVersions,
-        client_id: str,
-        address: str,
-        usable_until: float | None = None,
+        self, pipeline: Pipeline, versions: ApiVersions, client_id: str, address: str, usable_until: float | None = None
     ) -> None:
         self._pipeline = pipeline
         self._usable_until = usable_until

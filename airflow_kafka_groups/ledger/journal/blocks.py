@@ -72,9 +72,7 @@ def end_json(
     }
 
 
-def end_of(
-    rows: Mapping[str, Any],
-) -> Iterator[tuple[GroupOutcome, datetime, datetime | None]]:
+def end_of(rows: Mapping[str, Any]) -> Iterator[tuple[GroupOutcome, datetime, datetime | None]]:
     """Yield each outcome with the time when it was recorded and that of the group's intent, if there was one."""
     times = [parse_time(when) for when in rows["times"]]
     columns = zip(_outcomes(rows), rows["decided"], rows["intended"], strict=True)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from airflow_kafka_groups.exceptions import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.judge.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.judge.workers import CALLERS, Workers
@@ -28,7 +30,7 @@ from airflow_kafka_groups.observe.history.fleet import (
 )
 from airflow_kafka_groups.observe.history.snapshots import History, find_history, require_left
 from airflow_kafka_groups.spark.logs import logged, warn
-from airflow_kafka_groups.spark.offsets_topic.known_commits import NOT_KNOWN, LastCommits
+from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
 from airflow_kafka_groups.spark.options import (
     KAFKA_PROPERTIES,
     TABLE,
@@ -38,8 +40,7 @@ from airflow_kafka_groups.spark.options import (
     folder_path,
 )
 from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
-from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
+from airflow_kafka_groups.spark.session.packages import DRIVER_PACKAGES, WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
@@ -49,14 +50,13 @@ from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_kafka_groups.judge.staleness.observations import Reduction
+    from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
+    from airflow_kafka_groups.judge.staleness.one_process import OneProcess
     from airflow_kafka_groups.spark.catalogue import CatalogueTable
+    from airflow_kafka_groups.spark.judging import InTasks
 
 JOB = "judge_staleness"
 _SHOWN = 20
-_DRIVER_ROWS = 20_000_000
-"""On executors, Python has to start first."""
-
 _OBSERVATIONS_TABLE = "--observations-table"
 
 
@@ -78,12 +78,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: as the snapshot has it)",
     )
-    add(
-        "--driver-rows",
-        type=count,
-        default=_DRIVER_ROWS,
-        help=f"rows up to which the driver reduces new snapshots by itself, without executors (default {_DRIVER_ROWS})",
-    )
     add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
     add(
         "--commit-log",
@@ -103,61 +97,91 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_table(parser, "the observations that it does not have yet", _OBSERVATIONS_TABLE)
 
 
-def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Judge one cluster or several, write verdicts and summaries, and return the summary."""
-    if not isinstance(spark, SessionOnDemand):
-        with SessionOnDemand(JOB, spark) as session:
-            return run(session, arguments)
-    session, started = spark, time.monotonic()
-    require_packages(WORKER_PACKAGES)
-    if reads_commits(arguments):
-        session.get()  # or fail, before anything is deleted
+def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Judge one cluster or several in Spark's tasks, write verdicts and summaries, and return the summary."""
+    require_packages(DRIVER_PACKAGES)
+    from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
+    from airflow_kafka_groups.spark.judging import InTasks
+    from airflow_kafka_groups.spark.session.preflight import prepare
+
+    warnings = logged(prepare(spark))
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
-        session.require_shared(arguments.output)
-        require_replaceable(
-            session.storage(arguments.output), arguments.output, [column.name for column in VERDICT_COLUMNS]
-        )
+        require_shared(spark, arguments.output)
+    tables = _tables(spark, arguments)
+    return _run(_Judging(arguments, partial(storage_of, spark), InTasks(spark), spark, tables, warnings))
+
+
+def run_here(storage: Callable[[str], Storage], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Judge as ``run`` does in this process, without Spark.
+
+    :param storage: returns the storage of a path.
+
+    Raises ``JobError`` for what needs Spark.
+    """
+    require_packages(WORKER_PACKAGES)
+    from airflow_kafka_groups.judge.staleness.one_process import OneProcess
+
+    for option, value in (
+        (TABLE, arguments.table),
+        (_OBSERVATIONS_TABLE, arguments.observations_table),
+        ("--commit-history", arguments.commit_history),
+        (KAFKA_PROPERTIES, arguments.commit_log != OFF and arguments.kafka_properties),
+    ):
+        if value:
+            raise JobError(f"{option} needs Spark, and this runs without")
+    is_local = storage(arguments.base).is_local
+    # Only where requests are waited for.
+    waits = not (is_local or is_one(arguments.cluster))
+    with Workers(is_local=is_local, callers=CALLERS if waits else 1) as workers:
+        return _run(_Judging(arguments, storage, OneProcess(workers), workers=workers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """A judgement of one cluster or several, and what it runs on."""
+
+    arguments: argparse.Namespace
+    storage: Callable[[str], Storage]
+    runner: InTasks | OneProcess
+    spark: SparkSession | None = None
+    tables: Mapping[str, CatalogueTable] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    workers: Workers | None = None
+
+
+def _run(judging: _Judging) -> dict[str, Any]:
+    arguments, storage, started = judging.arguments, judging.storage, time.monotonic()
+    if arguments.output:
+        columns = [column.name for column in VERDICT_COLUMNS]
+        require_replaceable(storage(arguments.output), arguments.output, columns)
     if summary_path := arguments.summary or (arguments.output and f"{arguments.output}.json"):
         option, value = ("--summary", summary_path) if arguments.summary else ("--output", arguments.output)
-        require_own_summary(session.storage(summary_path), summary_path, JOB, option, value)
-    tables, storage = _tables(session, arguments), session.storage(arguments.base)
-    # Only where requests are waited for; and a session's state is that of one thread.
-    waits = not (storage.is_local or is_one(arguments.cluster) or session.of_cluster())
-    with Workers(session.cores, is_local=storage.is_local, callers=CALLERS if waits else 1) as workers:
-        judge_cluster = partial(_judge_cluster, session, arguments, tables, workers)
-        if is_one(arguments.cluster):
-            return judge_cluster(arguments.cluster[0])
-        judged, failed = of_each_cluster(
-            storage, arguments.base, arguments.cluster, judge_cluster, warn, workers.side_by_side
-        )
+        require_own_summary(storage(summary_path), summary_path, JOB, option, value)
+    judge_cluster = partial(_judge_cluster, judging)
+    if is_one(arguments.cluster):
+        return judge_cluster(arguments.cluster[0])
+    side_by_side = judging.workers.side_by_side if judging.workers else map
+    judged, failed = of_each_cluster(
+        storage(arguments.base), arguments.base, arguments.cluster, judge_cluster, warn, side_by_side
+    )
     seconds = round(time.monotonic() - started, 2)
-    return {"job": JOB, **fleet_summary(judged, failed), "warnings": session.warnings, "seconds": seconds}
+    return {"job": JOB, **fleet_summary(judged, failed), "warnings": [*judging.warnings], "seconds": seconds}
 
 
-def _tables(session: SessionOnDemand, arguments: argparse.Namespace) -> dict[str, CatalogueTable]:
-    names = {TABLE: arguments.table, _OBSERVATIONS_TABLE: arguments.observations_table}
-    if not any(names.values()):
-        return {}
+def _tables(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, CatalogueTable]:
     from airflow_kafka_groups.spark.catalogue import CatalogueTable
     from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, VERDICT_SCHEMA
 
+    names = {TABLE: arguments.table, _OBSERVATIONS_TABLE: arguments.observations_table}
     schemas = {TABLE: VERDICT_SCHEMA, _OBSERVATIONS_TABLE: OBSERVATION_SCHEMA}
     return {
-        option: CatalogueTable(session.get(), name, schemas[option], option=option)
-        for option, name in names.items()
-        if name
+        option: CatalogueTable(spark, name, schemas[option], option=option) for option, name in names.items() if name
     }
 
 
-def _judge_cluster(
-    session: SessionOnDemand,
-    arguments: argparse.Namespace,
-    tables: Mapping[str, CatalogueTable],
-    workers: Workers,
-    cluster: str,
-) -> dict[str, Any]:
-    started = time.monotonic()
-    storage = session.storage(f"{arguments.base}/{cluster}")
+def _judge_cluster(judging: _Judging, cluster: str) -> dict[str, Any]:
+    started, arguments = time.monotonic(), judging.arguments
+    storage = judging.storage(f"{arguments.base}/{cluster}")
     history = find_history(
         storage,
         arguments.base,
@@ -166,26 +190,19 @@ def _judge_cluster(
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    with workers.alone(history.judged.groups):
-        return _judge_history(session, arguments, tables, workers, storage, history, started)
+    with judging.workers.alone(history.judged.groups) if judging.workers else nullcontext():
+        return _judge_history(judging, storage, history, started)
 
 
-def _judge_history(
-    session: SessionOnDemand,
-    arguments: argparse.Namespace,
-    tables: Mapping[str, CatalogueTable],
-    workers: Workers,
-    storage: Storage,
-    history: History,
-    started: float,
-) -> dict[str, Any]:
+def _judge_history(judging: _Judging, storage: Storage, history: History, started: float) -> dict[str, Any]:
     # They need numpy and pyarrow, and --help does not.
-    from airflow_kafka_groups.judge.staleness.judging import judge, judged_history, write_verdicts
+    from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
 
-    cluster, policy = history.judged.cluster, policy_of(arguments)
-    reduction = _reduction(session, storage, history, workers, arguments.driver_rows)
-    judged_by = judged_history(storage, history, policy, workers, reduction)
-    groups, snapshot_id = judged_by.groups, history.judged.snapshot_id
+    arguments, runner = judging.arguments, judging.runner
+    cluster, snapshot_id, policy = history.judged.cluster, history.judged.snapshot_id, policy_of(arguments)
+    store = ObservationStore(storage, history)
+    runner.reduce(store)
+    groups = store.stored[snapshot_id].groups
     retention = arguments.offsets_retention_minutes or history.judged.offsets_retention_minutes or 0
     verdicts_table = paths.TableName.VERDICTS
     output = arguments.output or f"{history.folder}/{paths.partition(verdicts_table, snapshot_id)}"
@@ -193,44 +210,37 @@ def _judge_history(
     own_summary = f"{output}.json" if arguments.output else in_history
     summary_path = arguments.summary or own_summary
     for path in {summary_path} if arguments.output else {summary_path, own_summary}:  # of verdicts that are replaced
-        session.storage(path).remove(path)
-    commits = asked_for(session.get, arguments, history.judged)
+        judging.storage(path).remove(path)
+    commits = asked_for(judging.spark, arguments, history.judged)
     logged(commits.warnings)
-    records = commits.times()
-    verdicts = (
-        [
-            judge(life.with_last_records(*at, judged_by.observed_from), policy, retention)
-            for life in part
-            for at in (records.get(life.group_id, NOT_KNOWN),)
-        ]
-        for part in judged_by.lives.judged()
-    )
-    by_verdict, lag, files = write_verdicts(session.storage(output), verdicts, output)
-    if _OBSERVATIONS_TABLE in tables:
-        from airflow_kafka_groups.spark.catalogue import add_observations
-
-        add_observations(session.get(), judged_by, tables[_OBSERVATIONS_TABLE], cluster)
-    if TABLE in tables:
-        from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, read_stored
-
-        written = read_stored(session.get(), VERDICT_SCHEMA).parquet(output)
-        tables[TABLE].replace(cluster, written, {snapshot_id: groups})
+    if judging.spark is not None:
+        cast("InTasks", runner).last_records = commits.rows
+    try:
+        counts, files = runner.judge(store, policy, retention, judging.storage(output), output)
+    except JobError:
+        require_left(storage, history, lambda: None)  # a pruning takes observations, too
+        raise
+    if (judged := sum(counts.groups.values())) != groups:
+        raise JobError(f"{judged} of {groups} groups were judged: another job changed {history.folder}. Run it again")
+    if judging.spark is not None:
+        _write_tables(judging.spark, judging.tables, store, output)
+    observed = store.observed
     summary = {
         "job": JOB,
         "cluster": cluster,
         "snapshot_id": snapshot_id,
         "kafka_cluster_id": history.judged.kafka_cluster_id,
         "groups": groups,
-        "verdicts": by_verdict,
-        "lag": sum(lag.values()),
-        "lag_by_verdict": lag,
-        "oldest_observation": judged_by.oldest,
-        "newest_observation": judged_by.newest,
+        "verdicts": counts.groups,
+        "lag": sum(counts.lag.values()),
+        "lag_by_verdict": counts.lag,
+        "oldest_observation": _iso(min(oldest for oldest, _ in observed)) if observed else None,
+        "newest_observation": _iso(max(newest for _, newest in observed)) if observed else None,
         "commit_history": arguments.commit_history,
         "commit_log": {"mode": arguments.commit_log, **commits.summary},
         "evidence": commits.evidence.to_json(),
         "snapshots_used": len(history.manifests),
-        "snapshots_reduced": judged_by.reduced,
+        "snapshots_reduced": len(store.reduced),
         "first_snapshot": history.snapshot_ids[0],
         "snapshots_skipped": len(history.skipped),
         "skipped": [{"name": name, "why": why} for name, why in history.skipped[:_SHOWN]],
@@ -238,11 +248,11 @@ def _judge_history(
         "policy": asdict(policy),
         "output": output,
         "files": files,
-        "tables": [table.name for table in tables.values()],
-        "warnings": [*session.warnings, *commits.warnings],
+        "tables": [table.name for table in judging.tables.values()],
+        "warnings": [*judging.warnings, *commits.warnings],
         "seconds": round(time.monotonic() - started, 2),
     }
-    vouching = session.storage(summary_path)
+    vouching = judging.storage(summary_path)
     # A plan refuses it without a number, and a pruning heeds it: where the job is killed now, nothing is judged.
     write_summary(vouching, summary_path, {**summary, "groups": None})
     require_left(storage, history, partial(vouching.remove, summary_path))
@@ -250,16 +260,22 @@ def _judge_history(
     return summary
 
 
-def _reduction(
-    session: SessionOnDemand, storage: Storage, history: History, workers: Workers, driver_rows: int
-) -> Reduction:
-    from airflow_kafka_groups.judge.staleness.observations import Reduction
+def _iso(micros: int) -> str:
+    return f"{datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros):%Y-%m-%dT%H:%M:%S.%fZ}"
 
-    if (spark := session.of_cluster()) is None:
-        return Reduction(storage, history, workers)
-    from airflow_kafka_groups.spark.reduction import ClusterReduction
 
-    return ClusterReduction(spark, storage, history, workers, driver_rows)
+def _write_tables(
+    spark: SparkSession, tables: Mapping[str, CatalogueTable], store: ObservationStore, output: str
+) -> None:
+    from airflow_kafka_groups.spark.catalogue import add_observations
+    from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, read_stored
+
+    judged = store.history.judged
+    if _OBSERVATIONS_TABLE in tables:
+        add_observations(spark, store, tables[_OBSERVATIONS_TABLE], judged.cluster)
+    if TABLE in tables:
+        written = read_stored(spark, VERDICT_SCHEMA).parquet(output)
+        tables[TABLE].replace(judged.cluster, written, {judged.snapshot_id: store.stored[judged.snapshot_id].groups})
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -272,8 +288,6 @@ def _check(arguments: argparse.Namespace) -> None:
     )
     if arguments.max_snapshots < 1:
         raise ArgumentError("--max-snapshots", arguments.max_snapshots, "give 1 or more")
-    if arguments.driver_rows < 0:
-        raise ArgumentError("--driver-rows", arguments.driver_rows, "give 0 (the executors do it) or more")
     if not 0 <= arguments.max_days <= 36_600:
         raise ArgumentError("--max-days", arguments.max_days, "give 0 (no limit) or a number of days up to 36600")
     if arguments.offsets_retention_minutes < 0:
@@ -287,33 +301,26 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {paths.ID_EXAMPLE}")
 
 
-_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged", starts_later=True)
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged")
 parse_arguments, main = _program.parse_arguments, _program.main
 
 
-def reads_commits(arguments: argparse.Namespace) -> bool:
-    """Return whether a judgement reads last commits, which needs Spark."""
-    of_log = arguments.commit_log != OFF and arguments.kafka_properties is not None
-    return of_log or arguments.commit_history is not None
-
-
-def asked_for(
-    session: Callable[[], SparkSession], arguments: argparse.Namespace, judged: SnapshotManifest
-) -> LastCommits:
+def asked_for(spark: SparkSession | None, arguments: argparse.Namespace, judged: SnapshotManifest) -> LastCommits:
     """Return the last commits that a judgement asks for.
 
-    :param session: returns the session, which is started only if it is needed.
+    :param spark: the session; ``None`` without Spark, and so without commits.
     :param judged: the snapshot that is judged.
 
     Raises as ``read_folder`` and ``read_log`` do.
     """
-    if not reads_commits(arguments):
+    of_log = arguments.commit_log != OFF and arguments.kafka_properties is not None
+    if spark is None or not (of_log or arguments.commit_history is not None):
         why = "it was not asked for" if arguments.commit_log == OFF else "the job was given no --kafka-properties"
         return LastCommits(evidence=Evidence(not_read=why))
     from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder, read_log
 
     if arguments.commit_history is not None:
         folder = arguments.commit_history.replace(PLACEHOLDER, judged.cluster).rstrip("/")
-        return read_folder(session(), folder, judged.kafka_cluster_id)
+        return read_folder(spark, folder, judged.kafka_cluster_id)
     path = arguments.kafka_properties.replace(PLACEHOLDER, judged.cluster)
-    return read_log(session(), path, arguments.commit_log, judged, arguments.min_idle_seconds)
+    return read_log(spark, path, arguments.commit_log, judged, arguments.min_idle_seconds)

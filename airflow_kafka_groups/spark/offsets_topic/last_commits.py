@@ -109,11 +109,7 @@ def _read_log(spark: SparkSession, path: str, judged: SnapshotManifest, min_idle
             commits_since=None if log.doubts else since,
             not_read="; ".join(log.doubts),
         ),
-        summary={
-            "offsets": log.offsets,
-            "records": log.counts[RECORDS],
-            "seconds": round(time.monotonic() - begun, 1),
-        },
+        summary={"offsets": log.offsets, "records": log.counts[RECORDS], "seconds": round(time.monotonic() - begun, 1)},
         warnings=(*warnings, *log.doubts),
     )
 

@@ -8,13 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Self
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    ElectionType,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.campaign.real.offsets_log import OffsetsLog

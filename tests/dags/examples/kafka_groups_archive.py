@@ -5,12 +5,7 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import (
-    approval_arguments,
-    dag_params,
-    scope_arguments,
-    spark_settings,
-)
+from airflow_kafka_groups.operators.dag_params import approval_arguments, dag_params, scope_arguments, spark_settings
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 

@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions import (
-    KafkaGroupsError,
-    OutcomeUnknownError,
-)
+from airflow_kafka_groups.exceptions import KafkaGroupsError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, Outcome

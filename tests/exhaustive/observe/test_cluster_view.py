@@ -9,12 +9,7 @@ import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.exceptions import (
-    DeadlineExceededError,
-    KafkaGroupsError,
-    PlanError,
-    UnsupportedByClientError,
-)
+from airflow_kafka_groups.exceptions import DeadlineExceededError, KafkaGroupsError, PlanError, UnsupportedByClientError
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.outcomes import DeletionReport

@@ -31,11 +31,7 @@ WINDOW = 8  # requests under way on each connection
 TRIES = 20
 _TIMEOUT_S = 60.0
 _LOADING_S = 30.0
-_MOVED = {
-    ErrorCode.coordinator_load_in_progress,
-    ErrorCode.coordinator_not_available,
-    ErrorCode.not_coordinator,
-}
+_MOVED = {ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available, ErrorCode.not_coordinator}
 
 
 def seed_groups(bootstrap: str, group_ids: Iterable[str], offsets: Offsets) -> None:

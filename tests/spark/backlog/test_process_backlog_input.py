@@ -302,11 +302,7 @@ def test_a_slice_that_another_run_overwrites_while_it_is_written_is_not_committe
 
 
 def test_the_example_of_the_docs_runs(
-    spark: SparkSession,
-    kafka: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = ROOT / "docs" / "spark" / "backlog.md"
     found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)

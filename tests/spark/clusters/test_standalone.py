@@ -57,7 +57,7 @@ def without_jars(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory
         write_snapshot(folder, number, seen(number))
     base = ("--base", folder.as_uri(), "--cluster", CLUSTER)
     refused, idle = ("--output", "file:///proc/self/cwd/out"), ("--min-idle-seconds", "3600")
-    judged = ("judge_staleness", *base, *idle, "--driver-rows", "0")  # executors reduce, and have no package
+    judged = ("judge_staleness", *base, *idle)  # in tasks, on executors that have no package
     return folder, together(
         submitter(cluster, "", folder), judged, (*judged, *refused), ("lag_report", *base, *refused), options=()
     )

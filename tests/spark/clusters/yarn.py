@@ -29,10 +29,7 @@ def cluster() -> Iterator[SparkCluster]:
 
 
 def test_the_commits_are_read_in_client_mode(
-    job: Job,
-    brokers: KafkaCluster,
-    provider: Provider,
-    tmp_path: Path,
+    job: Job, brokers: KafkaCluster, provider: Provider, tmp_path: Path
 ) -> None:
     path = oidc_file(brokers, provider, tmp_path)
     arguments = ("--kafka-properties", str(path), "--output", (tmp_path / "out").as_uri())
@@ -43,11 +40,7 @@ def test_the_commits_are_read_in_client_mode(
 
 
 def test_a_backlog_is_archived_in_cluster_mode(
-    job: Job,
-    jars: str,
-    brokers: KafkaCluster,
-    provider: Provider,
-    tmp_path: Path,
+    job: Job, jars: str, brokers: KafkaCluster, provider: Provider, tmp_path: Path
 ) -> None:
     path = oidc_file(brokers, provider, tmp_path)
     snapshot(brokers.bootstrap, tmp_path, "cl-doomed")
@@ -66,11 +59,7 @@ def test_a_backlog_is_archived_in_cluster_mode(
 
 
 def test_a_backlog_is_processed_in_cluster_mode(
-    job: Job,
-    jars: str,
-    brokers: KafkaCluster,
-    provider: Provider,
-    tmp_path: Path,
+    job: Job, jars: str, brokers: KafkaCluster, provider: Provider, tmp_path: Path
 ) -> None:
     add(brokers.bootstrap, {("cl-t", 0): 1})
     commit_offsets(brokers.bootstrap, {"cl-yarn": {("cl-t", 0): 3}})

@@ -23,7 +23,6 @@ from airflow_kafka_groups.spark.jobs import (
     roll_up,
 )
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
-from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import require_replaceable
@@ -177,7 +176,7 @@ def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: Sp
 @pytest.mark.safety
 @pytest.mark.parametrize("what", ["summary", "verdicts"])
 def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    spark: SparkSession, tmp_path: Path, what: str
 ) -> None:
     """A folder of another user: of some storages, Hadoop answers that nothing was deleted, and raises nothing."""
     write_hour(tmp_path, 0)
@@ -195,14 +194,14 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
         def delete(self, path: Any, recursive: bool) -> bool:
             return not str(path.toString()).endswith(kept.name) and bool(self.fs.delete(path, recursive))
 
-    def of_another_user(_: SessionOnDemand, path: str) -> Storage:
+    def of_another_user(path: str) -> Storage:
         there = Hadoop(spark, path)
         there._fs = Keeping(there._fs)
         return through_hadoop(there)
 
-    monkeypatch.setattr(NoSession, "storage", of_another_user)
+    asked = ["--base", str(tmp_path), "--cluster", CLUSTER, "--min-idle", "1h"]
     with pytest.raises(StorageError, match=f"{kept.name} could not be removed: .*the storage keeps it"):
-        judge(tmp_path)
+        judge_staleness.run_here(of_another_user, judge_staleness.parse_arguments(asked))
     assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before
 
 

@@ -21,12 +21,11 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.spark import session_on_demand
-from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.session import this_machine as this_machine_module
 from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine
-from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
+from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.storage.file_storage import LocalStorage
-from tests.histories.judged import no_session, verdict_summary, verdicts, write_hour
+from tests.histories.judged import judge, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER
 
 pytestmark = pytest.mark.spark
@@ -48,18 +47,6 @@ def run_alone(
     return subprocess.run([*command, *more], env=given, cwd=base, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "."])
-def test_a_judgement_on_a_local_disk_needs_no_java_and_no_pyspark(tmp_path: Path, form: str) -> None:
-    for number in range(3):
-        write_hour(tmp_path, number)
-    without = "import sys\nsys.modules.update(pyspark=None, py4j=None)"
-    done = run_alone("judge_staleness", str(tmp_path), *IDLE, "--base", form.format(tmp_path), python=without)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["verdicts"]["stale"] == 1
-    found = {row["group_id"]: row["verdict"] for row in verdicts(tmp_path, 2)}
-    assert found == {"stale": "stale", "moving": "moving", "new": "settling"}
-
-
 def test_a_lag_report_of_a_local_snapshot_needs_neither_unless_an_owner_has_a_regex(tmp_path: Path) -> None:
     write_hour(tmp_path, 0)
     (tmp_path / "owners.json").write_text('[{"owner": "team", "prefix": "mov"}]')
@@ -71,20 +58,6 @@ def test_a_lag_report_of_a_local_snapshot_needs_neither_unless_an_owner_has_a_re
     done = run_alone("lag_report", str(tmp_path), "--owners", "owners.json")
     assert done.returncode == 1
     assert "lag_report: error: Spark does not start: " in done.stderr.splitlines()[-1]
-
-
-def test_without_spark_the_verdicts_are_those_of_a_session(spark: SparkSession, tmp_path: Path) -> None:
-    found = []
-    for name, on_demand in {"a": SessionOnDemand("a job", spark), "b": no_session()}.items():
-        base = tmp_path / name
-        for number in range(5):
-            write_hour(base, number)
-        asked = parse_arguments(["--base", str(base), "--cluster", CLUSTER, "--min-idle", "1h"])
-        with on_demand:
-            summary = run(on_demand, asked)
-            assert (on_demand._started is None) == isinstance(on_demand, NoSession)
-        found.append((verdicts(base, 4), summary["verdicts"], summary["snapshots_reduced"]))
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +229,7 @@ def test_a_session_for_many_partitions_is_no_machine_with_many_cores(
 
 def test_without_spark_no_verdict_loses_what_vouches_for_it(tmp_path: Path) -> None:
     write_hour(tmp_path, 0)
-    assert run_alone("judge_staleness", str(tmp_path), *IDLE).returncode == 0
+    judge(tmp_path)
     before = verdict_summary(tmp_path, 0).read_bytes()
     for more in (["--commit-history", "history"], ["--commit-log", "auto", "--kafka-properties", "kafka.properties"]):
         assert run_alone("judge_staleness", str(tmp_path), *IDLE, *more).returncode == 1

@@ -32,10 +32,10 @@ pytestmark = pytest.mark.spark
 GOOD = ["--base", "/b", "--cluster", "c", "--min-idle-seconds", "60"]
 
 
-@pytest.fixture(params=["without a session", "in a session"])
+@pytest.fixture(params=["in this process", "in tasks"])
 def session(request: pytest.FixtureRequest) -> SparkSession | None:
-    """Return the session that the job finds, if any: its output is the same."""
-    spark: SparkSession | None = request.getfixturevalue("spark") if request.param == "in a session" else None
+    """Return the session in whose tasks the job runs, if any: its output is the same."""
+    spark: SparkSession | None = request.getfixturevalue("spark") if request.param == "in tasks" else None
     return spark
 
 
@@ -246,7 +246,6 @@ def test_an_output_of_an_earlier_run_is_replaced(session: SparkSession | None, t
         (["--min-idle-seconds", "0"], "--min-idle (got 0.0): give the idle time"),
         (["--min-observations", "1.5"], "argument --min-observations: '1.5' is not a whole number"),
         (["--min-observations", "1"], "--min-observations (got 1): give 2 or more"),
-        (["--driver-rows", "-1"], "--driver-rows (got -1): give 0 (the executors do it) or more"),
         (["--max-snapshots", "0"], "--max-snapshots (got 0): give 1 or more"),
         (["--max-days", "nan"], "--max-days (got nan): give 0"),
         (["--max-gap-seconds", "-1"], "--max-gap (got -1.0): give 0"),

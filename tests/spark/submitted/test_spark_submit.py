@@ -106,11 +106,7 @@ def test_straight_from_a_checkout_a_bad_argument_ends_with_exit_code_2(tmp_path:
     ],
 )
 def test_the_bundle_s_usage_is_shown_and_no_file_is_written(
-    arguments: list[str],
-    code: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert bundle(arguments) == code

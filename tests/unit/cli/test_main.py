@@ -73,10 +73,7 @@ def test_what_cannot_be_parsed_is_bad_usage(arguments: list[str], capsys: pytest
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (
-            "plan --conn-id prod --min-idel 7d",
-            "--min-idel 7d (did you mean --min-idle?); airflow-kafka-groups plan",
-        ),
+        ("plan --conn-id prod --min-idel 7d", "--min-idel 7d (did you mean --min-idle?); airflow-kafka-groups plan"),
         ("apply PLAN --conn-id prod --digets=1", "--digets=1 (did you mean --digest?)"),
         ("apply PLAN --conn-id prod other", "unrecognized arguments: other; airflow-kafka-groups apply --help"),
         ("restore PLAN --conn-id prod --yes --", "unrecognized arguments: --; airflow-kafka-groups restore --help"),

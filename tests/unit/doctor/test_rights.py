@@ -41,10 +41,7 @@ async def test_everything_is_allowed(admin: FakeAdmin) -> None:
     [
         (None, dict.fromkeys(("delete groups", "restore groups", "lease", "log of commits"), Status.UNKNOWN)),
         (ALL - {"delete"}, {"delete groups": Status.WARNING}),
-        (
-            ALL - {"read"},
-            {"restore groups": Status.WARNING, "lease": Status.FAILED, "log of commits": Status.WARNING},
-        ),
+        (ALL - {"read"}, {"restore groups": Status.WARNING, "lease": Status.FAILED, "log of commits": Status.WARNING}),
     ],
 )
 async def test_each_right_is_looked_at(

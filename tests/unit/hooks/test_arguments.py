@@ -179,9 +179,7 @@ def test_offsets_are_three_levels_of_mappings_or_their_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    [{}, {"a": {}}, {"a": {"t": {}}}, [], "[]", "no json", None, 5, {"a": {"t": 5}}, {"a": ["t"]}],
-    ids=repr,
+    "value", [{}, {"a": {}}, {"a": {"t": {}}}, [], "[]", "no json", None, 5, {"a": {"t": 5}}, {"a": ["t"]}], ids=repr
 )
 def test_offsets_with_an_empty_or_another_level_are_refused(value: Any) -> None:
     refused(read_partition_offsets, "field", value)

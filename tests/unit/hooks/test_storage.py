@@ -110,11 +110,7 @@ def test_a_key_that_cannot_be_parsed_needs_no_provider(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        *("gs://my_conn@bucket/x", "gs://my_conn@host:9000/a"),
-        *("gs://b/x:y@z", "gs://b/x?design=1"),
-    ],
+    "url", [*("gs://my_conn@bucket/x", "gs://my_conn@host:9000/a"), *("gs://b/x:y@z", "gs://b/x?design=1")]
 )
 def test_a_connections_id_and_a_port_are_no_passwords(url: str) -> None:
     with pytest.raises(ConfigurationError, match="Install the provider"):

@@ -42,12 +42,7 @@ async def test_values_and_errors_are_handed_on() -> None:
 
 @pytest.mark.parametrize(
     "results",
-    [
-        (),
-        (GroupResult[GroupOffsets]("a"),),
-        (GroupResult("a", B),),
-        (GroupResult("b", A),),
-    ],
+    [(), (GroupResult[GroupOffsets]("a"),), (GroupResult("a", B),), (GroupResult("b", A),)],
     ids=["left out", "a success without a value", "another group's offsets", "an answer about another group"],
 )
 async def test_what_is_no_answer_is_an_error(results: tuple[GroupResult[GroupOffsets], ...]) -> None:

@@ -177,12 +177,7 @@ def test_a_new_question_withdraws_the_answer_to_the_one_before(
     ],
 )
 def test_an_unclear_approval_is_refused_where_it_is_given(
-    admin: FakeAdmin,
-    tmp_path: Path,
-    planned: dict[str, Any],
-    airflow: Airflow,
-    changes: dict[str, Any],
-    why: str,
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow, changes: dict[str, Any], why: str
 ) -> None:
     airflow.answer |= changes
     with pytest.raises(PlanError, match=why):

@@ -80,13 +80,7 @@ def test_a_file_is_written_for_the_scraper(judged: str, tmp_path: Path) -> None:
     scene.take_snapshot(tmp_path)  # not judged yet
     path = tmp_path / "textfile" / "groups.prom"
     found = export(tmp_path, openmetrics_path=str(path), exclude=["b"])
-    assert found == {
-        "snapshot_id": judged,
-        "groups": 1,
-        "families": 1,
-        "omitted": 0,
-        "openmetrics_path": str(path),
-    }
+    assert found == {"snapshot_id": judged, "groups": 1, "families": 1, "omitted": 0, "openmetrics_path": str(path)}
     read = {family.name: family.samples for family in read_openmetrics(path.read_text())}
     (lag,) = read["kafka_groups_lag_records"]
     assert (dict(lag.labels), lag.value) == ({"cluster": scene.CLUSTER, "group": "a"}, 5)

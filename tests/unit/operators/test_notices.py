@@ -181,8 +181,7 @@ class Ours(Silent):
 
 @pytest.mark.safety
 @pytest.mark.parametrize(
-    ("kind", "why"),
-    [(Unawaited, "nobody awaits"), (Silent, "use one that raises"), (Ours, "use one that raises")],
+    ("kind", "why"), [(Unawaited, "nobody awaits"), (Silent, "use one that raises"), (Ours, "use one that raises")]
 )
 def test_a_notifier_whose_failure_nobody_sees_is_refused(
     kind: type[BaseNotifier], why: str, planned: dict[str, Any], tmp_path: Path

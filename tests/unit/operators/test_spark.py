@@ -14,10 +14,7 @@ from airflow_kafka_groups.exceptions import (
     SnapshotError,
 )
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
-from airflow_kafka_groups.operators.spark import (
-    CommitGroupBacklogOperator,
-    GroupOffsetsToSparkOperator,
-)
+from airflow_kafka_groups.operators.spark import CommitGroupBacklogOperator, GroupOffsetsToSparkOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error
 from tests.unit.operators import scene
@@ -103,11 +100,7 @@ def test_the_offsets_of_one_group_are_written(admin: FakeAdmin, tmp_path: Path) 
 def test_a_group_that_cannot_be_taken_over_is_refused(
     admin: FakeAdmin, tmp_path: Path, group_id: str, error: type[Exception], said: str
 ) -> None:
-    admin.groups = {
-        "live": FakeGroup(state=GroupState.STABLE, members=1),
-        "torn": FakeGroup(),
-        "none": FakeGroup({}),
-    }
+    admin.groups = {"live": FakeGroup(state=GroupState.STABLE, members=1), "torn": FakeGroup(), "none": FakeGroup({})}
     admin.errors["torn"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     scene.take_snapshot(tmp_path)
     with pytest.raises(error, match=said):

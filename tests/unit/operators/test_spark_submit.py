@@ -10,12 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import (
-    ConfigurationError,
-)
-from airflow_kafka_groups.operators.spark import (
-    KafkaSparkSubmitOperator,
-)
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
 SECRET = "hunter2-s3cret"

@@ -132,8 +132,7 @@ def test_the_default_is_airflows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments"),
-    [(GroupsStalledSensor, {"seconds": 60}), (ListGroupOffsetsSensor, {"to_end": True})],
+    ("kind", "arguments"), [(GroupsStalledSensor, {"seconds": 60}), (ListGroupOffsetsSensor, {"to_end": True})]
 )
 def test_what_remembers_is_not_rescheduled(kind: Any, arguments: Any) -> None:
     with pytest.raises(ConfigurationError, match="state between polls"):
@@ -155,10 +154,7 @@ def test_sensors_that_stay_in_the_worker(admin: FakeAdmin) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        {"group_ids": ["a"], "to_end": True, "max_total_lag": 1},
-        {"targets": {"a": {"t": {0: 1}}}, "to_end": True},
-    ],
+    [{"group_ids": ["a"], "to_end": True, "max_total_lag": 1}, {"targets": {"a": {"t": {0: 1}}}, "to_end": True}],
 )
 def test_to_end_goes_with_group_ids_alone(arguments: Any) -> None:
     with pytest.raises(ConfigurationError):

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import (
-    ConfigurationError,
-)
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 from tests.fakes.admin import FakeAdmin

@@ -75,10 +75,10 @@ def add_to_files(folder: Path, every: int = 1) -> None:
 
 
 def add_and_seal(path: Path, manifest: Path, entry: str | None = None) -> None:
-    """Add the column to a file, and write its digest to the manifest, or to an entry of it."""
+    """Add the column to a file, and write its digest to the manifest, or to its only file's entry."""
     path.write_bytes(add_to_bytes(path.read_bytes()))
     content = json.loads(manifest.read_text())
-    sealed = content[entry] if entry else content
+    sealed = content[entry] if entry else content["files"][0]
     sealed |= {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
     manifest.write_text(json.dumps(content))
 

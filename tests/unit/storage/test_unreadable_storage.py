@@ -89,5 +89,5 @@ def test_a_snapshot_that_needs_more_memory_than_there_is_is_not_damaged(
 
     write_hour(tmp_path, 0)
     monkeypatch.setattr(observations, "combined", fail)
-    with pytest.raises(StorageError, match=r"no memory left for the rows of snapshot .*: give it more"):
+    with pytest.raises(StorageError, match=r"no memory left for the rows of snapshot .*: give this process more"):
         judge(tmp_path)

@@ -21,10 +21,7 @@ VALUES = st.sampled_from(
         (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
         (pa.float64(), st.floats(allow_nan=False)),
         (pa.list_(pa.string()), st.lists(st.none() | st.text(max_size=5), max_size=3)),
-        (
-            pa.timestamp("us", tz="UTC"),
-            st.datetimes(EPOCH, EPOCH.replace(year=2200), timezones=st.just(UTC)),
-        ),
+        (pa.timestamp("us", tz="UTC"), st.datetimes(EPOCH, EPOCH.replace(year=2200), timezones=st.just(UTC))),
     ]
 )
 

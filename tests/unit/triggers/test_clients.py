@@ -246,9 +246,7 @@ async def test_a_refused_login_ends_the_wait_for_a_deletion_too(admin: FakeAdmin
         await GroupsGone(group_ids=("a",)).check(admin)  # type: ignore[arg-type]  # the fake
 
 
-async def test_brokers_that_do_not_know_their_cluster_s_id_yet_are_asked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_brokers_that_do_not_know_their_cluster_s_id_yet_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of Redpanda while it starts: the wait for the groups of an audit record failed, and was not tried again."""
     monkeypatch.setattr(client, "_JUST_NOW", 0.0)
     gone = GroupsGone(group_ids=("a",), kafka_cluster_id="fake")

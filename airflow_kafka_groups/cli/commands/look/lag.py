@@ -23,9 +23,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     add_group_arguments(parser)
     parser.add_argument("--partitions", action="store_true", help="one row for each partition instead of each group")
     parser.add_argument(
-        "--max-lag",
-        metavar="N",
-        help="show groups whose lag exceeds N or is not known; exit code 3 if any",
+        "--max-lag", metavar="N", help="show groups whose lag exceeds N or is not known; exit code 3 if any"
     )
 
 

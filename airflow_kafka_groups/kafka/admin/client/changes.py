@@ -200,11 +200,7 @@ async def alter_group_offsets(
 
 
 async def _commit_in_slices(
-    calls: Calls,
-    group_id: str,
-    slices: Sequence[Commits],
-    send_by: float,
-    coordinators: Mapping[str, BrokerId] | None,
+    calls: Calls, group_id: str, slices: Sequence[Commits], send_by: float, coordinators: Mapping[str, BrokerId] | None
 ) -> GroupResult[None]:
     """Commit the offsets of a group that are too many for one batch, slice by slice; halve what is still too much."""
     turns = calls.take_turns([group_id], 1, {})

@@ -67,11 +67,7 @@ class HandlerResult(Generic[K, V]):
 
     def add_error(self, status: KeyStatus, key: K, error: KafkaGroupsError) -> None:
         """Add a key with an error. ``COMPLETED`` has no error and raises ``KeyError``."""
-        of_status = {
-            KeyStatus.FAILED: self.failed,
-            KeyStatus.UNMAPPED: self.unmapped,
-            KeyStatus.RETRY: self.retry,
-        }
+        of_status = {KeyStatus.FAILED: self.failed, KeyStatus.UNMAPPED: self.unmapped, KeyStatus.RETRY: self.retry}
         of_status[status][key] = error
 
     def add(self, key: K, result: HandlerResult[K, V]) -> None:

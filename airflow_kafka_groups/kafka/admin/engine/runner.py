@@ -202,11 +202,7 @@ class _Exchanges(Generic[K, V]):
                 self._fail(spec, NotSentError(f"{where} could not leave in the time it had: no connection"), sent=False)
 
     def _receive(
-        self,
-        spec: RequestSpec[K],
-        version: int,
-        answers: Sequence[Message],
-        errors: Mapping[int, KafkaGroupsError],
+        self, spec: RequestSpec[K], version: int, answers: Sequence[Message], errors: Mapping[int, KafkaGroupsError]
     ) -> None:
         """Hand what came of requests to the driver, in the turn of the event loop in which the last of it came."""
         try:

@@ -9,12 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from kio.serial.readers import (
-    read_compact_string,
-    read_compact_string_nullable,
-    read_int32,
-    read_timedelta_i32,
-)
+from kio.serial.readers import read_compact_string, read_compact_string_nullable, read_int32, read_timedelta_i32
 
 from airflow_kafka_groups.exceptions import NoBatchedFindCoordinatorsError, RemoteProtocolError, UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import Broker, CoordinatorType

@@ -14,12 +14,7 @@ from airflow_kafka_groups.change.deletion import sealed_run
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.exceptions import (
-    OutcomeUnknownError,
-    PartlyDeletedError,
-    PlanError,
-    StorageError,
-)
+from airflow_kafka_groups.exceptions import OutcomeUnknownError, PartlyDeletedError, PlanError, StorageError
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.audit import read_history

@@ -82,9 +82,7 @@ async def test_a_group_whose_topics_stand_still_is_not_followed_back_for_ever(tm
     assert group.moved_after is None, "so that nothing is pruned"
 
 
-async def test_a_movement_shortly_before_the_idle_time_that_is_asked_for_counts(
-    tmp_path: Path,
-) -> None:
+async def test_a_movement_shortly_before_the_idle_time_that_is_asked_for_counts(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     await snapshots(admin, layout, 3)
     for hour in (3, 4, 5):

@@ -11,9 +11,20 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.judge.staleness.buckets import Judgement
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from tests.histories.reference import Observation, judge_slowly, rows_of
-from tests.histories.shorthand import HOUR, expect, hour, judged, lives, reduced, verdicts
+from tests.histories.shorthand import (
+    HOUR,
+    expect,
+    hour,
+    judged,
+    judged_in_buckets,
+    lives,
+    reduced,
+    snapshot_id,
+    verdicts,
+)
 
 SNAPSHOTS = 8
 INCOMPLETE = [place + 0.5 for place in range(SNAPSHOTS - 1)]
@@ -85,8 +96,13 @@ def test_random_histories_are_judged_as_the_slow_reference_judges_them(number: i
     rows = [rows_of(group, observation) for group, history in groups.items() for observation in history]
     random.shuffle(rows)
     when: dict[str, Any] = {"policy": policy, "snapshots": range(SNAPSHOTS), "incomplete": INCOMPLETE}
-    found = judged(lives(reduced(rows), **when), policy, RETENTION)
+    observed = reduced(rows)
+    found = judged(lives(observed, **when), policy, RETENTION)
     expect(found, *expected)
+    places = [(snapshot_id(number), number in range(SNAPSHOTS)) for number in sorted([*range(SNAPSHOTS), *INCOMPLETE])]
+    judgement = Judgement(policy, places, RETENTION, ())
+    for buckets, files in ((1, 1), (3, 2), (100, 3)):  # of a hundred, many have no row of a snapshot
+        assert judged_in_buckets(observed, judgement, buckets, files) == found
     for name in FORECASTS:
         known = sum(row[name] is not None for row in expected)
         assert 5 < known < len(expected) - 5, (name, known)

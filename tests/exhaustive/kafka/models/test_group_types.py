@@ -49,8 +49,7 @@ def test_share_and_streams_groups_keep_their_progress_elsewhere(kind: str, proto
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
-    [("Classic", "classic"), ("SHARE", "share"), ("new", "unknown"), (None, "unknown")],
+    ("text", "kind"), [("Classic", "classic"), ("SHARE", "share"), ("new", "unknown"), (None, "unknown")]
 )
 def test_a_type_of_the_future_is_unknown(text: str | None, kind: str) -> None:
     assert GroupType.parse(text) == kind

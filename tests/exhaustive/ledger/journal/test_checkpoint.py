@@ -227,11 +227,7 @@ def _write(path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
 @pytest.mark.parametrize(
     "change",
-    [
-        Path.unlink,
-        lambda path: _write(path, path.read_bytes().replace(b"1", b"2")),
-        lambda path: _write(path, b""),
-    ],
+    [Path.unlink, lambda path: _write(path, path.read_bytes().replace(b"1", b"2")), lambda path: _write(path, b"")],
     ids=["gone", "changed", "torn"],
 )
 def test_a_checkpoint_in_doubt_is_not_believed(tmp_path: Path, suffix: str, change: Callable[[Path], object]) -> None:

@@ -30,9 +30,7 @@ LISTING = GroupListing(
     group_id="g", protocol_type="consumer", state=GroupState.EMPTY, type=GroupType.CLASSIC, coordinator=1
 )
 SAFE = GroupReading(
-    listing=LISTING,
-    description=GroupResult("g", describe("g", FakeGroup())),
-    offsets=GroupResult("g", OFFSETS),
+    listing=LISTING, description=GroupResult("g", describe("g", FakeGroup())), offsets=GroupResult("g", OFFSETS)
 )
 
 ALL_ERRORS: list[KafkaGroupsError] = [

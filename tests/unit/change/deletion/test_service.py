@@ -8,11 +8,7 @@ import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver
-from airflow_kafka_groups.exceptions import (
-    ConfigurationError,
-    IncompleteListingError,
-    PlanError,
-)
+from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome

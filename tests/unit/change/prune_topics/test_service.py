@@ -88,10 +88,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_gone(tmp_path: Path) -> None
             PartitionsFailedError("app", dict.fromkeys(OLD, broker_error("TOPIC_AUTHORIZATION_FAILED"))),
             "failed:topic_authorization_failed",
         ),
-        (
-            PartitionsFailedError("app", {OLD[0]: timeout(), OLD[1]: timeout()}),
-            "unknown:partly_deleted",
-        ),
+        (PartitionsFailedError("app", {OLD[0]: timeout(), OLD[1]: timeout()}), "unknown:partly_deleted"),
     ],
 )
 async def test_each_answer_has_one_meaning(tmp_path: Path, error: Any, fate: str) -> None:

@@ -6,11 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.exceptions import (
-    ConnectionFailedError,
-    KafkaGroupsError,
-    OutcomeUnknownError,
-)
+from airflow_kafka_groups.exceptions import ConnectionFailedError, KafkaGroupsError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, commits_in

@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.exceptions import (
-    ConnectionFailedError,
-    MaintenanceError,
-)
+from airflow_kafka_groups.exceptions import ConnectionFailedError, MaintenanceError
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, counts_of

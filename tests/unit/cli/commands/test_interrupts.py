@@ -27,11 +27,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def test_an_interrupt_while_a_message_is_written_completes_the_record(
-    admin: FakeAdmin,
-    backed_up: dict[str, Any],
-    to_apply: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    admin: FakeAdmin, backed_up: dict[str, Any], to_apply: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``apply --yes 2>&1 | less`` whose pipe is full, or a terminal paused by Ctrl-S: the write waits, then Ctrl-C."""
     read, write = os.pipe()
@@ -68,10 +64,7 @@ def test_an_interrupt_while_a_message_is_written_completes_the_record(
 
 
 def test_an_interrupt_while_the_result_is_written_names_the_record(
-    admin: FakeAdmin,
-    to_apply: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    admin: FakeAdmin, to_apply: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After a deletion, ``apply --yes | less`` waits for its reader. Ctrl-C then: what happened must be findable."""
 
@@ -93,11 +86,7 @@ def nobody_reads() -> TextIOWrapper:
 
 
 def test_an_interrupt_whose_message_nobody_reads_completes_the_record(
-    admin: FakeAdmin,
-    backed_up: dict[str, Any],
-    to_apply: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    admin: FakeAdmin, backed_up: dict[str, Any], to_apply: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delete = admin.delete_consumer_groups
 
@@ -116,11 +105,7 @@ def test_an_interrupt_whose_message_nobody_reads_completes_the_record(
 
 
 def test_a_warning_that_nobody_reads_does_not_end_a_deletion(
-    admin: FakeAdmin,
-    backed_up: dict[str, Any],
-    to_apply: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    admin: FakeAdmin, backed_up: dict[str, Any], to_apply: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``apply --yes 2>&1 | head``: the run is complete in the journal, and the exit code is that of the run."""
     from airflow_kafka_groups.exceptions import KafkaGroupsError

@@ -295,13 +295,7 @@ def test_groups_are_backed_up_by_name_and_by_pattern(admin: FakeAdmin, stored: C
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("--plan-id", "x"),
-        ("--digest", "x"),
-        ("a", "--include", "b"),
-        ("a", "--plan-id", "x", "--digest", "y"),
-    ],
+    "words", [("--plan-id", "x"), ("--digest", "x"), ("a", "--include", "b"), ("a", "--plan-id", "x", "--digest", "y")]
 )
 def test_a_backup_is_of_one_thing(admin: FakeAdmin, stored: Cli, tmp_path: Path, words: tuple[str, ...]) -> None:
     code, found, _ = stored("backup", *words)

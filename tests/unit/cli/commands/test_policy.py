@@ -48,10 +48,7 @@ def test_a_valid_policy_passes_with_its_warnings(tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [
-        (DELETE_A.replace("3d", "3 fortnights"), "line 5"),
-        (DELETE_A.replace("group: a1", "group: b1"), "line 8"),
-    ],
+    [(DELETE_A.replace("3d", "3 fortnights"), "line 5"), (DELETE_A.replace("group: a1", "group: b1"), "line 8")],
 )
 def test_a_wrong_policy_is_refused_with_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str

@@ -58,10 +58,7 @@ CASES: dict[str, tuple[list[list[SnapshotRow]], dict[str, Any]]] = {
         [logs(2, (0, 100), error="E"), logs(3, (0, 100)), logs(4, (0, 101))],
         {"lag_trend": 24.0, "lag_trend_since": hour(3)},
     ),
-    "less than an hour is no trend": (
-        [logs(3, (0, 100), at=hour(3.001)), logs(4, (1, 200))],
-        NO_FORECAST,
-    ),
+    "less than an hour is no trend": ([logs(3, (0, 100), at=hour(3.001)), logs(4, (1, 200))], NO_FORECAST),
     "data of one partition is lost when its start comes to the committed offset": (
         [logs(2, (0, 100)), logs(3, (1, 100)), logs(4, (4, 100))],
         {"lost": 0, "data_loss_not_before": hour(7), "lag_trend": 0.0},

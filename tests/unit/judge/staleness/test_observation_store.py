@@ -51,6 +51,12 @@ def change_manifest(base: Path, number: float, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def change_file(base: Path, number: float, **changes: Any) -> None:
+    """Change what the manifest says of the only file."""
+    (file,) = json.loads(manifest_of(base, number).read_text())["files"]
+    change_manifest(base, number, files=[file | changes])
+
+
 def test_one_more_snapshot_is_reduced_alone_and_judged_as_by_all_rows(judged: Path) -> None:
     write_snapshot(judged, 2.5, seen(2.5, group="new", members=1, state="Stable"), complete=False)
     write_hour(judged, 3)
@@ -100,7 +106,7 @@ def flip_a_byte(path: Path) -> None:
 def of_another_snapshot(base: Path, number: int) -> None:
     target = file_of(base, number)
     target.write_bytes(file_of(base, 0).read_bytes())
-    change_manifest(base, number, bytes=target.stat().st_size)
+    change_file(base, number, bytes=target.stat().st_size)
 
 
 DOUBTS: dict[str, Callable[[Path, int], object]] = {
@@ -110,13 +116,13 @@ DOUBTS: dict[str, Callable[[Path, int], object]] = {
     "a torn manifest": lambda base, number: manifest_of(base, number).write_text('{"snapshot_id":'),
     "no JSON object": lambda base, number: manifest_of(base, number).write_text("[]"),
     "another format": lambda base, number: change_manifest(base, number, format=2),
-    "another number of groups": lambda base, number: change_manifest(base, number, groups=7),
-    "a later beginning": lambda base, number: change_manifest(base, number, oldest="2027-01-01T00:00:00.000000Z"),
-    "another end": lambda base, number: change_manifest(base, number, newest="2026-01-01T00:30:00.000000Z"),
+    "another number of groups": lambda base, number: change_file(base, number, groups=7),
+    "a later beginning": lambda base, number: change_file(base, number, oldest=1_800_000_000_000_000),
+    "another end": lambda base, number: change_file(base, number, newest=1_767_227_400_000_000),
     "of another snapshot": lambda base, number: change_manifest(base, number, snapshot_id=snapshot_id(0)),
     "of another cluster": lambda base, number: change_manifest(base, number, cluster="d"),
     "no file": lambda base, number: file_of(base, number).unlink(),
-    "no groups": lambda base, number: change_manifest(base, number, file=None),
+    "no groups": lambda base, number: change_manifest(base, number, files=[]),
     "cut off": lambda base, number: cut_off(file_of(base, number)),
     "a damaged byte": lambda base, number: flip_a_byte(file_of(base, number)),
     "another snapshot's file": of_another_snapshot,
@@ -135,13 +141,13 @@ def test_in_any_doubt_the_snapshot_is_reduced_again(tmp_path: Path, monkeypatch:
     for number, doubt in doubted.items():
         DOUBTS[doubt](tmp_path, number)
     reduced: list[str] = []
-    reduce = ObservationStore._reduce
+    publish = ObservationStore.publish
 
-    def recorded(store: ObservationStore, missing: list[SnapshotManifest]) -> None:
-        reduced.extend(manifest.snapshot_id for manifest in missing)
-        reduce(store, missing)
+    def recorded(store: ObservationStore, manifest: SnapshotManifest, *made: Any) -> None:
+        reduced.append(manifest.snapshot_id)
+        publish(store, manifest, *made)
 
-    monkeypatch.setattr(ObservationStore, "_reduce", recorded)
+    monkeypatch.setattr(ObservationStore, "publish", recorded)
     again = judge(tmp_path)
     assert [doubt for number, doubt in doubted.items() if snapshot_id(number) not in reduced] == []
     assert sorted(reduced) == [snapshot_id(number) for number in doubted], "each once, and no other"
@@ -211,17 +217,17 @@ def test_a_damaged_snapshot_stops_the_job_and_leaves_nothing_that_counts(
 
 def test_two_jobs_at_once_write_one_file_and_one_manifest(judged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hour(judged, 3)
-    write = ObservationStore._create
+    create = ObservationStore.create
 
     def beside(store: ObservationStore, *arguments: Any) -> None:
-        write(store, *arguments)
-        monkeypatch.setattr(ObservationStore, "_create", write)
+        create(store, *arguments)
+        monkeypatch.setattr(ObservationStore, "create", create)
         assert judge(judged)["snapshots_reduced"] == 1  # another job, from beginning to end
 
-    monkeypatch.setattr(ObservationStore, "_create", beside)
+    monkeypatch.setattr(ObservationStore, "create", beside)
     assert judge(judged)["verdicts"]["stale"] == 2
     written = manifest_of(judged, 3).read_text()
-    assert json.loads(written)["file"] == file_of(judged, 3).name
+    assert [file["name"] for file in json.loads(written)["files"]] == [file_of(judged, 3).name]
     assert judge(judged)["snapshots_reduced"] == 0
     assert manifest_of(judged, 3).read_text() == written
 
@@ -255,17 +261,18 @@ def test_a_snapshot_without_groups_has_a_manifest_and_no_file(tmp_path: Path) ->
     write_snapshot(tmp_path, 0, [], files=[])
     write_hour(tmp_path, 1)
     assert judge(tmp_path)["snapshots_reduced"] == 2
-    assert json.loads(manifest_of(tmp_path, 0).read_text())["file"] is None
+    assert json.loads(manifest_of(tmp_path, 0).read_text())["files"] == []
     again = judge(tmp_path)
     assert (again["snapshots_reduced"], again["snapshots_used"], again["verdicts"]["settling"]) == (0, 2, 2)
 
 
-@pytest.mark.parametrize("damage", [{"oldest": "yesterday"}, {"newest": 5}, {"groups": "1"}])
+@pytest.mark.parametrize(
+    "damage", [{"oldest": "yesterday"}, {"newest": 5}, {"groups": "1"}, {"sha256": None}, {"more": 1}]
+)
 def test_a_damaged_description_of_observations_is_made_again(tmp_path: Path, damage: dict[str, object]) -> None:
     for number in (1, 2, 3):
         write_snapshot(tmp_path, number, seen(number))
     assert judge(tmp_path)["verdicts"]["stale"] == 1
-    described = tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(3)}.json"
-    described.write_text(json.dumps(json.loads(described.read_text()) | damage))
+    change_file(tmp_path, 3, **damage)
     summary = judge(tmp_path)
     assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (1, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import product
 from random import Random
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_kafka_groups.judge.staleness.observations import combined, reduce_batches, reduce_file
+from airflow_kafka_groups.judge.staleness.observations import combined, reduce_file
 from airflow_kafka_groups.observe.history import snapshot_rows
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError
 from tests.histories.shorthand import ARROW_SCHEMA, Committed, SnapshotRow, hour, parquet, seen, snapshot_id
@@ -116,19 +115,6 @@ def test_a_file_is_refused_with_what_it_lacks() -> None:
         reduce_file(pa.BufferReader(parquet(seen(0), other)), NAME)
     with pytest.raises(UnusableFileError, match="cannot be read as Parquet"):
         reduce_file(pa.BufferReader(b"PAR1"), NAME)
-
-
-def test_a_task_returns_what_it_found_in_each_file() -> None:
-    found: dict[str, list[Any]] = defaultdict(list)
-    files = {f"file:/c/data/{NAME}/a": parquet(seen(0)), f"s3a://b/c/data/{NAME}/b": parquet(seen(1))}
-    batch = pa.record_batch({"path": [*files], "content": pa.array([*files.values()], pa.binary())})
-    for answer in reduce_batches([batch]):
-        for name, values in answer.to_pydict().items():
-            found[name] += values
-    assert (found["snapshot_id"], found["file"]) == ([NAME, NAME], ["a", "b"])
-    assert pa.ipc.open_stream(found["observations"][0]).read_all() == reduce(seen(0))
-    assert found["observations"][1] is None
-    assert "in the folder of another one" in found["problem"][1]
 
 
 def test_what_is_not_known_of_one_partition_is_left_out() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
-from airflow_kafka_groups.spark.session_on_demand import NoSession
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run_here
 from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from tests.histories.judged import judge, write_hour
 from tests.histories.lake import CLUSTER
@@ -62,5 +61,4 @@ def test_many_snapshots_are_stored_side_by_side(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Storage, "create", created)
     asked = parse_arguments(["--base", str(tmp_path), "--cluster", CLUSTER, "--min-idle-seconds", "3600"])
-    with NoSession(JOB, lambda _: Remote(), "none is needed") as none:
-        assert run(none, asked)["snapshots_reduced"] == 3
+    assert run_here(lambda _: Remote(), asked)["snapshots_reduced"] == 3

@@ -5,11 +5,7 @@ import time
 
 import pytest
 
-from airflow_kafka_groups.exceptions import (
-    ConnectionFailedError,
-    DeadlineExceededError,
-    OutcomeUnknownError,
-)
+from airflow_kafka_groups.exceptions import ConnectionFailedError, DeadlineExceededError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.cluster import patience
 from airflow_kafka_groups.kafka.cluster.clock import LargerProgress, now, system_clock
 from airflow_kafka_groups.kafka.cluster.patience import Patience

@@ -15,15 +15,14 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ArgumentError, SnapshotError
 from airflow_kafka_groups.judge import workers
-from airflow_kafka_groups.judge.staleness import judging
+from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
+from airflow_kafka_groups.judge.staleness.one_process import OneProcess
 from airflow_kafka_groups.judge.workers import CALLERS
 from airflow_kafka_groups.observe.history.fleet import clusters_in, fleet_summary, of_each_cluster
-from airflow_kafka_groups.observe.history.snapshots import History
 from airflow_kafka_groups.spark.jobs import judge_staleness
-from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
-from airflow_kafka_groups.spark.session_on_demand import NoSession
-from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
-from tests.histories.judged import hour_rows, no_session
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run_here
+from airflow_kafka_groups.storage.file_storage import LocalStorage
+from tests.histories.judged import hour_rows
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, snapshot_id
 
@@ -50,8 +49,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def judged(base: Path, storage: LocalStorage) -> dict[str, Any]:
-    with NoSession(JOB, lambda _: storage, "give the test's session") as session:
-        return run(session, parse_arguments(given(base, "*")))
+    return run_here(lambda _: storage, parse_arguments(given(base, "*")))
 
 
 def written(base: Path) -> dict[str, Any]:
@@ -90,8 +88,8 @@ def test_a_folder_without_clusters_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     with pytest.raises(ArgumentError, match=r"--cluster \(got '\*'\): .* has no folder with snapshots"):
         clusters_in(LocalStorage(), tmp_path.as_uri(), ["*"])
-    with no_session() as session, pytest.raises(SnapshotError):
-        run(session, parse_arguments(given(tmp_path, "notes")))
+    with pytest.raises(SnapshotError):
+        run_here(lambda _: LocalStorage(), parse_arguments(given(tmp_path, "notes")))
 
 
 @pytest.mark.parametrize(
@@ -161,21 +159,22 @@ def test_clusters_side_by_side_come_to_what_they_come_to_one_after_the_other(
 
 def test_one_large_cluster_is_judged_at_a_time(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_MANY_GROUPS", 0)
-    judged_history, write_verdicts, running = judging.judged_history, judging.write_verdicts, list[Any]()
+    reduce, judge, running = OneProcess.reduce, OneProcess.judge, list[Any]()
 
-    def begun(storage: Storage, history: History, *more: Any) -> Any:
-        running.append(history.judged.cluster)
+    def begun(runner: OneProcess, store: ObservationStore) -> None:
+        running.append(store.history.judged.cluster)
         time.sleep(0.01)
-        return judged_history(storage, history, *more)
+        reduce(runner, store)
 
-    def ended(storage: Storage, verdicts: Any, output: str) -> Any:
+    def ended(runner: OneProcess, *given: Any) -> Any:
+        found = judge(runner, *given)
         time.sleep(0.01)
         assert len(running) == 1
-        assert f"/{running.pop()}/" in output
-        return write_verdicts(storage, verdicts, output)
+        assert f"/{running.pop()}/" in given[-1]
+        return found
 
-    monkeypatch.setattr(judging, "judged_history", begun)
-    monkeypatch.setattr(judging, "write_verdicts", ended)
+    monkeypatch.setattr(OneProcess, "reduce", begun)
+    monkeypatch.setattr(OneProcess, "judge", ended)
     assert list(judged(fleet, Remote())["failed"]) == ["c4"]
 
 

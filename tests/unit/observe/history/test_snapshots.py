@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.judge.staleness.observations import Reduction
+from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
+from airflow_kafka_groups.judge.staleness.one_process import OneProcess
 from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.observe.history.snapshots import (
@@ -32,9 +33,10 @@ def find(base: Path, **options: Any) -> History:
 
 def read(base: Path) -> None:
     history = find(base)
+    store = ObservationStore(LocalStorage(), history)
     with Workers(is_local=True) as workers:
-        found = list(Reduction(LocalStorage(), history, workers).of(history.read, lambda manifest, _: manifest))
-    assert found == [(manifest.snapshot_id, manifest) for manifest in history.read]
+        OneProcess(workers).reduce(store)
+    assert sorted(store.stored) == [manifest.snapshot_id for manifest in history.read]
 
 
 def ids(*numbers: float) -> tuple[str, ...]:

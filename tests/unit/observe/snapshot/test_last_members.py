@@ -207,19 +207,9 @@ def test_a_sentence_is_short_whatever_the_group_is() -> None:
 def last_seen(clients: Sequence[tuple[str, str]], count: int) -> LastMembers:
     """Return the last members with these client ids on these hosts, the first of so many."""
     seen = tuple(
-        LastClient(
-            client_id=client_id,
-            host=host,
-            members=1,
-            topics=frozenset({f"t{number}"}),
-        )
+        LastClient(client_id=client_id, host=host, members=1, topics=frozenset({f"t{number}"}))
         for number, (client_id, host) in enumerate(clients)
     )
     return LastMembers(
-        group_id="g",
-        snapshot_id="20260301T120000Z-0123abcd",
-        seen_at=NOW,
-        members=count,
-        clients=count,
-        seen=seen,
+        group_id="g", snapshot_id="20260301T120000Z-0123abcd", seen_at=NOW, members=count, clients=count, seen=seen
     )

@@ -11,15 +11,7 @@ from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
-from tests.unit.operators.pruning.test_what_pruning_keeps import (
-    MINE,
-    OTHER,
-    id_of,
-    restore,
-    run,
-    snapshot,
-    write,
-)
+from tests.unit.operators.pruning.test_what_pruning_keeps import MINE, OTHER, id_of, restore, run, snapshot, write
 
 pytestmark = pytest.mark.safety
 

@@ -120,11 +120,7 @@ class World:
         return sum(len(sent.keys) for sent in self.under_way)
 
 
-LOSSES = (
-    ConnectionFailedError("b1:9092", "lost"),
-    RequestTimeoutError("slow"),
-    RemoteProtocolError("out of order"),
-)
+LOSSES = (ConnectionFailedError("b1:9092", "lost"), RequestTimeoutError("slow"), RemoteProtocolError("out of order"))
 ANSWERS = st.sampled_from(["done", "done", "done", "refused", "moved", "busy", "silent", "noise"])
 
 

@@ -18,9 +18,7 @@ from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
     DeleteGroupOffsetsHandler,
 )
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import DeleteGroupsHandler
-from airflow_kafka_groups.kafka.admin.handlers.describe_groups import (
-    DescribeGroupsHandler,
-)
+from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler

@@ -104,9 +104,7 @@ WHERE = TopicPartition("t", 0)
         ("list_offsets", ({(HALF, 0): OffsetSpec.latest()},), "partition .*UTF-8"),
     ],
 )
-async def test_what_no_request_can_carry_is_named_before_anything_is_asked(
-    call: tuple[Any, ...],
-) -> None:
+async def test_what_no_request_can_carry_is_named_before_anything_is_asked(call: tuple[Any, ...]) -> None:
     name, arguments, *keywords, named = call
     async with FakeCluster(groups={"g"}) as fake, client(fake) as admin:
         sent = len(fake.sent)

@@ -290,10 +290,7 @@ async def test_a_partition_that_is_left_out_or_refused_is_named_also_where_colum
     assert set(error.partition_errors) == {TopicPartition("t", partition)}
 
 
-@pytest.mark.parametrize(
-    ("where", "offset"),
-    [(("t", 0), -1), (("t", 0), 2**63), (("t", -1), 0), (("t", 2**31), 0)],
-)
+@pytest.mark.parametrize(("where", "offset"), [(("t", 0), -1), (("t", 0), 2**63), (("t", -1), 0), (("t", 2**31), 0)])
 async def test_what_cannot_be_committed_is_refused_by_name_before_anything_is_sent(
     where: tuple[str, int], offset: int
 ) -> None:

@@ -322,9 +322,7 @@ class TestOutOfShape:
             group: fake.coordinator(group) for group in GROUPS
         }
 
-    async def test_brokers_that_never_say_what_the_cluster_is_are_waited_for_as_long_as_a_call_may_take(
-        self,
-    ) -> None:
+    async def test_brokers_that_never_say_what_the_cluster_is_are_waited_for_as_long_as_a_call_may_take(self) -> None:
         async with FakeCluster() as fake:
             fake.control(METADATA, lambda *_: Drop)
             with pytest.raises(NoBrokerAvailableError, match=r"within 0.3 s"):

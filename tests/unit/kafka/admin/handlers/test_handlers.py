@@ -102,8 +102,7 @@ def test_only_unstable_offsets_and_listings_have_a_limit_of_tries() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "host", "found"),
-    [(0, "b0", True), (7, "b7", True), (-1, "", False), (-1, "b1", False), (1, "", False)],
+    ("node", "host", "found"), [(0, "b0", True), (7, "b7", True), (-1, "", False), (-1, "b1", False), (1, "", False)]
 )
 def test_a_coordinator_has_a_number_and_an_address(node: int, host: str, found: bool) -> None:
     broker = Broker(broker_id=node, host=host, port=9092)

@@ -1,0 +1,393 @@
+"""The judgement of a cluster in Spark's tasks: the driver reads manifests, and no row.
+
+1. Snapshots' files reach the tasks as bytes, so through any storage that Spark reads. A task reduces each to a file of
+   observations; Spark commits all of these at once, in a hidden folder, whence the driver moves them to their places.
+2. Files of observations reach the tasks as bytes, which are compared with their SHA-256, and cut into buckets of
+   groups. The shuffle carries a row for each file and bucket, and sorts them by bucket and snapshot.
+3. A task judges the groups of its buckets, and Spark writes the verdicts.
+
+Bytes stay bytes: to read Parquet as rows, and hand these to Python, takes five times the processor time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.exceptions import JobError, SnapshotError, StorageError
+from airflow_kafka_groups.judge.staleness.buckets import (
+    JUDGED,
+    LAST_RECORDS,
+    Judgement,
+    Part,
+    cut,
+    judged_buckets,
+    packed,
+)
+from airflow_kafka_groups.judge.staleness.judging import VerdictCounts, verdict_table
+from airflow_kafka_groups.judge.staleness.lives import READ
+from airflow_kafka_groups.judge.staleness.observation_files import (
+    DamagedObservationsError,
+    ObservationFile,
+    from_file,
+    to_file,
+)
+from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
+from airflow_kafka_groups.judge.staleness.observations import reduced
+from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.judge.verdict_names import VerdictName
+from airflow_kafka_groups.observe.history.snapshot_rows import rows_in
+from airflow_kafka_groups.observe.history.snapshots import rows_of
+from airflow_kafka_groups.shown import first_line
+from airflow_kafka_groups.spark.bundle import ship
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, remedy_of
+from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, WHOLE
+from airflow_kafka_groups.spark.hadoop_storage import move
+from airflow_kafka_groups.spark.session.preflight import require_arrow
+from airflow_kafka_groups.spark.session.settings import jvm_of, settings_kept
+from airflow_kafka_groups.storage.file_storage import Storage
+from airflow_kafka_groups.storage.job_outputs import JobFiles, ReplacedFolder, footer_of
+from airflow_kafka_groups.storage.manifest import SnapshotFile, SnapshotManifest
+from airflow_kafka_groups.storage.paths import is_data_file, is_id, new_id, time_of
+from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema
+
+_LEFT_BEHIND = timedelta(days=1)
+_ROWS_AT_ONCE = 200_000_000
+"""The rows of one Spark job: what a killed one has done is done again."""
+
+_GROUPS_OF_A_BUCKET = 5_000
+"""Fewer are not worth a bucket of their own: each costs a millisecond for each snapshot."""
+
+_MOST_GROUPS_OF_A_BUCKET = 50_000
+"""More take a hundred megabytes of a task."""
+
+_SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a file's bytes, or those of one bucket, are in memory
+    "spark.sql.adaptive.enabled": "false",  # it would put buckets into one task, since they are small to the shuffle
+    # All of the work is Python's: to compile code for it in the JVM takes longer than to run it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+_NO_SETTINGS = MappingProxyType(dict[str, str]())
+_LISTED_BY_JOBS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_BASENAME = "mapreduce.output.basename"
+
+_MADE = "made string, content binary"
+_PARTS = "bucket int, place int, content binary"
+_MAGIC = b"PAR1"
+_STAGED = re.compile(r"made=(?P<snapshot_id>[^,]+),(?P<number>\d+),(?P<facts>[\d,-]+),(?P<sha256>[0-9a-f]{64})")
+
+_DAMAGED = re.compile(rf"{DamagedObservationsError.__name__}: (\S+)")
+_UNUSABLE = re.compile(r"exceptions\.SnapshotError: (.+)")
+_CANNOT_RUN = ("ModuleNotFoundError", "Cannot run program", "PYTHON_VERSION_MISMATCH")
+_MICROS = [f"unix_micros(last_{kind}_at) AS {kind}" for kind in ("commit", "record")]
+_JAVA_HASH = "org.apache.spark.unsafe.hash.Murmur3_x86_32"
+_SEED = 42  # Spark's for a partition's number
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class InTasks:
+    """The runner that judges in Spark's tasks."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self.last_records: DataFrame | None = None
+        """As of ``LastCommits``, for the next judgement."""
+
+        ship(spark)
+
+    def reduce(self, store: ObservationStore) -> None:
+        """Reduce the snapshots that have no observations, and store these.
+
+        Raises ``SnapshotError`` for a snapshot whose rows do not match its manifest, and ``JobError``.
+        """
+        missing = store.missing()
+        if missing:
+            _remove_left_behind(store)
+        for part in _parts(missing):
+            self._reduce(store, part)
+
+    def _reduce(self, store: ObservationStore, manifests: Sequence[SnapshotManifest]) -> None:
+        """Reduce snapshots in one job."""
+        sources = {
+            (manifest.snapshot_id, file.name): (number, file)
+            for manifest in manifests
+            for number, file in enumerate(manifest.files)
+        }
+        paths = [path for manifest in manifests for path in rows_of(store.history, manifest)]
+        # A folder that readers of the table do not see, for files before they get their names.
+        stage = f"{store.root}/_{new_id(datetime.now(UTC))}"
+        try:
+            if paths:
+                with self._working(store, _SETTINGS):
+                    made = self._files(paths).mapInArrow(partial(_reduced_files, sources), _MADE)
+                    _write_contents(made, stage)
+            found = _staged(store.storage.sizes_below(stage))
+            places = {file: path for files in found.values() for file, path in files.values()}
+
+            def put(file: ObservationFile, path: str) -> None:
+                move(self._spark, store.storage, f"{stage}/{places[file]}", path)
+
+            for manifest in manifests:
+                files = found.get(manifest.snapshot_id, {})
+                if sorted(files) != [number for number, file in enumerate(manifest.files) if file.rows]:
+                    raise JobError(f"Spark has not written all observations of snapshot {manifest.snapshot_id}")
+                store.publish(manifest, [files[number][0] for number in sorted(files)], put)
+        finally:
+            with suppress(StorageError):  # the first error is the one to report
+                store.storage.remove_folder(stage, everything=True)
+
+    def judge(
+        self, store: ObservationStore, policy: StalenessPolicy, retention: int, storage: Storage, output: str
+    ) -> tuple[VerdictCounts, list[str]]:
+        """Judge the groups, and write their verdicts in place of what a folder has.
+
+        :param retention: the brokers' ``offsets.retention.minutes``; 0: not known.
+        :param storage: that of the output.
+
+        Returns the counts of the verdicts and the names of the files. Raises as ``reduce`` does.
+        """
+        if not store.stored[store.history.judged.snapshot_id].files:
+            folder = ReplacedFolder(storage, output)
+            folder.write(arrow_schema(VERDICT_COLUMNS), ())
+            return VerdictCounts(), folder.verify("verdicts", "judged")
+        with self._working(store):
+            # Now, since it needs other settings, and once, since it may read Kafka.
+            records = None if self.last_records is None else _listed(self.last_records)
+        try:
+            for damaged in count():
+                try:
+                    with self._working(store, _SETTINGS):
+                        return _write_verdicts(self._verdicts(store, policy, retention, records), storage, output)
+                except DamagedObservationsError as exc:
+                    store.require_readable(damaged)
+                    self._reduce(store, [store.discard(str(exc))])
+        finally:
+            if records is not None:
+                records.unpersist()
+        raise AssertionError
+
+    def _verdicts(
+        self, store: ObservationStore, policy: StalenessPolicy, retention: int, records: DataFrame | None
+    ) -> DataFrame:
+        read, incomplete = store.history.read, {*store.history.incomplete_ids}
+        snapshots = [(manifest.snapshot_id, manifest.snapshot_id not in incomplete) for manifest in read]
+        judgement = Judgement(policy, snapshots, retention, sorted(oldest for oldest, _ in store.observed))
+        labels = self._labels(_buckets(store.stored[store.history.judged.snapshot_id].groups, self._cores))
+        files = {
+            (name, file.name): (place if place < len(read) - 1 else JUDGED, file)
+            for place, (name, _) in enumerate(snapshots)
+            for file in store.stored[name].files
+        }
+        paths = [path for name, _ in snapshots for path in store.paths_of(store.stored[name])]
+        parts = self._files(paths).mapInArrow(partial(_cut_files, files, labels), _PARTS)
+        if records is not None:
+            parts = parts.union(records.mapInArrow(partial(_cut_records, labels), _PARTS))
+        in_order = parts.repartition(len(labels), "bucket").sortWithinPartitions("bucket", "place")
+        return in_order.mapInArrow(partial(_judged_parts, judgement), VERDICT_SCHEMA)
+
+    @property
+    def _cores(self) -> int:
+        return int(self._spark.sparkContext.defaultParallelism)
+
+    def _files(self, paths: Sequence[str]) -> DataFrame:
+        """Read files as bytes, each in one piece."""
+        return self._spark.read.format("binaryFile").options(**WHOLE).load([*paths]).select("path", "content")
+
+    def _labels(self, buckets: int) -> list[int]:
+        """Return numbers of which Spark puts each into another one of as many partitions."""
+        java: Any = jvm_of(self._spark, "a judgement")
+        for name in _JAVA_HASH.split("."):
+            java = getattr(java, name)
+        found = dict[int, int]()
+        for number in count():
+            if len(found) == buckets:
+                break
+            found.setdefault(java.hashInt(number, _SEED) % buckets, number)
+        return [*found.values()]
+
+    @contextmanager
+    def _working(self, store: ObservationStore, settings: Mapping[str, str] = _NO_SETTINGS) -> Iterator[None]:
+        """Change settings within the block. What a task found is raised as if it was found here."""
+        try:
+            with settings_kept(self._spark, *settings, _LISTED_BY_JOBS):
+                for name, value in settings.items():
+                    self._spark.conf.set(name, value)
+                if store.storage.is_local:  # a listing is quicker than a job that lists
+                    self._spark.conf.set(_LISTED_BY_JOBS, str(2**31 - 1))
+                yield
+        except SPARK_ERRORS as exc:
+            text = str(exc)
+            if found := _DAMAGED.search(text):
+                raise DamagedObservationsError(found[1]) from exc
+            if found := _UNUSABLE.search(text):
+                raise SnapshotError(found[1]) from exc
+            if any(sign in text for sign in _CANNOT_RUN):
+                require_arrow(self._spark)
+            problem = f"the data of {store.history.folder} cannot be judged: {first_line(exc)}"
+            raise JobError(f"{problem}{remedy_of(exc)}") from exc
+
+
+def _remove_left_behind(store: ObservationStore) -> None:
+    """Remove the hidden folders of jobs that were killed a day ago or earlier."""
+    now = datetime.now(UTC)
+    for name in store.storage.folders(store.root):
+        if name[0] == "_" and is_id(name[1:]) and now - time_of(name[1:]) > _LEFT_BEHIND:
+            with suppress(StorageError):  # of another user, perhaps; it is hidden, and in nobody's way
+                store.storage.remove_folder(f"{store.root}/{name}", everything=True)
+
+
+def _parts(manifests: Sequence[SnapshotManifest]) -> Iterator[list[SnapshotManifest]]:
+    """Divide snapshots into parts of some hundred million rows."""
+    part, rows = list[SnapshotManifest](), 0
+    for manifest in manifests:
+        if part and rows + manifest.rows > _ROWS_AT_ONCE:
+            yield part
+            part, rows = [], 0
+        part.append(manifest)
+        rows += manifest.rows
+    if part:
+        yield part
+
+
+def _buckets(groups: int, cores: int) -> int:
+    """Return how many buckets to judge by: a task for each core, unless they would be too small or too large."""
+    return max(1, min(cores, groups // _GROUPS_OF_A_BUCKET), -(-groups // _MOST_GROUPS_OF_A_BUCKET))
+
+
+def _contents(batches: Batches) -> Iterator[tuple[tuple[str, str], pa.Buffer]]:
+    """Return the snapshot and the name of each file, and its bytes."""
+    for batch in batches:
+        for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
+            folder, name = path.split("/")[-2:]
+            yield (folder.rpartition("=")[2], name), content.as_buffer()
+
+
+def _reduced_files(
+    sources: Mapping[tuple[str, str], tuple[int, SnapshotFile]], batches: Batches
+) -> Iterator[pa.RecordBatch]:
+    """Reduce files of snapshots to files of observations."""
+    for (snapshot_id, name), content in _contents(batches):
+        number, source = sources[snapshot_id, name]
+        table = reduced(rows_in(source, snapshot_id, content), snapshot_id)
+        if not table.num_rows:
+            continue
+        file, made = to_file(table)
+        facts = (snapshot_id, number, file.groups, file.oldest, file.newest, file.bytes, file.sha256)
+        columns = [pa.array([",".join(map(str, facts))]), pa.array([made.removesuffix(_MAGIC)], pa.binary())]
+        yield pa.RecordBatch.from_arrays(columns, names=["made", "content"])
+
+
+def _write_contents(made: DataFrame, folder: str) -> None:
+    """Write each row's bytes to a file, in a folder whose name describes it.
+
+    Spark has no writer of bytes. Its writer of text adds what a line ends with, here what a file of Parquet ends with.
+    """
+    lines = made.select("made", F.col("content").cast("string").alias("value"))
+    options = {"lineSep": _MAGIC.decode(), "maxRecordsPerFile": "1", "compression": "none"}
+    lines.write.partitionBy("made").options(**options).mode("errorifexists").text(folder)
+
+
+class _Staged(NamedTuple):
+    file: ObservationFile
+    path: str
+
+
+def _staged(sizes: Mapping[tuple[str, str], int]) -> dict[str, dict[int, _Staged]]:
+    """Return the files that Spark has written of each snapshot, by the number of what they were made of."""
+    found: dict[str, dict[int, _Staged]] = {}
+    for folder, name in sizes:
+        if (said := _STAGED.fullmatch(folder)) and name[0] not in "._":
+            groups, oldest, newest, size = map(int, said["facts"].split(","))
+            file = ObservationFile.of(groups, oldest, newest, size, said["sha256"])
+            found.setdefault(said["snapshot_id"], {})[int(said["number"])] = _Staged(file, f"{folder}/{name}")
+    return found
+
+
+def _cut_files(
+    files: Mapping[tuple[str, str], tuple[int, ObservationFile]], labels: Sequence[int], batches: Batches
+) -> Iterator[pa.RecordBatch]:
+    """Cut files of observations into the parts of buckets."""
+    for (snapshot_id, name), content in _contents(batches):
+        place, file = files[snapshot_id, name]
+        table = from_file(snapshot_id, file, content, everything=place == JUDGED)
+        yield _parts_of(table if place == JUDGED else table.select(READ), place, labels)
+
+
+def _parts_of(table: pa.Table, place: int, labels: Sequence[int]) -> pa.RecordBatch:
+    found = [
+        (label, packed(part)) for label, part in zip(labels, cut(table, len(labels)), strict=True) if part.num_rows
+    ]
+    columns = [
+        pa.array([label for label, _ in found], pa.int32()),
+        pa.array([place] * len(found), pa.int32()),
+        pa.array([content for _, content in found], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["bucket", "place", "content"])
+
+
+def _listed(rows: DataFrame) -> DataFrame:
+    """Return last records in lists, which are many of them in one row, and persist."""
+    known = rows.selectExpr("group_id", *_MICROS)
+    several = known.groupBy(F.expr("pmod(hash(group_id), 64)")).agg(F.collect_list(F.struct("*")).alias("records"))
+    listed = several.select("records").persist()
+    listed.count()
+    return listed
+
+
+def _cut_records(labels: Sequence[int], batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Cut lists of last records into parts of buckets."""
+    for batch in batches:
+        records = pa.RecordBatch.from_struct_array(batch["records"].flatten())
+        yield _parts_of(pa.table(records.columns, names=records.schema.names), LAST_RECORDS, labels)
+
+
+def _judged_parts(judgement: Judgement, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Judge the groups of buckets."""
+    parts: Iterator[Part] = (
+        (bucket, place, content.as_buffer())
+        for batch in batches
+        for bucket, place, content in zip(
+            batch["bucket"].to_pylist(), batch["place"].to_pylist(), batch["content"], strict=True
+        )
+    )
+    for rows in judged_buckets(judgement, parts):
+        yield from verdict_table(rows).to_batches()
+
+
+def _write_verdicts(rows: DataFrame, storage: Storage, output: str) -> tuple[VerdictCounts, list[str]]:
+    """Write verdicts in place of what a folder has.
+
+    Raises ``JobError`` if it has files of another job afterwards.
+    """
+    own, seen, counts = JobFiles(), Observation(), VerdictCounts()
+    lag = F.coalesce("lag", F.lit(0)).cast("decimal(38,0)")
+    sums = [
+        each
+        for name in VerdictName
+        for each in (
+            F.count_if(F.col("verdict") == name).alias(f"groups_{name}"),
+            F.sum(F.when(F.col("verdict") == name, lag)).alias(f"lag_{name}"),
+        )
+    ]
+    observed = rows.observe(seen, *sums)
+    observed.write.option(_BASENAME, own.prefix).option("compression", "zstd").mode("overwrite").parquet(output)
+    files = [name for name in storage.files(output) if is_data_file(name)]
+    own.require_own(output, files, "judged")
+    for name in map(str, VerdictName):
+        counts.add(name, int(seen.get[f"groups_{name}"] or 0), int(seen.get[f"lag_{name}"] or 0))
+    if sum(footer_of(storage, f"{output}/{name}")[1] for name in files) != sum(counts.groups.values()):
+        raise JobError(f"{output} does not have the verdicts that were written: another job wrote there. Run it again")
+    return counts, files

@@ -1,0 +1,91 @@
+"""A judgement by two executors of 512 MB: their tasks read every row, and one of them may be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_kafka_groups.spark.bundle import APPLICATION
+from tests.bench_spark.processes import executors_of, files_read, task_ends
+from tests.bench_spark.staleness import stale, write_history
+from tests.histories.judged import judge, verdict_folder
+from tests.histories.lake import CLUSTER
+from tests.lab.spark.standalone import SparkCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
+
+GROUPS, PARTITIONS, SNAPSHOTS, FILES = 12_000, 5, 6, 3
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCluster]:
+    with SparkCluster(cores=2, memory_mb=1100) as started:
+        yield started
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    write_history(tmp_path, GROUPS, PARTITIONS, SNAPSHOTS, files=FILES)
+    return tmp_path
+
+
+def submit(cluster: SparkCluster, base: Path, logs: Path) -> dict[str, Any]:
+    logs.mkdir()
+    settings = {
+        "spark.cores.max": "2",
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "512m",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": logs.as_uri(),
+        "spark.files.openCostInBytes": "1",
+        "spark.sql.files.maxPartitionBytes": "300k",  # several tasks
+    }
+    given = ("--base", base.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", str((SNAPSHOTS - 1) * 3600))
+    done: CompletedProcess[str] = cluster.submit(APPLICATION, "judge_staleness", *given, settings=settings, timeout=600)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"job"')))
+    assert (found["snapshots_reduced"], found["verdicts"]["stale"]) == (SNAPSHOTS, stale(GROUPS))
+    return found
+
+
+def test_the_tasks_of_both_read_each_row(cluster: SparkCluster, base: Path, tmp_path: Path) -> None:
+    submit(cluster, base, tmp_path / "logs")
+    tasks, data = task_ends(tmp_path / "logs"), [*(base / CLUSTER / "data").rglob("*.parquet")]
+    assert files_read(tmp_path / "logs") == len(data) == SNAPSHOTS * FILES, "each once"
+    sizes = sum(path.stat().st_size for path in data)
+    assert sum(task["Task Metrics"]["Input Metrics"]["Bytes Read"] for task in tasks) >= sizes
+    assert {task["Task Info"]["Executor ID"] for task in tasks} == {"0", "1"}
+
+
+def test_an_executor_that_is_killed_costs_nothing(cluster: SparkCluster, base: Path, tmp_path: Path) -> None:
+    killed, ended = list[int](), threading.Event()
+
+    def kill() -> None:
+        while not (killed or ended.is_set()):
+            for pid in executors_of(cluster)[:1]:
+                time.sleep(4)
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+            time.sleep(0.2)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        found = submit(cluster, base, tmp_path / "logs")
+    finally:
+        ended.set()
+        killer.join()
+    assert killed
+    rows = pq.read_table(Path(found["output"].removeprefix("file://"))).sort_by("group_id").to_pylist()
+    judge(base, "--min-idle-seconds", str((SNAPSHOTS - 1) * 3600))
+    assert pq.read_table(verdict_folder(base, SNAPSHOTS - 1)).sort_by("group_id").to_pylist() == rows
