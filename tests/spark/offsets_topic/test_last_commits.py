@@ -105,10 +105,10 @@ def test_a_live_consumer_that_commits_the_same_offset_before_each_snapshot_is_ke
 
 
 @pytest.mark.safety
-@pytest.mark.promise(1)
 @pytest.mark.parametrize(
     ("cluster", "protocol"), [("kafka44", "classic"), ("kafka44", "consumer"), ("kafka28", "classic")]
 )
+@pytest.mark.promise(1)
 def test_a_consumer_that_comes_commits_nothing_and_leaves_between_two_snapshots_is_kept(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, cluster: str, protocol: Protocol
 ) -> None:
