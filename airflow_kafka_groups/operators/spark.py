@@ -132,7 +132,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     Without a Spark connection the job runs on this machine, unless YARN is configured (``HADOOP_CONF_DIR``). If Spark
     cannot run there, because there is no Java, no spark-submit or no Spark provider, jobs that need none still run, in
-    the task itself: ``judge_staleness`` and ``lag_report`` without ``table``, and with ``kafka="auto"`` or ``"off"``.
+    the task itself: ``judge_staleness`` without ``table``, and with ``kafka="auto"`` or ``"off"``.
 
     Fails if the job fails, and if the connection has settings that Kafka's Java client does not support. In deploy mode
     ``cluster`` the file is shipped by ``--files``, so the place where Spark uploads files must be private.

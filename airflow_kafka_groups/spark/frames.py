@@ -7,10 +7,15 @@ from types import ModuleType
 from typing import Any
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StructType
 
+from airflow_kafka_groups.exceptions import JobError
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.storage import schemas as stored
+from airflow_kafka_groups.storage.job_outputs import JobFiles
+from airflow_kafka_groups.storage.paths import is_data_file
 from airflow_kafka_groups.storage.schemas import Columns
 
 
@@ -41,6 +46,7 @@ def schema_of(columns: Columns) -> StructType:
 
 VERDICT_SCHEMA = schema_of(stored.VERDICT_COLUMNS)
 OBSERVATION_SCHEMA = schema_of(stored.OBSERVATION_COLUMNS)
+SNAPSHOT_SCHEMA = schema_of(stored.SNAPSHOT_COLUMNS)
 LAG_SCHEMA = schema_of(stored.LAG_COLUMNS)
 COMMIT_SCHEMA = schema_of(stored.COMMIT_COLUMNS)
 COMMIT_GROUP_SCHEMA = schema_of(stored.COMMIT_GROUP_COLUMNS)
@@ -62,3 +68,27 @@ def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFr
     """
     reader = spark.read.options(**_CHECKED)
     return reader if schema is None else reader.schema(schema)
+
+
+_BASENAME = "mapreduce.output.basename"
+
+
+def write_own(rows: DataFrame, folder: str, did: str) -> tuple[int, list[str]]:
+    """Write rows in place of what a folder has, and return their number and the names of the files.
+
+    :param did: what a job did that writes such rows, for the message.
+
+    Raises ``JobError`` if the folder has other rows afterwards: another job wrote there, and some of both are left.
+    """
+    storage, counts, own = storage_of(rows.sparkSession, folder), Observation(), JobFiles()
+    observed = rows.observe(counts, F.count(F.lit(1)).alias("rows"))
+    observed.write.option(_BASENAME, own.prefix).mode("overwrite").parquet(folder)
+    files = [name for name in storage.files(folder) if is_data_file(name)]
+    own.require_own(folder, files, did)
+    written = int(counts.get["rows"])
+    there = read_stored(rows.sparkSession, rows.schema).parquet(folder).count() if files else 0
+    if there != written:
+        raise JobError(
+            f"{folder} has {there} rows where {written} were written: another job {did} at the same time. Run it again"
+        )
+    return written, files

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-WITHOUT_SPARK = ("judge_staleness", "lag_report")
-"""The jobs that start Spark only if something needs it: on a local disk, without Kafka and tables, they need none."""
+WITHOUT_SPARK = ("judge_staleness",)
+"""The jobs that need no Spark for files alone, without Kafka and tables."""
 
 
 SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"

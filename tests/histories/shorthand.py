@@ -12,14 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.judge.lag import TIMESTAMPS
 from airflow_kafka_groups.judge.staleness.buckets import JUDGED, Judgement, Part, cut, judged_buckets, packed
 from airflow_kafka_groups.judge.staleness.judging import judge
 from airflow_kafka_groups.judge.staleness.lives import READ, Life, Lives
 from airflow_kafka_groups.judge.staleness.observations import reduce_file
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.observe.history.snapshot_rows import parts_of
-from airflow_kafka_groups.observe.offset_values import Timestamp
 from airflow_kafka_groups.storage.schemas import (
     OBSERVATION_COLUMNS,
     SNAPSHOT_COLUMNS,
@@ -77,11 +75,6 @@ def rows_of(rows: Sequence[SnapshotRow]) -> pa.Table:
     """Return rows of one snapshot as the jobs read them."""
     (part,) = parts_of(pa.BufferReader(parquet(rows)), rows[0]["run_id"])
     return part
-
-
-def looked_up(found: Sequence[Timestamp]) -> pa.Table:
-    """Return timestamps of records as the lag report takes them."""
-    return pa.Table.from_pylist([dict(zip(TIMESTAMPS.names, each, strict=True)) for each in found], TIMESTAMPS)
 
 
 def reduced(history: Sequence[Sequence[SnapshotRow]]) -> dict[str, pa.Table]:

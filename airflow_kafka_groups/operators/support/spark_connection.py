@@ -186,7 +186,7 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
         from airflow.providers.apache.spark.hooks import spark_submit
     except ImportError as exc:
         remedy = 'requires Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]".'
-        remedy += " With spark_conn_id null, judge_staleness and lag_report run in the task, without it"
+        remedy += " With spark_conn_id null, judge_staleness runs in the task, without it"
         raise ConfigurationError("spark", None, remedy) from exc
     hook = _with_progress(spark_submit.SparkSubmitHook)
     connection = _connection(arguments)

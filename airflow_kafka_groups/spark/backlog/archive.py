@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
-from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of
-from airflow_kafka_groups.spark.session.settings import jvm_of
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.session.settings import settings_of
 from airflow_kafka_groups.spark.unread.ranges import Backlog, parse_ranges, range_rows
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.formats import check_format, digest_of
@@ -35,10 +35,18 @@ GROUP BY group_id, topic, partition
 """
 _COMPACTED = "compaction or transaction markers"
 NEVER_OVERWRITTEN = "an archive is never overwritten. Give another --output"
-_PATHS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
-_LONGEST_NAME = 255  # in bytes, of a file or folder
-_OF_HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs"})
-_LIMIT_OF_HDFS = "dfs.namenode.fs-limits.max-component-length"
+_FOLDERS = ("topic", "day")
+# A producer's clock may say anything: what is no day of people's has one folder.
+_DAY = """
+CASE WHEN timestamp >= TIMESTAMP '1970-01-01' AND timestamp < TIMESTAMP '3000-01-01'
+     THEN date_format(timestamp, 'yyyy-MM-dd') ELSE 'unknown' END AS day
+"""
+_SIZE = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128MB",
+    "spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true",
+}
+"""Settings by which each task writes some 128 MB of one topic and day, or several small ones."""
 
 
 def read_plan(spark: SparkSession, folder: str, plan_id: str) -> tuple[set[str], str]:
@@ -82,47 +90,17 @@ def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
     return joined.withColumnRenamed("timestampType", "timestamp_type").select(*ARCHIVE_SCHEMA.names)
 
 
-def check_names(spark: SparkSession, output: str, backlogs: Mapping[str, Backlog]) -> None:
-    """Raise ``JobError`` if a group's or topic's folder would have a name that no storage, or no local disk, allows.
-
-    Kafka allows 249 letters for a topic, and more for a group, and any letter in it; Spark's own error does not name
-    the cause.
-    """
-    if nameless := sorted(group_id for group_id, _ in _ranges(backlogs) if "\0" in group_id):
-        raise JobError(
-            f"group {nameless[0]!r} cannot be archived: its folder's name would have a zero byte, which Spark does not "
-            "escape. Leave such groups out"
-        )
-    if not (longest := _longest_name(spark, output)):
-        return
-    escape = getattr(jvm_of(spark, "escaping a name"), _PATHS).escapePathName
-    read = [(group_id, each.partition.topic) for group_id, each in _ranges(backlogs)]
-    for kind, name in sorted({("group", group_id) for group_id, _ in read} | {("topic", topic) for _, topic in read}):
-        if (size := len(f"by_{kind}={escape(name)}".encode())) > longest:
-            raise JobError(
-                f"{kind} {name!r} cannot be archived to {output}: the name of its folder would have {size} bytes, and "
-                f"a local disk or HDFS allows {longest}. Give an --output on an object store, such as s3a://"
-            )
-
-
-def _longest_name(spark: SparkSession, output: str) -> int:
-    """Return how many bytes the name of a folder may have; 0 for no limit. That of HDFS is a setting of the site."""
-    scheme = Hadoop(spark, output).scheme
-    if scheme in _OF_HDFS:
-        return int(spark._jsc.hadoopConfiguration().getInt(_LIMIT_OF_HDFS, _LONGEST_NAME))
-    return _LONGEST_NAME if scheme == "file" else 0
-
-
 def write_archive(archive: DataFrame, output: str, file_format: str) -> None:
-    """Write the rows, one folder per group and topic; these columns also remain in the files.
+    """Write the rows, in a folder for each topic and day (UTC) of their timestamps, in files of a sensible size.
 
     :param output: a folder that must not exist.
     """
-    named = archive.withColumns({"by_group": F.col("group_id"), "by_topic": F.col("topic")})
-    writer = named.write.format(file_format).mode("errorifexists").partitionBy("by_group", "by_topic")
-    if file_format == "parquet":
-        writer = writer.option("compression", "zstd")
-    writer.save(output)
+    with settings_of(archive.sparkSession, _SIZE):
+        rows = archive.selectExpr("*", _DAY).hint("rebalance", *_FOLDERS)
+        writer = rows.write.format(file_format).mode("errorifexists").partitionBy(*_FOLDERS)
+        if file_format == "parquet":
+            writer = writer.option("compression", "zstd")
+        writer.save(output)
 
 
 def read_archive(spark: SparkSession, output: str, file_format: str) -> DataFrame:

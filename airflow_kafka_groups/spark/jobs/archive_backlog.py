@@ -12,6 +12,7 @@ import json
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -24,7 +25,6 @@ from airflow_kafka_groups.spark.backlog.archive import (
     NEVER_OVERWRITTEN,
     archive_there,
     check_archive,
-    check_names,
     of_groups,
     read_archive,
     read_plan,
@@ -40,8 +40,8 @@ from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_reading, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
+from airflow_kafka_groups.spark.snapshots import logs_of, read_snapshot, rows_of_groups
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog, without_commit
 from airflow_kafka_groups.spark.unread.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.spark.unread.request import read_groups
@@ -95,9 +95,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Archive, verify and write the summary; return it."""
     started = time.monotonic()
     warnings = logged(prepare_kafka(spark))
-    require_packages(WORKER_PACKAGES)
-    from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows  # --help needs no pyarrow
-
     properties = load_properties(spark, arguments.kafka_properties)
     folder = f"{arguments.base}/{arguments.cluster}"
     group_ids, snapshot_id = set(arguments.group), arguments.snapshot_id
@@ -130,16 +127,15 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             table.replace(arguments.cluster, written, {name: there["records"]})
         lacks = [warning for warning in there["warnings"] if warning not in warnings]  # whoever died told nobody
         return {**there, "warnings": warnings + logged([*lacks, _THERE.format(summary_path)])}
-    rows = SnapshotRows(storage_of(spark, folder), history)
-    groups = read_groups(rows, group_ids)
+    rows, _ = read_snapshot(spark, history)
+    groups = read_groups(rows_of_groups(rows, group_ids), group_ids)
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         committed = {where for commits in groups.values() for where in commits}
-        logs, recreated, ids = logs_since(admin, snapshot, rows, committed, groups)
+        logs, recreated, ids = logs_since(admin, snapshot, partial(logs_of, rows), committed, groups)
         backlogs = _plan(admin, arguments, groups, logs, recreated)
         hidden = sum(backlog.hidden for backlog in backlogs.values())
         without = _without_commit(admin, groups)
-        check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
         compacted = admin.compacted({each.partition.topic for each in ranges})
         records = read_ranges(spark, properties, ranges, isolation_level=arguments.isolation_level)

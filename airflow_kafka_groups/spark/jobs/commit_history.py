@@ -11,17 +11,16 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored
+from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored, write_own
 from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.offsets_topic.last_commits import table_files
 from airflow_kafka_groups.spark.offsets_topic.reading import (
     RIGHTS,
     TOPIC,
@@ -39,7 +38,7 @@ from airflow_kafka_groups.spark.options import (
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare_kafka
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage.job_outputs import JobFiles, require_own_summary, require_replaceable
+from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 
 JOB = "commit_history"
 _METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"
@@ -74,7 +73,6 @@ def groups(scanned: DataFrame) -> DataFrame:
     return by_group.selectExpr("*", "own.*").selectExpr("*", _QUIET).select(*COMMIT_GROUP_SCHEMA.names)
 
 
-_BASENAME = "mapreduce.output.basename"
 _TABLES = {
     "commits": (commits, COMMIT_SCHEMA, TABLE),
     "groups": (groups, COMMIT_GROUP_SCHEMA, "--groups-table"),
@@ -125,9 +123,14 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         storage_of(spark, summary_path).remove(summary_path)
         fit_shuffles(spark, sum(each.offsets for each in ranges))
         log = scanned(spark, admin, properties, ranges, joined=_joined)
-        counted, files = dict[str, int](), dict[str, list[str]]()
-        for name, (made, _, _) in _TABLES.items():
-            counted[name], files[name] = _write(made(log.rows), f"{arguments.output}/{name}", arguments.run_id)
+        part, counted, files = f"run_id={arguments.run_id}", dict[str, int](), list[str]()
+        try:
+            for name, (made, _, _) in _TABLES.items():
+                folder = f"{arguments.output}/{name}"
+                storage_of(spark, arguments.output).remove_folder(folder, everything=True)  # with the runs before it
+                counted[name], files = write_own(made(log.rows), f"{folder}/{part}", "wrote")
+        finally:
+            log.release()
     warnings += log.doubts
     if hidden:
         warnings.append(
@@ -140,7 +143,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         for name, (_, schema, _) in _TABLES.items()
     }
     extent = _extent(written["commits"], written["groups"])
-    for name, rows in counted.items():  # a folder that another job replaces loses what some tasks have written
+    for name, rows in counted.items():
         if extent[name] != rows:
             raise JobError(
                 f"{arguments.output}/{name} has {extent[name]} rows where {rows} were written: another job wrote there "
@@ -158,7 +161,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "read_until": None if hidden else read_until.isoformat(),
         **extent,
         "output": arguments.output,
-        "files": files["groups"],
+        "files": [f"{part}/{name}" for name in files],
         "tables": [table.name for table in tables.values()],
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
@@ -172,17 +175,6 @@ def _joined(rows: DataFrame, later: DataFrame) -> DataFrame:
     keys = ["group_id", "topic", "partition"]
     newer = later.where("kind = 'commit'").select(*keys)
     return rows.join(F.broadcast(newer), keys, "left_anti").unionByName(later)
-
-
-def _write(rows: DataFrame, output: str, run_id: str) -> tuple[int, list[str]]:
-    """Write a table, and return the number of its rows and the names of its files."""
-    counts, own = Observation(), JobFiles()
-    observed = rows.withColumn("run_id", F.lit(run_id)).observe(counts, F.count(F.lit(1)).alias("rows"))
-    writer = observed.write.option(_BASENAME, own.prefix).option("partitionOverwriteMode", "static")
-    writer.mode("overwrite").partitionBy("run_id").parquet(output)  # replaces the run before it
-    files = table_files(storage_of(rows.sparkSession, output), output)
-    own.require_own(output, files, "wrote")
-    return int(counts.get["rows"]), files
 
 
 def _extent(committed: DataFrame, found: DataFrame) -> dict[str, Any]:

@@ -9,35 +9,72 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections import defaultdict
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
-from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.observe.history.fleet import ALL, check_clusters, of_each_cluster
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.frames import ROLL_UP_SCHEMA
+from airflow_kafka_groups.spark.frames import ROLL_UP_SCHEMA, WHOLE
 from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.options import add_base, add_table
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session.preflight import prepare
-from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_of_write
+from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_of, settings_of_write
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
 
 JOB = "roll_up"
 _KEYS = ("cluster", "day")
 _MOST_DAYS = 36_600
-_READERS = 8
-_LARGEST = 2**63 - 1
-"""Spark would refuse the rows of all clusters for a larger number in one."""
+_SUMMARIES = paths.summaries(paths.TableName.VERDICTS)
+_SUMMARY = (
+    "snapshot_id string, cluster string, groups long, verdicts map<string, long>, lag_by_verdict map<string, long>"
+)
+_PLACE = (
+    f"regexp_extract(_metadata.file_path, '([^/]+)/{_SUMMARIES}/[^/]+$', 1) AS place",
+    "regexp_extract(_metadata.file_name, '(.+)[.]json$', 1) AS asked",
+    # Of a number that is none, or is too large, Spark makes a null, and keeps the text in `broken`.
+    f"from_json(value, '{_SUMMARY}, broken string', map('columnNameOfCorruptRecord', 'broken')) AS found",
+)
+_NAMES = ", ".join(f"'{name}'" for name in VerdictName)
+_PROBLEM = f"""
+CASE WHEN broken IS NOT NULL OR snapshot_id IS NULL OR cluster IS NULL THEN 'none'
+     WHEN snapshot_id <> asked OR cluster <> place THEN 'moved'
+     WHEN groups IS NULL THEN 'died'
+     WHEN NOT forall(array({_NAMES}), name -> coalesce(verdicts[name] >= 0 AND lag_by_verdict[name] >= 0, false))
+     THEN 'none' END AS problem
+"""
+_ROWS = (
+    "place AS cluster",
+    "concat_ws('-', substr(asked, 1, 4), substr(asked, 5, 2), substr(asked, 7, 2)) AS day",
+    "asked AS snapshot_id",
+    "verdict",
+    "verdicts[verdict] AS groups",
+    "lag_by_verdict[verdict] AS lag",
+)
+_REMEDIES = {
+    "moved": "{} is the summary of another snapshot: it was copied or renamed. Move it back",
+    "none": (
+        "{} is not a summary of judge_staleness, which has a number of groups and records for each verdict, and no day "
+        "of the cluster was rolled up: judge again (--snapshot-id {}), or remove that file"
+    ),
+}
+Days = dict[tuple[str, str], str]
+"""Snapshots by cluster and day."""
+
+_MANY_FILES = {
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+    "spark.sql.files.openCostInBytes": "65536",
+}
+"""Settings for many small files: tasks of some hundred each, where Spark would list ten thousand by themselves."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,25 +104,23 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         require_shared(spark, arguments.output)
     since = f"{datetime.now(UTC) - timedelta(days=arguments.days - 1):%Y-%m-%d}"
     storage = storage_of(spark, arguments.base)
-    found, failed = of_each_cluster(
-        storage, arguments.base, arguments.cluster, lambda cluster: _days(storage, arguments.base, cluster, since), warn
+    judged, failed = of_each_cluster(
+        storage, arguments.base, arguments.cluster, lambda each: _judged(storage, arguments.base, each, since), warn
     )
-    rows = [(cluster, day, *row) for cluster, days in found.items() for day, of_day in days.items() for row in of_day]
-    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in ROLL_UP_SCHEMA)
-    made = spark.createDataFrame(rows, f"cluster string, day string, {columns}")
-    if table and rows:
-        table.replace_all(
-            made, {(cluster, day): len(of) for cluster, days in found.items() for day, of in days.items()}
-        )
+    last = _last_of_days(spark, storage, arguments.base, judged, failed)
+    made = _rows(spark, arguments.base, last)
+    if table and last:
+        table.replace_all(made, dict.fromkeys(last, len(VerdictName)))
     if arguments.output:
         with settings_of_write(spark, PARTITION_BY_PARTITION):
-            made.coalesce(1).write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
+            made.write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
+    of_cluster = Counter(cluster for cluster, _ in last)
     return {
         "job": JOB,
-        "clusters": {cluster: len(days) for cluster, days in found.items()},
+        "clusters": {cluster: of_cluster[cluster] for cluster in judged if cluster not in failed},
         "failed": failed,
         "since": since,
-        "rows": len(rows),
+        "rows": len(last) * len(VerdictName),
         "output": arguments.output,
         "table": arguments.table,
         "warnings": warnings,
@@ -93,65 +128,89 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _days(storage: Storage, base: str, cluster: str, since: str) -> dict[str, list[tuple[str, str, int, int]]]:
-    """Return the rows of the last judgement of each day."""
+def _judged(storage: Storage, base: str, cluster: str, since: str) -> dict[str, list[str]]:
+    """Return the judged snapshots of each day, newest first."""
     folder = f"{base}/{cluster}"
     if not storage.exists(folder):
         raise JobError(f"there is no folder {folder}: check --base and --cluster")
-    judged: dict[str, dict[str, str]] = defaultdict(dict)
-    place = f"{folder}/{paths.summaries(paths.TableName.VERDICTS)}"
-    for name in storage.files(place):
-        snapshot_id = name.removesuffix(".json")
-        if not paths.is_id(snapshot_id) or (day := f"{paths.time_of(snapshot_id):%Y-%m-%d}") < since:
-            continue
-        judged[day][snapshot_id] = f"{place}/{name}"
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:
-        rows = readers.map(partial(_rows, storage, folder, cluster), judged.values())
-        return {day: of_day for day, of_day in zip(judged, rows, strict=True) if of_day}
+    found = defaultdict[str, list[str]](list)
+    names = [name.removesuffix(".json") for name in storage.files(f"{folder}/{_SUMMARIES}")]
+    for snapshot_id in filter(paths.is_id, reversed(names)):
+        if (day := f"{paths.time_of(snapshot_id):%Y-%m-%d}") >= since:
+            found[day].append(snapshot_id)
+    return found
 
 
-def _rows(storage: Storage, folder: str, cluster: str, summaries: dict[str, str]) -> list[tuple[str, str, int, int]]:
-    """Return the rows of a day; none if no judgement of the day has come to its end.
+def _last_of_days(
+    spark: SparkSession,
+    storage: Storage,
+    base: str,
+    judged: Mapping[str, Mapping[str, list[str]]],
+    failed: dict[str, str],
+) -> Days:
+    """Return the snapshot of the last judgement of each day that came to its end; add to the clusters that failed."""
+    left = {(cluster, day): names for cluster, days in judged.items() for day, names in days.items()}
+    last: Days = {}
+    while left:
+        chosen = _of_whole_clusters(storage, base, left)
+        checked = _summaries(spark, base, chosen).where("problem IS NOT NULL").select("place", "asked", "problem")
+        problems = {(place, asked): problem for place, asked, problem in checked.collect()}
+        for (cluster, day), snapshot_id in chosen.items():
+            problem = problems.get((cluster, snapshot_id))
+            left[cluster, day] = [name for name in left[cluster, day] if name != snapshot_id]
+            if problem != "died":
+                del left[cluster, day]
+            if problem is None:
+                last[cluster, day] = snapshot_id
+            elif problem in _REMEDIES and cluster not in failed:
+                failed[cluster] = _REMEDIES[problem].format(_path(base, cluster, snapshot_id), snapshot_id)
+                warn(f"cluster {cluster} failed: {failed[cluster]}")
+        left = {(cluster, day): names for (cluster, day), names in left.items() if names and cluster not in failed}
+    return {(cluster, day): name for (cluster, day), name in last.items() if cluster not in failed}
 
-    :param summaries: the paths of its summaries, by snapshot.
+
+def _of_whole_clusters(storage: Storage, base: str, judged: Mapping[tuple[str, str], list[str]]) -> Days:
+    """Return each day's last snapshot; one of named groups, which is not the cluster, if there is no other.
+
+    :param judged: the days' snapshots, newest first. Manifests of days with several are read.
     """
-    while summaries:
-        snapshot_id = _last(storage, folder, sorted(summaries, reverse=True))
-        path = summaries.pop(snapshot_id)
-        text = storage.read_text(path)
-        try:
-            summary = json.loads(text)
-            if (summary["snapshot_id"], summary["cluster"]) != (snapshot_id, cluster):
-                raise JobError(f"{path} is the summary of another snapshot: it was copied or renamed. Move it back")
-            if summary.get("groups", 0) is None:  # its job died before it knew that its snapshots are still there
-                continue
-            groups, lag = summary["verdicts"], summary["lag_by_verdict"]
-            return [(snapshot_id, str(name), _number(groups[name]), _number(lag[name])) for name in VerdictName]
-        except (ValueError, KeyError, TypeError) as exc:
-            why = f"{type(exc).__name__}: {exc}"
-            raise JobError(
-                f"{path} is not a summary of judge_staleness ({why}), and no day of the cluster was rolled up: judge "
-                f"again (--snapshot-id {snapshot_id}), or remove that file"
-            ) from exc
-    return []
+    last = {key: names[0] for key, names in judged.items()}
+    doubtful, place = {key: names for key, names in judged.items() if len(names) > 1}, 0
+    while doubtful:
+        manifests = [f"{base}/{key[0]}/{paths.manifest(names[place])}" for key, names in doubtful.items()]
+        texts = storage.read_many(manifests, skip_unreadable=True)
+        of_named = {key for key, text in zip(doubtful, texts, strict=True) if _is_of_named(text)}
+        last |= {key: names[place] for key, names in doubtful.items() if key not in of_named}
+        place += 1
+        doubtful = {key: names for key, names in doubtful.items() if key in of_named and len(names) > place}
+    return last
 
 
-def _last(storage: Storage, folder: str, newest_first: Sequence[str]) -> str:
-    """Return a day's last judged snapshot; one of named groups, which is not the cluster, if there is no other."""
-    for snapshot_id in newest_first if len(newest_first) > 1 else ():
-        try:
-            manifest = json.loads(storage.read_text(f"{folder}/{paths.manifest(snapshot_id)}"))
-            if "group_ids" not in manifest["scope"]:
-                return snapshot_id
-        except (StorageError, ValueError, KeyError, TypeError):  # it is gone: its judgement is the last one
-            return snapshot_id
-    return newest_first[0]
+def _is_of_named(manifest: bytes) -> bool:
+    try:
+        return "group_ids" in json.loads(manifest)["scope"]
+    except (ValueError, KeyError, TypeError):  # it is gone: its judgement is the last one
+        return False
 
 
-def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= _LARGEST:
-        raise ValueError(f"{value!r} is no number of groups or records")
-    return value
+def _path(base: str, cluster: str, snapshot_id: str) -> str:
+    return f"{base}/{cluster}/{_SUMMARIES}/{snapshot_id}.json"
+
+
+def _summaries(spark: SparkSession, base: str, chosen: Days) -> DataFrame:
+    """Return a row for each summary, with what is wrong with it in ``problem``."""
+    files = [_path(base, cluster, snapshot_id) for (cluster, _), snapshot_id in chosen.items()]
+    with settings_of(spark, _MANY_FILES):
+        texts = spark.read.options(**WHOLE, wholetext=True).text(files)
+    return texts.selectExpr(*_PLACE).selectExpr("place", "asked", "found.*").selectExpr("*", _PROBLEM)
+
+
+def _rows(spark: SparkSession, base: str, last: Days) -> DataFrame:
+    if not last:
+        keys = [StructField(key, StringType()) for key in _KEYS]
+        return spark.createDataFrame([], StructType([*keys, *ROLL_UP_SCHEMA]))
+    summaries = _summaries(spark, base, last).selectExpr("*", f"explode(array({_NAMES})) AS verdict")
+    return summaries.selectExpr(*_ROWS).coalesce(1)
 
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was rolled up")

@@ -40,11 +40,18 @@ class Scanned:
     :param rows: rows of ``SCAN_SCHEMA``, or what they were reduced to.
     :param counts: the number of records of each kind.
     :param offsets: the number of offsets that were read.
+    :param kept: what executors keep of it, until ``release``.
     """
 
     rows: DataFrame
     counts: dict[str, int]
     offsets: int
+    kept: tuple[DataFrame, ...] = ()
+
+    def release(self) -> None:
+        """Let executors forget the rows, which cannot be used any more."""
+        for each in self.kept:
+            each._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
     @property
     def doubts(self) -> list[str]:
@@ -127,14 +134,17 @@ def scanned(
             raise JobError(f"{TOPIC} has {offsets} offsets and Spark would read none of them. {RIGHTS}")
         rows = records.transform(scan).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            log = Scanned(counts=_counts(rows), rows=reduced(rows).localCheckpoint(), offsets=offsets)
+            counts = _counts(rows)
+            kept = reduced(rows).localCheckpoint()
         finally:
             rows.unpersist()
+    log = Scanned(rows=kept, counts=counts, offsets=offsets, kept=(kept,))
     if joined is None or not (behind := behind_ends(admin, ranges, read_committed=read_committed)):
         return log
     later = scanned(spark, admin, properties, behind, read_committed=read_committed, reduced=reduced)
     counts = {name: log.counts.get(name, 0) + later.counts.get(name, 0) for name in log.counts | later.counts}
-    return Scanned(counts=counts, rows=joined(log.rows, later.rows), offsets=offsets + later.offsets)
+    rows, kept_of_both = joined(log.rows, later.rows), (*log.kept, *later.kept)
+    return Scanned(rows=rows, counts=counts, offsets=offsets + later.offsets, kept=kept_of_both)
 
 
 def scan(records: DataFrame) -> DataFrame:

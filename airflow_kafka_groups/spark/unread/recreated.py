@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Set
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Collection, Mapping, Set
+from typing import Protocol
 
 from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
 from airflow_kafka_groups.spark.unread.commit import OffsetsClient
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 RECREATED = "was recreated or truncated since it was committed at {}"
 FORSAKEN = (
@@ -35,7 +32,7 @@ def with_other_ids(ids: Mapping[str, str], others: Mapping[str, str]) -> set[str
 def logs_since(
     admin: TopicAdmin,
     snapshot: SnapshotManifest,
-    rows: Iterable[pa.Table],
+    logs_of: Callable[[Collection[Partition]], Mapping[Partition, LogEnds]],
     wanted: Set[Partition],
     groups: Mapping[str, Collection[Partition]] | None = None,
 ) -> tuple[dict[Partition, LogEnds], dict[Partition, str], dict[str, str]]:
@@ -44,7 +41,7 @@ def logs_since(
     A partition is not the snapshot's if its topic has another id, or its log went backwards. A snapshot has the ids of
     some topics only; of the others, brokers have removed the commits of all groups with the topic.
 
-    :param rows: the snapshot's rows, in parts.
+    :param logs_of: returns the logs of partitions as the snapshot has them.
     :param wanted: partitions of the snapshot; those that do not exist any more are left out.
     :param groups: the partitions in which groups had commits, to ask whether they have some. Default: nobody is asked.
     """
@@ -52,7 +49,7 @@ def logs_since(
     ids, known = admin.topic_ids(topics), (snapshot.view or {}).get("topic_ids") or {}
     logs = admin.log_ends(wanted & admin.partitions(topics), read_committed=False)
     others = with_other_ids(known, ids)
-    went_back = went_backwards(_logs_of(rows, logs), logs)
+    went_back = went_backwards(logs_of(logs), logs)
     doubtful = {where for where in logs if where.topic not in known.keys() & ids.keys()}
     why = dict.fromkeys(_forsaken(admin, groups, doubtful), FORSAKEN) if groups else {}
     why |= {where: RECREATED for where in logs if where.topic in others or where in went_back}
@@ -74,23 +71,3 @@ def went_backwards(then: Mapping[Partition, LogEnds], now: Mapping[Partition, Lo
     """Return the partitions whose log begins or ends before where it did then."""
     both = then.keys() & now.keys()
     return {where for where in both if now[where].start < then[where].start or now[where].end < then[where].end}
-
-
-def _logs_of(rows: Iterable[pa.Table], wanted: Collection[Partition]) -> dict[Partition, LogEnds]:
-    """Return the logs of these partitions only: a snapshot may have a million, too many for objects of Python."""
-    import pyarrow as pa  # --help needs none
-
-    found: dict[Partition, LogEnds] = {}
-    if not wanted:
-        return found
-    topics, numbers = zip(*wanted, strict=True)
-    asked = pa.table({"topic": pa.array(topics, pa.string()), "partition": pa.array(numbers, pa.int32())})
-    for part in rows:
-        known = part.select(["topic", "partition", "log_start", "log_end"]).drop_null()
-        named = known.set_column(0, "topic", known["topic"].cast(pa.string()))
-        logs = named.join(asked, asked.column_names, join_type="left semi").group_by(asked.column_names)
-        for each in logs.aggregate([("log_start", "max"), ("log_end", "max")]).to_pylist():
-            where = Partition(each["topic"], each["partition"])
-            before = found.get(where, LogEnds(each["log_start_max"], each["log_end_max"]))
-            found[where] = LogEnds(max(before.start, each["log_start_max"]), max(before.end, each["log_end_max"]))
-    return found

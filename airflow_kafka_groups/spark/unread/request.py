@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.kafka.models import GroupState
@@ -18,33 +18,20 @@ from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, pla
 from airflow_kafka_groups.storage.formats import check_format
 from airflow_kafka_groups.storage.paths import topic_remedy
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
 _SHOWN = 20
 
 
-def read_groups(rows: Iterable[pa.Table], group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
+def read_groups(rows: Iterable[Mapping[str, Any]], group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
     """Return the commits of these groups from a snapshot's rows.
 
-    :param rows: all of the snapshot's, in parts.
+    :param rows: all that the snapshot has of these groups.
     :param group_ids: the groups; each must be in the snapshot, readable and without members.
 
     Raises ``JobError`` naming the groups for which this is not so.
     """
-    import pyarrow as pa  # --help needs none
-    import pyarrow.compute as pc
-
-    if "" in group_ids:
-        raise JobError("the group with the empty id cannot be archived: its folder would have no name")
-    # Of a name that is no text, such as an argument in another encoding, no snapshot has a group.
-    wanted = pa.array(sorted(name for name in group_ids if _is_text(name)), pa.string())
     found: dict[str, dict[Partition, Commit]] = {}
     doubts: dict[str, str] = {}
-    columns = ["group_id", "state", "topic", "partition", "committed_offset", "error"]
-    chosen = (part.filter(pc.is_in(part["group_id"], wanted)).select(columns) for part in rows)
-    for row in (row for part in chosen for row in part.to_pylist()):
+    for row in rows:
         commits = found.setdefault(row["group_id"], {})
         if row["error"] is not None:
             doubts[row["group_id"]] = f"could not be read ({row['error']})"
@@ -62,11 +49,6 @@ def read_groups(rows: Iterable[pa.Table], group_ids: Collection[str]) -> dict[st
         shown = "; ".join(f"group {group_id!r} {why}" for group_id, why in sorted(doubts.items())[:_SHOWN])
         raise JobError(f"{shown}: nothing was archived. Take a new snapshot, or leave such groups out")
     return found
-
-
-def _is_text(name: str) -> bool:
-    """Return whether a name can be written as UTF-8, as all of Kafka's are."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")

@@ -123,11 +123,9 @@ def test_an_object_store_is_judged_as_a_disk_is(bucket: Any, store: Path, tmp_pa
     assert again["output"].startswith(f"s3://{BUCKET}/")
 
 
-def test_a_fleet_and_a_lag_report_on_an_object_store(bucket: Any) -> None:
+def test_a_fleet_on_an_object_store(bucket: Any) -> None:
     fleet = ["judge_staleness", "--base", str(bucket), "--cluster", "*", "--min-idle", "1h"]
     assert run_plain_job(fleet, bucket, "")["clusters"][CLUSTER]["groups"] == 3
-    report = run_plain_job(["lag_report", "--base", str(bucket), "--cluster", CLUSTER], bucket, "")
-    assert (report["groups"], report["snapshot_id"]) == (3, snapshot_id(2))
     run_plain_job([*fleet[:4], CLUSTER, "--min-idle", "1h", "--output", f"{bucket}/out"], bucket, "")
     run_plain_job([*fleet[:4], CLUSTER, "--min-idle", "1h", "--output", f"{bucket}/out"], bucket, "")
     assert len([name for name in bucket.fs.find(f"{bucket.path}/out") if name.endswith(".parquet")]) == 1
@@ -200,11 +198,6 @@ def test_a_job_of_somebody_else_is_not_taken_for_one_of_this_package(store: Path
 
 
 def test_what_a_job_cannot_do_without_spark_fails_with_the_reason(store: Path) -> None:
-    owners = store / "owners.json"
-    owners.write_text('[{"owner": "team", "regex": "mov.*"}]')
-    arguments = ["lag_report", "--base", str(store), "--cluster", CLUSTER, "--owners", str(owners)]
-    with pytest.raises(MaintenanceError, match="lag_report: this needs Spark, and runs without: there is no Java"):
-        run_plain_job(arguments, store, "there is no Java")
     elsewhere = ["judge_staleness", *asked(store, "--output", "s3a://elsewhere/out")]
     with pytest.raises(MaintenanceError, match=r"s3a://elsewhere/out is outside of .*, so it needs Spark"):
         run_plain_job(elsewhere, store, "there is no Java")
@@ -233,7 +226,7 @@ def test_a_storage_that_does_not_answer_is_tried_again_as_a_job_of_spark_s_is(
 def test_only_a_job_without_kafka_and_tables_needs_no_spark() -> None:
     base = ["judge_staleness", "--base", "/a"]
     assert needs_no_spark(base)
-    assert needs_no_spark(["lag_report", "--base", "s3://a", "--owners", "/b.json"])
+    assert not needs_no_spark(["lag_report", "--base", "/a"])
     assert base_of(base) == "/a"
     for words in (["--base=/b"], ["--bas", "/b"], ["--base", "/b"]):
         assert base_of([*base, "--cluster", "c", *words]) == "/b", "as the job itself reads them"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -23,10 +23,11 @@ from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.spark.backlog import archive as archives
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
-    check_names,
     of_groups,
+    read_archive,
     read_plan,
     shared_ranges,
     write_archive,
@@ -35,13 +36,15 @@ from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.session.settings import settings_of
+from airflow_kafka_groups.spark.snapshots import rows_of_groups
 from airflow_kafka_groups.spark.unread.ranges import Backlog
 from airflow_kafka_groups.spark.unread.request import read_groups
 from airflow_kafka_groups.storage.layout import Layout
-from tests.histories.shorthand import rows_of, seen
+from tests.histories.shorthand import seen
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics, quiet, wait_for_topics
 from tests.spark.kafka import add, fill, write_properties
+from tests.spark.rows import snapshot_rows
 from tests.unit.change.plan.plans import group
 from tests.unit.change.plan.plans import plan as deletion_plan
 
@@ -259,19 +262,23 @@ def test_a_plan_of_two_files_is_read_and_neither_may_be_edited(spark: SparkSessi
         read_plan(spark, folder, plan.plan_id)
 
 
-def test_groups_of_which_the_snapshot_does_not_know_all_are_refused() -> None:
+def test_groups_of_which_the_snapshot_does_not_know_all_are_refused(spark: SparkSession) -> None:
     rows = [
         *seen(0, group="fine"),
         *seen(0, group="live", state="Stable", members=1),
         *seen(0, group="torn", log_end=None, error="TOPIC_AUTHORIZATION_FAILED"),
     ]
-    parts = [rows_of(rows)]
-    assert set(read_groups(parts, {"fine"})) == {"fine"}
+    stored = snapshot_rows(spark, rows)
+
+    def read(*names: str) -> set[str]:
+        return {*read_groups(rows_of_groups(stored, {*names}), {*names})}
+
+    assert read("fine") == {"fine"}
     said = r"'away' is not in the snapshot; group 'live' was Stable, not Empty; group 'torn' could not be read \(TOPIC"
     with pytest.raises(JobError, match=said):
-        read_groups(parts, {"fine", "live", "torn", "away"})
-    with pytest.raises(JobError, match="empty id"):
-        read_groups(parts, {""})
+        read("fine", "live", "torn", "away")
+    with pytest.raises(JobError, match=r"group '\\udcff' is not in the snapshot"):
+        read("\udcff")
 
 
 def test_partitions_are_read_once_for_all_groups() -> None:
@@ -334,77 +341,50 @@ def test_an_archive_in_another_format_is_no_part_of_the_table(capsys: pytest.Cap
     assert parse_arguments([*given, "PARQUET"]).output is None
 
 
-@pytest.mark.parametrize(
-    ("limit", "said"),
-    [
-        (None, "would have 256 bytes, and a local disk or HDFS allows 255"),
-        ("250", "would have 256 bytes, and a local disk or HDFS allows 250"),
-        ("256", None),
-        ("0", None),
-    ],
-)
-def test_hdfs_allows_no_longer_name_than_its_name_nodes_do(
-    spark: SparkSession, limit: str | None, said: str | None
+def test_sixty_groups_of_a_topic_are_archived_in_few_files_by_topic_and_day(
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A site may have another limit, or none, for all its folders; without a setting it is that of a local disk."""
-    where = Partition("t", 0)
-    backlogs = {"g" * 247: Backlog(ranges=(Range(where, 0, 1),), ends={where: 1})}
-    settings = spark._jsc.hadoopConfiguration()
-    before = settings.get("dfs.namenode.fs-limits.max-component-length")
-    try:
-        if limit is not None:
-            settings.set("dfs.namenode.fs-limits.max-component-length", limit)
-        with nullcontext() if said is None else pytest.raises(JobError, match=said):
-            check_names(spark, "hdfs://localhost:1/archives", backlogs)
-    finally:
-        settings.unset("dfs.namenode.fs-limits.max-component-length")
-        if before is not None:
-            settings.set("dfs.namenode.fs-limits.max-component-length", before)
+    """A folder for each group made 480 files of 23 KB; each name of Kafka's, and each clock, has its place."""
+    topic, groups = "t" * 249, [f"g{number}" for number in range(57)] + ["", "a\0b", "é" * 124]
+    days = [datetime(2026, 1, day, 23, tzinfo=UTC) for day in (1, 2)] + [None, datetime(9999, 1, 1, tzinfo=UTC)]
+    records = [(None, b"v", topic, offset % 8, offset, days[offset % 4], 0, None) for offset in range(80)]
+    wanted = {name: backlog(*(Range(Partition(topic, number), 0, 80) for number in range(8))) for name in groups}
+    archived = of_groups(spark.createDataFrame(records, RECORD_SCHEMA).repartition(8), wanted)
+    with settings_of(spark, {"spark.sql.shuffle.partitions": "8"}):
+        write_archive(archived, str(tmp_path / "out"), "parquet")
+    files = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*.parquet")]
+    assert len(files) <= 4
+    folders = {f"topic={topic}/day={day}" for day in ("2026-01-01", "2026-01-02", "unknown")}
+    assert {str(path.parent) for path in files} == folders
+    assert check_archive(spark, str(tmp_path / "out"), "parquet", wanted, ())["records"] == 60 * 80
+    found = read_archive(spark, str(tmp_path / "out"), "parquet").select("group_id", "topic").distinct().collect()
+    assert {(row["group_id"], row["topic"]) for row in found} == {(name, topic) for name in groups}
 
 
-@pytest.mark.parametrize(
-    ("group_id", "topic", "said"),
-    [
-        ("g" * 246, "t" * 246, ""),
-        ("g", "t" * 249, "topic 't+' cannot be archived to .*: the name of its folder would have 258 bytes"),
-        ("é" * 124, "t", "group 'é+' cannot be archived to .* would have 257 bytes, and a local disk or HDFS a"),
-        ("%" * 82 + "g", "t", "would have 256 bytes.* Give an --output on an object store"),
-        ("a\0b", "t", "its folder's name would have a zero byte, which Spark does not escape. Leave such groups out"),
-    ],
-)
-def test_a_name_that_is_too_long_for_a_folder_is_refused_before_anything_is_read(
-    spark: SparkSession, tmp_path: Path, group_id: str, topic: str, said: str
+@pytest.mark.parametrize("size", ["20KB", "1GB"])
+def test_an_archive_s_files_have_the_size_that_is_aimed_at(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
-    where = Partition(topic, 0)
-    backlogs = {group_id: Backlog(ranges=(Range(where, 0, 1),), ends={where: 1})}
-    if said:
-        with pytest.raises(JobError, match=said):
-            check_names(spark, str(tmp_path), backlogs)
-        return
-    check_names(spark, str(tmp_path), backlogs)
-    row = {"group_id": group_id, "topic": topic, "partition": 0, "offset": 0}
-    archive = spark.createDataFrame([tuple(row.get(name) for name in ARCHIVE_SCHEMA.names)], ARCHIVE_SCHEMA)
-    write_archive(archive, str(tmp_path / "out"), "parquet")
-    assert check_archive(spark, str(tmp_path / "out"), "parquet", backlogs, ())["records"] == 1
+    monkeypatch.setitem(archives._SIZE, "spark.sql.adaptive.advisoryPartitionSizeInBytes", size)
+    records = spark.range(0, 2_000, 1, 8).selectExpr(
+        *("NULL AS key", "unhex(repeat(sha2(string(id), 256), 4)) AS value", "'a' AS topic", "0 AS partition"),
+        *("id AS offset", "current_timestamp() AS timestamp", "0 AS timestampType", "NULL AS headers"),
+    )
+    write_archive(of_groups(records, {"g": backlog(Range(A0, 0, 2_000))}), str(tmp_path / "out"), "parquet")
+    files = list((tmp_path / "out").rglob("*.parquet"))
+    assert len(files) == 1 if size == "1GB" else len(files) > 4
 
 
-@pytest.mark.parametrize("split", [False, True])
-def test_a_group_with_two_commits_in_one_partition_is_refused(split: bool) -> None:
+def test_a_group_with_two_commits_in_one_partition_is_refused() -> None:
     """What is between the two would be in no archive, if the later one counted."""
     rows = [*seen(0, group="g", offsets={("t", 0): 5}), *seen(0, group="g", offsets={("t", 0): 50})]
-    parts = [rows_of(rows[:1]), rows_of(rows[1:])] if split else [rows_of(rows)]
     with pytest.raises(JobError, match=r"'g' is there twice, with t\[0\] committed at 5 and 50: nothing was archived"):
-        read_groups(parts, {"g"})
-    assert read_groups([parts[0], parts[0]] if split else [rows_of([rows[0]] * 2)], {"g"})["g"][Partition("t", 0)]
+        read_groups(rows, {"g"})
+    assert read_groups([rows[0]] * 2, {"g"})["g"][Partition("t", 0)]
 
 
 @pytest.mark.parametrize("lacking", ["partition", "committed_offset"])
 def test_a_row_that_lacks_a_partition_or_an_offset_is_no_commit(lacking: str) -> None:
     (row,) = seen(0, group="g", offsets={("t", 0): 5})
     with pytest.raises(JobError, match="'g' has a row of t without a partition or an offset: nothing was archived"):
-        read_groups([rows_of([row | {lacking: None}])], {"g"})
-
-
-def test_a_group_whose_name_is_no_utf8_is_not_in_the_snapshot() -> None:
-    with pytest.raises(JobError, match=r"group '\\udcff' is not in the snapshot"):
-        read_groups([rows_of(seen(0))], {"\udcff"})
+        read_groups([row | {lacking: None}], {"g"})

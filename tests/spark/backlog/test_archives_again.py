@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -20,12 +21,14 @@ from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
 from airflow_kafka_groups.spark.backlog.archive import check_archive
 from airflow_kafka_groups.spark.jobs import archive_backlog as job
-from airflow_kafka_groups.spark.unread.recreated import RECREATED, _logs_of, logs_since, went_backwards
-from tests.histories.shorthand import rows_of, seen
+from airflow_kafka_groups.spark.snapshots import logs_of
+from airflow_kafka_groups.spark.unread.recreated import RECREATED, logs_since, went_backwards
+from tests.histories.shorthand import seen
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet, topic_id_of
 from tests.spark.backlog.test_archive_backlog import Archive, archive, snapshot
 from tests.spark.kafka import add, committed, fill, write_properties
+from tests.spark.rows import snapshot_rows
 from tests.unit.storage.test_manifest import MANIFEST
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -79,7 +82,7 @@ def damaged(place: Path, summary: dict[str, Any]) -> None:
 
 
 def lost(place: Path, summary: dict[str, Any]) -> None:
-    shutil.rmtree(next(place.parents[2].glob("tables/archives/archive_id=*/by_group=*")))
+    shutil.rmtree(next(place.parents[2].glob("tables/archives/archive_id=*/topic=*")))
 
 
 @pytest.mark.parametrize(
@@ -239,14 +242,14 @@ def test_a_log_that_went_on_is_the_same(start: int, end: int, differs: bool) -> 
     assert went_backwards(then, {here: LogEnds(start, end), new: LogEnds(0, 0)}) == ({here} if differs else set())
 
 
-def test_of_a_snapshot_s_partitions_the_driver_makes_objects_of_those_only_that_it_asks_about() -> None:
+def test_of_a_snapshot_s_partitions_the_driver_gets_those_only_that_it_asks_about(spark: SparkSession) -> None:
     """A snapshot has a million of them, and a report without lag, or an archive of one group, needs few."""
-    rows = [rows_of(seen(1, offsets={("t", number): 10 for number in range(50)}, log_end=end)) for end in (90, 100)]
-    rows.append(rows_of(seen(1, log_end=None)))
+    made = [row for end in (90, 100) for row in seen(1, offsets={("t", n): 10 for n in range(50)}, log_end=end)]
+    rows = snapshot_rows(spark, [*made, *seen(1, log_end=None)])
     here, other = Partition("t", 3), Partition("t", 4)
     logs = {here: LogEnds(0, 99), other: LogEnds(0, 100), Partition("new", 0): LogEnds(0, 1)}
-    assert _logs_of(rows, logs) == {here: LogEnds(0, 100), other: LogEnds(0, 100)}
+    assert logs_of(rows, logs) == {here: LogEnds(0, 100), other: LogEnds(0, 100)}
     admin = MagicMock(**{"topic_ids.return_value": {}, "partitions.return_value": {*logs, Partition("t", 5)}})
     admin.log_ends = lambda wanted, *, read_committed: {where: logs[where] for where in wanted}
-    assert logs_since(admin, MANIFEST, rows, logs.keys()) == (logs, {here: RECREATED}, {})
-    assert logs_since(admin, MANIFEST, rows, set()) == ({}, {}, {})
+    assert logs_since(admin, MANIFEST, partial(logs_of, rows), logs.keys()) == (logs, {here: RECREATED}, {})
+    assert logs_since(admin, MANIFEST, partial(logs_of, rows), set()) == ({}, {}, {})

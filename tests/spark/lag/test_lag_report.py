@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,22 +16,23 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, SnapshotError
-from airflow_kafka_groups.judge.lag import Sums, partition_lag, with_seconds
-from airflow_kafka_groups.observe.offset_values import Partition
+from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka import timestamps
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
-from airflow_kafka_groups.spark.owners import OwnerRule, owners_of, parse_owners
+from airflow_kafka_groups.spark.lag.lags import sums
+from airflow_kafka_groups.spark.lag.owners import OwnerRule, owner_of, parse_owners
+from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.lake import write_snapshot
-from tests.histories.shorthand import START, hour, looked_up, rows_of, seen
+from tests.histories.shorthand import START, hour, parquet, seen
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics, quiet
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.kafka import add, fresh_topics, write_properties
-from tests.unit.judge.test_report import GROUPS
-from tests.unit.judge.test_report import OWNERS as OWNED
+from tests.spark.lag.test_lags import GROUPS, RULES, dicts, reported
+from tests.spark.lag.test_lags import OWNERS as OWNED
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -52,13 +55,15 @@ def start_at(rows: list[dict[str, Any]], log_start: int) -> list[dict[str, Any]]
     return [row | {"log_start": log_start} for row in rows]
 
 
-def test_messages_owners_and_flags(spark: SparkSession) -> None:
-    rows = rows_of([*ROWS, *start_at(seen(1, group="cut", offsets={("t", 0): 40}), 60)])
-    rules = parse_owners(lambda: spark, json.dumps(OWNERS), "o.json")
-    lags = partition_lag(rows, owners_of(lambda: spark, rules, {*rows["group_id"].to_pylist()}))
+def test_messages_owners_and_flags(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [*ROWS, *start_at(seen(1, group="cut", offsets={("t", 0): 40}), 60)]
+    write_snapshot(tmp_path, 1, rows)
+    (tmp_path / "o.json").write_text(json.dumps(OWNERS))
+    given = ["--base", str(tmp_path), "--cluster", "c", "--owners", f"{tmp_path}/o.json"]
+    run(spark, parse_arguments(given))
     found = {
         (row["group_id"], row["partition"]): (row["owner"], row["flag"], row["lag"], row["lost"])
-        for row in lags.to_pylist()
+        for row in spark.read.parquet(f"{tmp_path}/c/tables/lag_partitions").collect()
     }
     assert found == {
         ("a.one", 0): ("team-a", "ok", 60, 0),
@@ -71,12 +76,11 @@ def test_messages_owners_and_flags(spark: SparkSession) -> None:
     }
 
 
-def test_seconds_name_their_method_and_sums_say_what_they_lack() -> None:
-    lags = partition_lag(rows_of(ROWS))
+def test_seconds_name_their_method_and_sums_say_what_they_lack(spark: SparkSession) -> None:
     written = int((hour(1) - timedelta(seconds=90)).timestamp() * 1000)
-    looked = [("t", 0, 40, written, "CreateTime"), ("t", 0, 90, None, "none")]
-    whole = with_seconds(lags, looked_up(looked))
-    rows = whole.to_pylist()
+    looked: list[Timestamp] = [("t", 0, 40, written, "CreateTime"), ("t", 0, 90, None, "none")]
+    whole = reported(spark, ROWS, looked)
+    rows = dicts(whole)
     found = {(row["group_id"], row["partition"]): (row["lag_seconds"], row["lag_seconds_method"]) for row in rows}
     assert found == {
         ("a.one", 0): (90.0, "first_unread_record:CreateTime"),
@@ -86,13 +90,11 @@ def test_seconds_name_their_method_and_sums_say_what_they_lack() -> None:
         ("mon-7x", 0): (None, "unknown"),
         ("torn", 0): (None, "unreadable"),
     }
-    future = [("t", 0, 40, written + 10**6, "CreateTime")]
-    early = [row for row in with_seconds(lags, looked_up(future)).to_pylist() if row["group_id"] == "a.one"]
+    future: list[Timestamp] = [("t", 0, 40, written + 10**6, "CreateTime")]
+    early = [row for row in dicts(reported(spark, ROWS, future)) if row["group_id"] == "a.one"]
     assert max(row["lag_seconds"] for row in early) == 0.0, "a clock that is ahead makes no negative lag"
     assert {row["lag_seconds_method"] for row in early} == {"first_unread_record:CreateTime", "no_lag"}
-    sums = Sums()
-    sums.add(whole)
-    (total,) = sums.by().to_pylist()
+    (total,) = dicts(sums(whole))
     assert total == {
         "groups": 5,
         "partitions": 6,
@@ -224,18 +226,23 @@ def test_an_offset_without_a_record_has_no_timestamp(
 )
 def test_bad_owner_rules_are_named(spark: SparkSession, text: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=rf"--owners \(got 'o.json'\): .*{said}"):
-        parse_owners(lambda: spark, text, "o.json")
+        parse_owners(spark, text, "o.json")
+
+
+def owners(spark: SparkSession, rules: Sequence[OwnerRule], names: Iterable[str]) -> dict[str, str]:
+    groups = spark.createDataFrame([(name,) for name in names], "group_id string")
+    return dict(groups.select("group_id", owner_of(rules)).collect())
 
 
 def test_a_regex_matches_the_complete_name(spark: SparkSession) -> None:
-    rules = parse_owners(lambda: spark, '[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
-    found = owners_of(lambda: spark, rules, ["mon-1", "mon-1\n", "\nmon-1", "mon-1x"])
+    rules = parse_owners(spark, '[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
+    found = owners(spark, rules, ["mon-1", "mon-1\n", "\nmon-1", "mon-1x"])
     assert found == {"mon-1": "ops", "mon-1\n": "unowned", "\nmon-1": "unowned", "mon-1x": "unowned"}
 
 
 def test_a_regex_of_javas_that_is_not_pythons_is_taken(spark: SparkSession) -> None:
-    rules = parse_owners(lambda: spark, '[{"owner": "ops", "regex": "\\\\p{Lu}on"}]', "o.json")
-    assert owners_of(lambda: spark, rules, ["Mon", "mon"]) == {"Mon": "ops", "mon": "unowned"}
+    rules = parse_owners(spark, '[{"owner": "ops", "regex": "\\\\p{Lu}on"}]', "o.json")
+    assert owners(spark, rules, ["Mon", "mon"]) == {"Mon": "ops", "mon": "unowned"}
 
 
 def test_a_regex_that_is_not_javas_is_named(spark: SparkSession, tmp_path: Path) -> None:
@@ -259,23 +266,18 @@ def test_a_snapshot_that_was_changed_is_not_said_to_be_judged(spark: SparkSessio
         run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "c"]))
 
 
-RULES = [OwnerRule("team", prefix="a."), OwnerRule("ops", regex="mon-[0-9]+"), OwnerRule("rest", prefix="a")]
-PREFIXES = [rule for rule in RULES if rule.prefix is not None]
-
-
 def test_owners_are_those_of_the_first_rule_by_prefix_or_javas_regex(spark: SparkSession) -> None:
     unowned = dict.fromkeys(GROUPS, "unowned")
-    assert owners_of(lambda: spark, RULES, GROUPS) == unowned | OWNED
-    assert owners_of(lambda: spark, PREFIXES, GROUPS) == unowned | OWNED | {"mon-1": "unowned"}
-    assert owners_of(lambda: spark, PREFIXES[::-1], ["a.1"]) == {"a.1": "rest"}
-    assert owners_of(lambda: spark, (), GROUPS) == unowned
-    assert owners_of(lambda: spark, RULES, ()) == {}
+    assert owners(spark, RULES, GROUPS) == unowned | OWNED
+    assert owners(spark, RULES[::-1], ["a.1"]) == {"a.1": "rest"}
+    assert owners(spark, (), GROUPS) == unowned
+    assert owners(spark, RULES, ()) == {}
 
 
 def test_there_may_be_thousands_of_rules(spark: SparkSession) -> None:
     rules = [OwnerRule("ops", regex="mon-[0-9]+"), *(OwnerRule(f"o{n}", prefix=f"p{n}.") for n in range(2_000))]
     found = {"p0.a": "o0", "p1999.a": "o1999", "mon-1": "ops", "p.": "unowned"}
-    assert owners_of(lambda: spark, rules, found) == found
+    assert owners(spark, rules, found) == found
 
 
 def report(spark: SparkSession, base: Path, properties: Path) -> dict[str, Any]:
@@ -283,24 +285,22 @@ def report(spark: SparkSession, base: Path, properties: Path) -> dict[str, Any]:
     return run(spark, parse_arguments(arguments))
 
 
-def test_a_producer_that_writes_nanoseconds_is_a_clock_that_is_ahead() -> None:
-    lags = partition_lag(rows_of(seen(1, offsets={("t", 0): 40, ("t", 1): 40})))
-    looked = [
+def test_a_producer_that_writes_nanoseconds_is_a_clock_that_is_ahead(spark: SparkSession) -> None:
+    looked: list[Timestamp] = [
         ("t", 0, 40, 1_767_225_600_000_000_000, "CreateTime"),
         ("t", 1, 40, 2**63 - 1, "CreateTime"),
     ]
-    assert with_seconds(lags, looked_up(looked))["lag_seconds"].to_pylist() == [0.0, 0.0]
+    rows = reported(spark, seen(1, offsets={("t", 0): 40, ("t", 1): 40}), looked)
+    assert [row["lag_seconds"] for row in dicts(rows)] == [0.0, 0.0]
 
 
-def test_what_is_not_known_is_not_the_greatest_lag_in_seconds() -> None:
+def test_what_is_not_known_is_not_the_greatest_lag_in_seconds(spark: SparkSession) -> None:
     rows = [
         *seen(1, group="behind", offsets={("t", 0): 40, ("t", 1): 100}),
         *seen(1, group="recreated", offsets={("t", 0): 101, ("t", 1): 100}),
         *seen(1, group="done", offsets={("t", 0): 100, ("t", 1): 100}),
     ]
-    sums = Sums()
-    sums.add(with_seconds(partition_lag(rows_of(rows)), looked_up([])))
-    found = {row["group_id"]: row["max_lag_seconds"] for row in sums.by("group_id").to_pylist()}
+    found = {row["group_id"]: row["max_lag_seconds"] for row in dicts(sums(reported(spark, rows), "group_id"))}
     assert found == {"behind": None, "recreated": None, "done": 0.0}
 
 
@@ -390,3 +390,43 @@ def test_the_reason_is_said_if_kafka_cannot_be_reached(
         report(spark, tmp_path, write_properties(tmp_path, "127.0.0.1:1", **more))
     assert said in str(caught.value)
     assert "Check " in str(caught.value)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("table", ["partitions", "groups", "topics", "owners"])
+def test_what_another_job_deleted_while_it_was_written_is_noticed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """Figures of a table that lost rows are not reported."""
+    write_snapshot(tmp_path, 1, ROWS)
+    files = LocalStorage.files
+
+    def replaced(storage: LocalStorage, folder: str) -> list[str]:
+        if f"lag_{table}/" in folder:
+            shutil.rmtree(folder)
+        return files(storage, folder)
+
+    monkeypatch.setattr(LocalStorage, "files", replaced)
+    with pytest.raises(JobError, match=rf"lag_{table}/.* has 0 rows where \d were written: another job reported at"):
+        run(spark, parse_arguments(["--base", str(tmp_path), "--cluster", "c"]))
+    assert not list((tmp_path / "c" / "summaries" / "lag_partitions").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"run_id": "20260101T000000Z-0123abcd"}, "rows of snapshot '20260101T000000Z-0123abcd'"),
+        ({"state": None}, "1 rows lack a group, a time, a state"),
+        ({"observed_at": START.replace(year=9500)}, "1 rows have a time before 1970"),
+        (None, "0 rows where its manifest says 1"),
+    ],
+)
+def test_a_snapshot_that_is_not_whole_is_not_reported_on(
+    spark: SparkSession, tmp_path: Path, changes: dict[str, Any] | None, said: str
+) -> None:
+    name = write_snapshot(tmp_path, 1, seen(1))
+    rows = [] if changes is None else [row | changes for row in seen(1)]
+    (tmp_path / "c" / "data" / name / "part-00000.parquet").write_bytes(parquet(rows))
+    with pytest.raises(SnapshotError, match=f"is incomplete or was changed: .*{said}"):
+        run(spark, parse_arguments(["--base", str(tmp_path), "--cluster", "c"]))
+    assert not (tmp_path / "c" / "tables").exists()

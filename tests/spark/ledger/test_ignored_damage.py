@@ -11,14 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.session.settings import settings_of
-from airflow_kafka_groups.spark.unread.request import read_groups
+from airflow_kafka_groups.spark.snapshots import read_snapshot, rows_of_groups
 from tests.histories.commits import describe_commits
 from tests.histories.judged import judge
 from tests.histories.lake import CLUSTER, flip_a_bit, write_manifest, write_snapshot
@@ -87,5 +85,6 @@ def test_a_damaged_snapshot_does_not_cut_what_is_archived(ignoring: SparkSession
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 0x10
     part.write_bytes(content)
     history = find_history(storage_of(ignoring, tmp_path.as_uri()), tmp_path.as_uri(), CLUSTER)
-    with pytest.raises(SnapshotError, match=r"part-00000\.parquet: it cannot be read as Parquet"):
-        read_groups(SnapshotRows(storage_of(ignoring, history.folder), history), {"g"})
+    stored, _ = read_snapshot(ignoring, history)
+    with pytest.raises(SPARK_ERRORS):
+        rows_of_groups(stored, {"g"})

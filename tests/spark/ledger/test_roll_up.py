@@ -39,6 +39,7 @@ def judged(
     summary = {
         "snapshot_id": snapshot_id,
         "cluster": cluster,
+        "groups": stale,
         "verdicts": {**counts, "stale": stale},
         "lag_by_verdict": {**counts, "stale": 10 * stale},
         **changes,
@@ -118,7 +119,7 @@ def test_a_summary_with_numbers_that_are_none_holds_no_other_cluster_up(spark: S
         judged(base, name, 0, 0, stale=0, changes={"verdicts": counts})
     summary = run(spark, parse_arguments(["--base", str(base), "--output", f"{tmp_path}/out"]))
     assert (summary["clusters"], summary["failed"].keys()) == ({"fine": 1}, wrong.keys())
-    assert f"{10**30} is no number of groups or records" in summary["failed"]["huge"]
+    assert "has a number of groups and records for each verdict" in summary["failed"]["huge"]
     assert stale(spark.read.parquet(f"{tmp_path}/out")) == [("fine", day(0), fine, "3", "30")]
 
 

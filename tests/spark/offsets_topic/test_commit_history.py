@@ -22,6 +22,7 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.observe.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
+from airflow_kafka_groups.spark import frames
 from airflow_kafka_groups.spark.jobs import commit_history as job
 from airflow_kafka_groups.spark.jobs.commit_history import commits, groups, parse_arguments, run
 from airflow_kafka_groups.spark.offsets_topic import reading
@@ -118,7 +119,10 @@ async def offsets_of(bootstrap: str, names: list[str]) -> dict[str, GroupOffsets
 def read(spark: SparkSession, cluster: KafkaCluster, folder: Path) -> dict[str, Any]:
     file = folder / "kafka.properties"
     file.write_text(f"bootstrap.servers={cluster.bootstrap}\n")
-    return run(spark, parse_arguments(["--kafka-properties", str(file), "--output", str(folder / "out")]))
+    kept = {*spark.sparkContext._jsc.getPersistentRDDs()}
+    summary = run(spark, parse_arguments(["--kafka-properties", str(file), "--output", str(folder / "out")]))
+    assert {*spark.sparkContext._jsc.getPersistentRDDs()} == kept, "a notebook's session has its memory back"
+    return summary
 
 
 def test_nothing_is_claimed_of_what_an_open_transaction_hides(
@@ -377,7 +381,7 @@ def test_what_another_job_deleted_while_it_was_written_is_noticed(
     """
     made, *others = job._TABLES[table]
     monkeypatch.setitem(job._TABLES, table, (replaced_by_another(tmp_path / "out" / table, made), *others))
-    with pytest.raises(JobError, match=rf"out/{table} has \d rows where 9 were written: another job"):
+    with pytest.raises(JobError, match=rf"out/{table}/.* has \d rows where 9 were written: another job"):
         read_meanwhile()
     assert not (tmp_path / "out" / "summary.json").exists()
 
@@ -387,10 +391,10 @@ def test_groups_that_an_earlier_try_wrote_after_a_later_one_are_no_evidence(
     spark: SparkSession, read_meanwhile: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have the name of the DAG's run. The earlier one stood still, wrote as many groups, and was killed then."""
-    out, write = tmp_path / "out", job._write
+    out, write = tmp_path / "out", frames.write_own
 
     def stands_still(*arguments: Any) -> tuple[int, list[str]]:
-        monkeypatch.setattr(job, "_write", write)
+        monkeypatch.setattr(job, "write_own", write)
         later = read_meanwhile("--run-id", "r")
         assert read_folder(spark, str(out), "k").evidence.commits_until == datetime.fromisoformat(later["read_until"])
         monkeypatch.setattr(job, "_extent", killed)
@@ -399,7 +403,7 @@ def test_groups_that_an_earlier_try_wrote_after_a_later_one_are_no_evidence(
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "_write", stands_still)
+    monkeypatch.setattr(job, "write_own", stands_still)
     with pytest.raises(KeyboardInterrupt):
         read_meanwhile("--run-id", "r")
     with pytest.raises(JobError, match=r"groups of another try of the run r: run the job commit_history first"):
@@ -411,10 +415,10 @@ def test_a_file_of_another_job_that_is_committed_with_it_is_noticed(
     spark: SparkSession, read_meanwhile: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both write below one folder of tasks, so that a job commits what it finds there, of as many groups."""
-    other, out = tmp_path / "other", tmp_path / "out" / "groups"
+    other, out = tmp_path / "other", tmp_path / "out" / "groups" / "run_id=r"
     spark.createDataFrame([(name,) for name in GROUPS], "group_id string").write.option(
         "mapreduce.output.basename", "part-000000000000007"
-    ).parquet(f"{other}/run_id=r")
+    ).parquet(str(other))
 
     def exchange(batches: Iterator[Any]) -> Iterator[Any]:
         yield from batches
@@ -428,5 +432,5 @@ def test_a_file_of_another_job_that_is_committed_with_it_is_noticed(
         return found.where("group_id = ''").mapInArrow(exchange, found.schema)
 
     monkeypatch.setitem(job._TABLES, "groups", (query, *job._TABLES["groups"][1:]))
-    with pytest.raises(JobError, match=r"has run_id=r/part-000000000000007-.* of another job"):
+    with pytest.raises(JobError, match=r"run_id=r has part-000000000000007-.* of another job"):
         read_meanwhile("--run-id", "r")

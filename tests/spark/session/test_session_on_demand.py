@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -45,19 +44,6 @@ def run_alone(
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     given = inherited | {"PATH": "/nowhere", "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT)} | environment
     return subprocess.run([*command, *more], env=given, cwd=base, capture_output=True, text=True, check=False)
-
-
-def test_a_lag_report_of_a_local_snapshot_needs_neither_unless_an_owner_has_a_regex(tmp_path: Path) -> None:
-    write_hour(tmp_path, 0)
-    (tmp_path / "owners.json").write_text('[{"owner": "team", "prefix": "mov"}]')
-    without = "import sys\nsys.modules.update(pyspark=None, py4j=None)"
-    done = run_alone("lag_report", str(tmp_path), "--owners", "owners.json", python=without)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {each["owner"] for each in json.loads(done.stdout)["owners"]} == {"team", "unowned"}
-    (tmp_path / "owners.json").write_text('[{"owner": "team", "regex": "mov.*"}]')
-    done = run_alone("lag_report", str(tmp_path), "--owners", "owners.json")
-    assert done.returncode == 1
-    assert "lag_report: error: Spark does not start: " in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

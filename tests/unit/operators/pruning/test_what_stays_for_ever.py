@@ -129,7 +129,7 @@ def test_the_tables_of_lag_go_with_their_snapshot(tmp_path: Path, *, alone: bool
         ]
         for id_ in (recent, old)
     )
-    archive = write(tmp_path, f"tables/archives/archive_id={old}-0a1b2c3d/by_group=a/part-0.parquet", {})
+    archive = write(tmp_path, f"tables/archives/archive_id={old}-0a1b2c3d/topic=a/part-0.parquet", {})
     assert run(tmp_path).removed["snapshot"] == (old,)
     assert len(gone) == 5
     assert all(path.exists() for path in (*kept, archive))

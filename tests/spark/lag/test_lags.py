@@ -1,33 +1,34 @@
-"""The report in parts, compared with loops over single rows and groups: flags, times, sums, lookups and files."""
+"""The lag of groups by Spark, compared with loops over single rows and groups: flags, times, sums and lookups."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.judge.lag import (
-    SCHEMA,
+from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
+from airflow_kafka_groups.spark.frames import LAG_SCHEMA
+from airflow_kafka_groups.spark.lag.lags import (
+    OF_ALL,
     SUM_NAMES,
     SUMMED_BY,
-    Sums,
-    look_through,
-    partition_lag,
-    with_seconds,
-    write_tables,
+    largest,
+    of_partitions,
+    require_right,
+    sums,
+    with_lag,
 )
-from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
-from airflow_kafka_groups.storage.file_storage import LocalStorage
-from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
-from airflow_kafka_groups.storage.paths import TableName
-from tests.histories.shorthand import SnapshotRow, hour, looked_up, rows_of, seen
+from airflow_kafka_groups.spark.lag.owners import OwnerRule, owner_of
+from tests.histories.shorthand import SnapshotRow, hour, seen
+from tests.spark.rows import snapshot_rows
 
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+RULES = [OwnerRule("team", prefix="a."), OwnerRule("ops", regex="mon-[0-9]+"), OwnerRule("rest", prefix="a")]
 GROUPS = ["a.1", "a.2", "ab", "mon-1", "mon-1x", "é", "", "\U0001f600"]
 OWNERS = {"a.1": "team", "a.2": "team", "ab": "rest", "mon-1": "ops"}
 SECONDS_OF_2026 = 1_767_225_600
@@ -91,7 +92,7 @@ def slow_partition(row: SnapshotRow, known: Mapping[tuple[str, int, int], tuple[
     seconds, method = slow_time(row, known)
     found = {"owner": OWNERS.get(row["group_id"], "unowned"), "flag": flag, "lag": lag, "lost": lost}
     found |= {"lag_seconds": seconds, "lag_seconds_method": method}
-    return {name: found[name] if name in found else row[name] for name in SCHEMA.names}
+    return {name: found[name] if name in found else row[name] for name in LAG_SCHEMA.names}
 
 
 def slow_sums(lags: Sequence[Row], *names: str) -> list[Row]:
@@ -117,103 +118,88 @@ def slow_sums(lags: Sequence[Row], *names: str) -> list[Row]:
     return sorted(found, key=lambda row: (-row["lag"], *(row[name].encode() for name in names)))
 
 
-def random_parts(random: Random, rows: Sequence[SnapshotRow]) -> list[pa.Table]:
-    cuts = sorted({0, len(rows), *(random.randrange(len(rows) + 1) for _ in range(random.randint(0, 3)))})
-    return [rows_of(rows[begin:end]) for begin, end in pairwise(cuts)]
+def of(spark: SparkSession, rows: Sequence[SnapshotRow]) -> DataFrame:
+    """Return rows of a snapshot with their lag in messages."""
+    return with_lag(snapshot_rows(spark, rows))
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_report_in_parts_is_that_of_loops_over_its_rows(tmp_path: Path, seed: int) -> None:
+def reported(spark: SparkSession, rows: Sequence[SnapshotRow], found: Sequence[Timestamp] = ()) -> DataFrame:
+    return of_partitions(of(spark, rows), owner_of(RULES), found)
+
+
+def _naive(row: Row) -> Row:
+    """Spark returns times without a zone."""
+    return {"observed_at": row["observed_at"].replace(tzinfo=None)}
+
+
+def dicts(rows: DataFrame) -> list[Row]:
+    return [row.asDict() for row in rows.collect()]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_report_is_that_of_loops_over_its_rows(spark: SparkSession, seed: int) -> None:
     random = Random(f"lag {seed}")
     rows = random_rows(random)
-    parts = random_parts(random, rows)
     most: Counter[tuple[str, int, int]] = Counter()
     for row in rows:
         if row["topic"] is not None and (lag := slow_lag(row)[1] or 0) > 0:
             most[first_unread(row)] = max(most[first_unread(row)], lag)
     count = random.choice([1, 3, 100])
-    largest = sorted(most, key=lambda place: (-most[place], place))[:count]
-    behind = look_through(parts, count)
-    assert behind.groups == {row["group_id"] for row in rows}
-    assert behind.unreadable == {row["group_id"] for row in rows if row["error"] is not None}
-    assert behind.behind == [(Partition(topic, number), offset) for topic, number, offset in largest]
-    assert look_through(parts, 0) == behind._replace(behind=[])
+    expected = sorted(most, key=lambda place: (-most[place], place))[:count]
+    seen_rows = of(spark, rows)
+    assert largest(seen_rows, count) == [(Partition(topic, number), offset) for topic, number, offset in expected]
+    unreadable = seen_rows.agg(*map(F.expr, OF_ALL)).collect()[0]["unreadable_groups"]
+    assert unreadable == len({row["group_id"] for row in rows if row["error"] is not None})
 
-    asked = [*largest, ("t", 0, 9), ("elsewhere", 0, 0)]  # also one without lag, and one of no group
+    asked = [*expected, ("t", 0, 9), ("elsewhere", 0, 0)]  # also one without lag, and one of no group
     times = [None, 0, SECONDS_OF_2026 * 1_000, SECONDS_OF_2026 * 1_000 + 3_599_999, 2**63 - 1]
     known = {place: (random.choice(times), random.choice(["CreateTime", "LogAppendTime"])) for place in asked}
     found: list[Timestamp] = [(*place, *time) for place, time in known.items() if random.random() < 0.8]
-    places = {name: f"{tmp_path.as_uri()}/{name}" for name in (TableName.LAG_PARTITIONS, *SUMMED_BY)}
-    sums, tables = write_tables(LocalStorage(), places, parts, OWNERS, found)
-
     known = {place: known[place] for place in known if place in {each[:3] for each in found}}
     lags = [slow_partition(row, known) for row in rows if row["topic"] is not None]
-    assert pq.read_table(tmp_path / "lag_partitions").to_pylist() == lags
-    assert (sums.flags, sums.methods) == tuple(
-        Counter(row[name] for row in lags) for name in ("flag", SCHEMA.names[-1])
-    )
-    for name, keys in SUMMED_BY.items():
-        assert tables[name].to_pylist() == slow_sums(lags, *keys)
-        assert pq.read_table(tmp_path / name) == tables[name]
-    nothing = dict.fromkeys(SUM_NAMES, 0) | dict.fromkeys(["max_partition_lag", "lost", "max_lag_seconds"])
-    assert sums.by().to_pylist() == (slow_sums(lags) or [nothing])
+    made = reported(spark, rows, found).cache()
+    try:
+        key = repr
+        assert sorted(dicts(made), key=key) == sorted((row | _naive(row) for row in lags), key=key)
+        for keys in SUMMED_BY.values():
+            assert dicts(sums(made, *keys)) == slow_sums(lags, *keys)
+        nothing = dict.fromkeys(SUM_NAMES, 0) | dict.fromkeys(["max_partition_lag", "lost", "max_lag_seconds"])
+        assert dicts(sums(made)) == (slow_sums(lags) or [nothing])
+    finally:
+        made.unpersist()
 
 
 @pytest.mark.parametrize("count", [2**31, 2**63 - 1, 2**63, 10**30])
-def test_any_number_of_lookups_may_be_allowed(count: int) -> None:
-    part = rows_of(seen(1, offsets={("t", 0): 1}))
-    assert look_through([part, part], count).behind == [(Partition("t", 0), 1)]
+def test_any_number_of_lookups_may_be_allowed(spark: SparkSession, count: int) -> None:
+    rows = seen(1, offsets={("t", 0): 1})
+    assert largest(of(spark, [*rows, *rows]), count) == [(Partition("t", 0), 1)]
 
 
-def test_many_parts_come_to_few_sums() -> None:
-    sums = Sums()
-    for number in range(50):
-        offsets = {("t", number): 1}
-        sums.add(with_seconds(partition_lag(rows_of(seen(1, offsets=offsets))), looked_up([])))
-        assert len(sums._parts) <= 4
-    assert [row["lag"] for row in sums.by("group_id").to_pylist()] == [50 * 99]
+def checked(spark: SparkSession, rows: Sequence[SnapshotRow]) -> None:
+    require_right(of(spark, rows).agg(*map(F.expr, OF_ALL)).collect()[0])
 
 
 @pytest.mark.parametrize(("offset", "start", "end"), [(-(2**63), 5, 9), (-5, -(2**63), 2**63 - 1)])
-def test_a_distance_of_more_than_64_bits_is_no_figure(offset: int, start: int, end: int) -> None:
-    rows = rows_of(seen(1, group="g", offsets={("t", 0): offset}, ends={("t", 0): (start, end)}))
+def test_a_distance_of_more_than_64_bits_is_no_figure(spark: SparkSession, offset: int, start: int, end: int) -> None:
+    rows = seen(1, group="g", offsets={("t", 0): offset}, ends={("t", 0): (start, end)})
     said = rf"group 'g', t\[0\] has offsets that cannot be right, .*: committed {offset}, log from {start} to {end}"
     with pytest.raises(JobError, match=said):
-        partition_lag(rows)
+        checked(spark, rows)
 
 
-def test_a_sum_of_more_than_64_bits_is_no_figure() -> None:
-    sums, offsets = Sums(), {("t", 0): 0}
-    part = with_seconds(partition_lag(rows_of(seen(1, offsets=offsets, log_end=2**62))), looked_up([]))
-    sums.add(part)
+def test_a_sum_of_more_than_64_bits_is_no_figure(spark: SparkSession) -> None:
+    rows = seen(1, offsets={("t", 0): 0}, log_end=2**62)
+    checked(spark, rows)
     with pytest.raises(JobError, match="the lag of all groups has more than 64 bits"):
-        sums.add(part)
+        checked(spark, [*rows, *rows])
 
 
-def test_what_was_lost_is_no_part_of_the_lag() -> None:
+def test_what_was_lost_is_no_part_of_the_lag(spark: SparkSession) -> None:
     """Each of the two sums fits into 64 bits, up to the last number."""
     places = {("t", 0): 0, ("u", 0): 1}
     ends = {("t", 0): (2**62, 2**63 - 1), ("u", 0): (2**62 - 1, 2**63 - 1)}
     rows = seen(1, offsets=places, ends=ends)
-    sums = Sums()
-    sums.add(with_seconds(partition_lag(rows_of(rows[:1])), looked_up([])))
-    (row,) = sums.by().to_pylist()
-    assert (row["lag"], row["lost"]) == (2**62 - 1, 2**62)
-    all_of_it = Sums()
-    all_of_it.add(with_seconds(partition_lag(rows_of(rows)), looked_up([])))
-    (row,) = all_of_it.by().to_pylist()
-    assert (row["lag"], row["lost"]) == (2**63 - 1, 2**63 - 2)
-
-
-@pytest.mark.parametrize(("sizes", "files"), [((2, 2, 1), [4, 1]), ((3, 3), [3, 3]), ((), [0]), ((0, 1), [1])])
-def test_a_folder_has_files_of_so_many_rows_and_at_least_one(
-    tmp_path: Path, sizes: Sequence[int], files: list[int]
-) -> None:
-    schema = pa.schema({"n": pa.int64()})
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "before.parquet").write_text("")
-    folder = ReplacedFolder(LocalStorage(), f"{tmp_path.as_uri()}/out")
-    folder.write(schema, (pa.table({"n": pa.array(range(size), pa.int64())}) for size in sizes), rows_of_a_file=3)
-    names = folder.verify("rows", "wrote")
-    assert [pq.read_metadata(tmp_path / "out" / name).num_rows for name in names] == files
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
+    checked(spark, rows)
+    for some, lag, lost in ((rows[:1], 2**62 - 1, 2**62), (rows, 2**63 - 1, 2**63 - 2)):
+        (row,) = dicts(sums(reported(spark, some)))
+        assert (row["lag"], row["lost"]) == (lag, lost)

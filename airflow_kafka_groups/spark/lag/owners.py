@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import ArgumentError
-from airflow_kafka_groups.judge.lag import UNOWNED
 from airflow_kafka_groups.shown import first_line
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.session.settings import jvm_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    Session = Callable[[], SparkSession]
-    """What returns the session: only a regular expression needs one."""
+UNOWNED = "unowned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class OwnerRule:
         return rf"\A(?:{self.regex or ''})\z"
 
 
-def parse_owners(session: Session, text: str, path: str) -> tuple[OwnerRule, ...]:
+def parse_owners(spark: SparkSession, text: str, path: str) -> tuple[OwnerRule, ...]:
     """Parse a list of rules; the first matching rule applies.
 
     :param text: JSON such as ``[{"owner": "team-a", "prefix": "a."}, {"owner": "ops", "regex": "mon-[0-9]+"}]``.
@@ -52,7 +51,7 @@ def parse_owners(session: Session, text: str, path: str) -> tuple[OwnerRule, ...
                 if any("\ud800" <= letter <= "\udfff" for letter in part):  # neither Java nor Arrow takes it
                     raise ValueError(f"{part!r} in the rule of {rule.owner!r} has half of a letter")
             if rule.regex is not None:
-                _check_regex(session(), rule)
+                _check_regex(spark, rule)
     except (ValueError, TypeError, RecursionError) as exc:
         remedy = f'{exc}. Write it as [{{"owner": "team-a", "prefix": "a."}}, {{"owner": "ops", "regex": "mon-.*"}}]'
         raise ArgumentError("--owners", path, remedy) from exc
@@ -60,9 +59,6 @@ def parse_owners(session: Session, text: str, path: str) -> tuple[OwnerRule, ...
 
 
 def _check_regex(spark: SparkSession, rule: OwnerRule) -> None:
-    from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-    from airflow_kafka_groups.spark.session.settings import jvm_of
-
     compiler = jvm_of(spark, "the check of regular expressions").java.util.regex.Pattern
     try:
         compiler.compile(rule.regex or "")
@@ -72,19 +68,10 @@ def _check_regex(spark: SparkSession, rule: OwnerRule) -> None:
         raise ValueError(problem) from exc
 
 
-def owners_of(session: Session, rules: Sequence[OwnerRule], group_ids: Collection[str]) -> Mapping[str, str]:
-    """Return the owner of each group, by the first rule that matches."""
-    if not any(rule.regex is not None for rule in rules):
-        prefixes = [(rule.prefix or "", rule.owner) for rule in rules]
-        return {
-            name: next((owner for prefix, owner in prefixes if name.startswith(prefix)), UNOWNED) for name in group_ids
-        }
-    from pyspark.sql import functions as F
-
+def owner_of(rules: Sequence[OwnerRule]) -> Column:
+    """Return the owner of a row's group, by the first rule that matches."""
     group_id, owner = F.col("group_id"), F.when(F.lit(False), UNOWNED)
     for rule in rules:  # one level, however many there are: Spark recurses into what is nested
         matches = group_id.rlike(rule.pattern) if rule.prefix is None else group_id.startswith(rule.prefix)
         owner = owner.when(matches, rule.owner)
-    owner = owner.otherwise(UNOWNED)
-    groups = session().createDataFrame([(name,) for name in group_ids], "group_id string")
-    return dict(groups.select("group_id", owner).collect())
+    return owner.otherwise(UNOWNED)
