@@ -2,11 +2,14 @@
 
 The table has the job's columns and two more: whose rows they are, and which snapshot, run or archive they are of. It is
 partitioned by both. A run replaces its own partitions and no others, so a run that is repeated doubles nothing.
+
+Columns go by their names. A table grows by those of a later version that may be null; those of a user are null in what
+the job writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,7 +36,7 @@ _REMEDIES = (
         "another catalogue. If another job has just created the table, run this one again",
     ),
     (
-        ("REQUIRES_SINGLE_PART_NAMESPACE", "catalog plugin class"),
+        ("REQUIRES_SINGLE_PART_NAMESPACE", "catalog plugin class", "CANNOT_LOAD_CATALOG"),
         "This session has no such catalogue: submit with its settings (spark.sql.catalog.NAME=…) and its jars "
         "(--packages), or name another one",
     ),
@@ -56,9 +59,11 @@ _STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
 class CatalogueTable:
     """A table of the session's catalogue, created if it does not exist.
 
+    :param columns: the job's. Those that may be null are added to a table that lacks them.
     :param keys: the columns that name whose rows they are, and which ones.
 
-    Raises ``ArgumentError`` if the table cannot be created, has other columns, or is of another version.
+    Raises ``ArgumentError`` if the table cannot be created, lacks another column, has one of another type, or is of
+    another version.
     """
 
     def __init__(
@@ -75,11 +80,10 @@ class CatalogueTable:
         wanted = {field.name: field.dataType.simpleString() for field in fields}
         # In a session with spark.sql.timestampType=TIMESTAMP_NTZ, "timestamp" would be another type than the rows have.
         kinds = {column: "timestamp_ltz" if kind == "timestamp" else kind for column, kind in wanted.items()}
-        described = ", ".join(f"`{column}` {kind}" for column, kind in kinds.items())
+        described = {column: f"`{column}` {kind}" for column, kind in kinds.items()}
         try:
-            self._create(described)
-            spark.catalog.refreshTable(self._quoted)  # another program may have written since the session read it
-            schema = spark.table(self._quoted).schema
+            self._create(", ".join(described.values()))
+            schema = self._schema()
             partitioned_by = self._partitioned_by()
             properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
         except SPARK_ERRORS as exc:
@@ -87,14 +91,24 @@ class CatalogueTable:
             error = ArgumentError(option, name, f"it cannot be created or read ({first_line(exc)}). {remedy}")
             raise error if any(mark in str(exc) for mark in _LASTING) else JobError(str(error)) from exc
         found = {field.name: field.dataType.simpleString() for field in schema}
+        lacking = [field.name for field in fields if field.name not in found]
         version = {row["key"]: row["value"] for row in properties}.get(_FORMAT, str(TABLE_FORMAT))
         if version != str(TABLE_FORMAT):
             remedy = f"its columns are of version {version}, and this job writes {TABLE_FORMAT}. Name another table"
             raise ArgumentError(option, name, remedy)
-        if found != wanted:
-            column = min(found.items() ^ wanted.items())[0]
-            remedy = f"its column {column} is {found.get(column, 'missing')}, not {wanted.get(column, 'of this job')}"
-            raise ArgumentError(option, name, f"{remedy}. Change it, or name a table that the job may create")
+        for field in fields:
+            column, kind = field.name, kinds[field.name]
+            if column in found and found[column] != wanted[column]:
+                kept = ".".join(name.split(".")[-2:])
+                remedy = (
+                    f"its column {column} is {found[column]}, not {wanted[column]}. Run ALTER TABLE {name} ALTER "
+                    f"COLUMN {column} TYPE {kind} or, if its format cannot, ALTER TABLE {name} RENAME TO "
+                    f"{kept}_before: the job then creates a new one"
+                )
+                raise ArgumentError(option, name, remedy)
+            if column in lacking and not field.nullable:
+                remedy = f"its column {column} is missing, not {wanted[column]}. Name a table that the job may create"
+                raise ArgumentError(option, name, remedy)
         if missing := set(keys).difference(partitioned_by):
             remedy = (
                 f"it is not partitioned by {' and '.join(sorted(missing))}, so each run would replace other runs' rows"
@@ -103,7 +117,21 @@ class CatalogueTable:
         if more := partitioned_by.difference(keys):
             remedy = f"it is partitioned by {' and '.join(sorted(more))}, too, so a run that is repeated leaves rows"
             raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
-        self._columns = schema.names
+        if lacking:
+            self._add(lacking, ", ".join(described[column] for column in lacking))
+            schema = self._schema()
+        self._columns = {field.name: field.dataType for field in schema}
+
+    def _schema(self) -> StructType:
+        self._spark.catalog.refreshTable(self._quoted)  # another program may have written since the session read it
+        return self._spark.table(self._quoted).schema
+
+    def _add(self, columns: Collection[str], described: str) -> None:
+        try:
+            self._spark.sql(f"ALTER TABLE {self._quoted} ADD COLUMNS ({described})")
+        except SPARK_ERRORS as exc:
+            if not {*columns} <= {*self._schema().names}:  # another job was not first
+                raise JobError(f"the table {self.name} cannot get {', '.join(columns)}: {first_line(exc)}") from exc
 
     def _create(self, columns: str) -> None:
         try:
@@ -117,12 +145,21 @@ class CatalogueTable:
             if not self._spark.catalog.tableExists(self._quoted):
                 raise
 
+    def _filled(self, rows: DataFrame) -> DataFrame:
+        """Return rows with the table's columns, in its order; those that the rows lack are null."""
+        return rows.select(
+            *(
+                F.col(name) if name in rows.columns else F.lit(None).cast(kind).alias(name)
+                for name, kind in self._columns.items()
+            )
+        )
+
     def _empty(self, partitions: Iterable[tuple[str, str]], rows: DataFrame) -> None:
         """Remove the rows of partitions; rows of others do not replace them.
 
         :param rows: any with the table's columns.
         """
-        nothing = rows.select(*(column for column in self._columns if column not in self._keys)).limit(0)
+        nothing = rows.drop(*self._keys).limit(0)
         for partition in partitions:
             values = zip(self._keys, partition, strict=True)
             key = ", ".join(f"{name} = '{value.translate(_ESCAPED)}'" for name, value in values)
@@ -171,17 +208,17 @@ class CatalogueTable:
 
         Raises ``JobError`` if the table cannot be written, or has another number of rows afterwards.
         """
-        chosen = F.lit(True)
+        chosen, filled = F.lit(True), self._filled(rows)
         for key, values in zip(self._keys, zip(*expected, strict=True), strict=True):
             chosen &= F.col(key).isin(set(values))
         try:
             with settings_of_write(self._spark, PARTITION_BY_PARTITION):
                 # Not by insertInto(), which finds no table of spark_catalog while another catalogue is the default.
                 text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
-                self._spark.sql(text, rows=rows.select(*self._columns))
+                self._spark.sql(text, rows=filled)
             found = self._counts(chosen)
             if emptied := [name for name, count in expected.items() if not count and name in found]:
-                self._empty(emptied, rows)
+                self._empty(emptied, filled)
                 found = self._counts(chosen)
         except SPARK_ERRORS as exc:
             raise JobError(f"the table {self.name} cannot be written: {first_line(exc)}") from exc
@@ -216,4 +253,4 @@ def add_observations(spark: SparkSession, store: ObservationStore, table: Catalo
 def _read(spark: SparkSession, files: list[str]) -> DataFrame:
     if not files:
         return spark.createDataFrame([], OBSERVATION_SCHEMA)
-    return read_stored(spark).parquet(*files)
+    return read_stored(spark, OBSERVATION_SCHEMA).parquet(*files)

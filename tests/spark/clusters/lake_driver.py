@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +19,7 @@ from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, read_archive, write_archive
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
@@ -67,7 +69,7 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
         archives.replace("c", spark.createDataFrame([record], ARCHIVE_SCHEMA), {"p": 1})
         for records in ([record], []):  # a partition that is emptied leaves no other one without rows
             archives.replace("c", spark.createDataFrame(records, ARCHIVE_SCHEMA), {"emptied": len(records)})
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"evolved": evolved(spark, database), "widened": widened(spark, database)}
     if settings.get("spark.sql.sources.default") == "delta":
         found["archive"] = archived_to_delta(spark, f"{base}/archive")
         found["repeated"] = [repeated_in_delta(spark, f"{base}/{mode}", mode) for mode in OUTPUT_MODES]
@@ -87,6 +89,35 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
     ]
     spark.stop()
     print(json.dumps(found))
+
+
+def evolved(spark: SparkSession, database: str) -> list[list[Any]]:
+    """Return the rows of a table that two versions of a job and a user have shaped, by their names."""
+    first = StructType().add("group_id", "string", nullable=False).add("lag", "long")
+    later = StructType().add("rate", "double").add("lag", "long").add("group_id", "string", nullable=False)
+    table = f"{database}.evolving"
+    for snapshot, schema, row in (("s1", first, ("a", 1)), ("s2", later, (0.5, 2, "b")), ("s3", first, ("c", 3))):
+        CatalogueTable(spark, table, schema).replace("c", spark.createDataFrame([row], schema), {snapshot: 1})
+        if snapshot == "s1":
+            spark.sql(f"ALTER TABLE {table} ADD COLUMNS (note STRING)")
+    rows = spark.table(table).orderBy("snapshot_id").select("group_id", "lag", "rate", "note").collect()
+    return [list(row) for row in rows]
+
+
+def widened(spark: SparkSession, database: str) -> list[int]:
+    """Return the lags in a table whose column had another type, until the statement ran that the refusal names."""
+    name, columns = f"{database}.narrow", StructType().add("group_id", "string").add("lag", "long")
+    described = "group_id STRING, lag INT, cluster STRING, snapshot_id STRING"
+    spark.sql(f"CREATE TABLE {name} ({described}) PARTITIONED BY (cluster, snapshot_id)")
+    spark.sql(f"INSERT INTO {name} VALUES ('a', 1, 'c', 's1')")
+    change, start_again = re.findall(r"(ALTER TABLE .+?)(?= or, if its|: the job)", why_refused(spark, name, columns))
+    try:
+        spark.sql(change)
+    except SPARK_ERRORS:  # of Delta, without its property for that
+        spark.sql(start_again.partition("if its format cannot, ")[2] or start_again)
+    rows = spark.createDataFrame([("a", 2**40)], columns)
+    CatalogueTable(spark, name, columns).replace("c", rows, {"s2": 1})
+    return sorted(row["lag"] for row in spark.table(name).collect())
 
 
 def hidden(spark: SparkSession, name: str, by: str) -> str:

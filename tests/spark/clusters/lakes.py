@@ -64,6 +64,8 @@ def test_each_output_is_a_table_of_the_lake_once(
     found = json.loads(done.stdout.splitlines()[-1])
     assert found.pop("archive", 1) == 1
     assert found.pop("repeated", [[1, 2]] * 3) == [[1, 2]] * 3, "each slice once, in each mode"
+    assert found.pop("evolved") == [["a", 1, None, None], ["b", 2, 0.5, None], ["c", 3, None, None]]
+    assert found.pop("widened") == ([2**40] if name == "delta" else [1, 2**40])
     for why, said in zip(refused, found.pop("refused"), strict=True):
         assert why in said
     assert found.pop("headers") == [["h", "1"], ["h", None]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from threading import Event, Thread, current_thread
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
@@ -23,7 +25,7 @@ from airflow_kafka_groups.storage.formats import TABLE_FORMAT
 from airflow_kafka_groups.storage.schemas import columns
 from tests.histories.judged import judge, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
-from tests.histories.shorthand import seen, snapshot_id
+from tests.histories.shorthand import hour, seen, snapshot_id
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.kafka import fill, write_properties
@@ -103,8 +105,15 @@ def test_a_table_with_other_rows_than_were_written_fails_the_job(spark: SparkSes
 
 def test_a_table_that_is_not_the_jobs_is_refused(spark: SparkSession, database: str) -> None:
     spark.sql("CREATE TABLE akg.other (group_id STRING, lag INT, cluster STRING, snapshot_id STRING) USING parquet")
-    with pytest.raises(ArgumentError, match=r"--table \(got 'akg.other'\): its column lag is int, not bigint"):
+    spark.sql("INSERT INTO akg.other VALUES ('a', 1, 'c', 's1')")
+    with pytest.raises(
+        ArgumentError, match=r"--table \(got 'akg.other'\): its column lag is int, not bigint"
+    ) as refused:
         CatalogueTable(spark, "akg.other", SCHEMA)
+    (statement,) = re.findall(r"if its format cannot, (ALTER TABLE .+): the job", str(refused.value))
+    spark.sql(statement)
+    CatalogueTable(spark, "akg.other", SCHEMA).replace("c", rows_of(spark, ("a", 2)), {"s1": 1})
+    assert [spark.table(f"akg.other{name}").collect()[0]["lag"] for name in ("", "_before")] == [2, 1]
     spark.sql("CREATE TABLE akg.short (cluster STRING, snapshot_id STRING, lag BIGINT) USING parquet")
     with pytest.raises(ArgumentError, match="its column group_id is missing, not string"):
         CatalogueTable(spark, "akg.short", SCHEMA)
@@ -114,6 +123,68 @@ def test_a_table_that_is_not_the_jobs_is_refused(spark: SparkSession, database: 
     spark.sql(f"ALTER TABLE akg.newer SET TBLPROPERTIES ('kafka_groups.format' = '{TABLE_FORMAT + 1}')")
     with pytest.raises(ArgumentError, match=f"of version {TABLE_FORMAT + 1}, and this job writes {TABLE_FORMAT}"):
         CatalogueTable(spark, "akg.newer", SCHEMA)
+
+
+LATER_SCHEMA = schema_of(columns({"rate": "double, null", "group_id": "string", "at": "timestamp, added"}))
+
+
+@pytest.mark.safety
+def test_a_table_grows_by_columns_of_a_later_version_and_keeps_those_of_a_user(
+    spark: SparkSession, database: str
+) -> None:
+    """Each by its name: whoever made the table, or added to it, had another order of columns."""
+    spark.sql(
+        "CREATE TABLE akg.grows (note STRING, lag BIGINT, group_id STRING, cluster STRING, snapshot_id STRING) "
+        "USING parquet PARTITIONED BY (cluster, snapshot_id)"
+    )
+    spark.sql("INSERT INTO akg.grows VALUES ('mine', 1, 'a', 'c', 's0')")
+    later = StructType([*LATER_SCHEMA, *SCHEMA.fields[1:]])
+    rows = spark.createDataFrame([(0.5, "b", hour(1), 2)], later)
+    for taken, schema, written in (
+        ("s1", SCHEMA, rows),
+        ("s2", later, rows),
+        ("s3", SCHEMA, rows_of(spark, ("c", 3))),
+    ):
+        table = CatalogueTable(spark, f"{database}.grows", schema)
+        table.replace("c", written, {taken: 1})
+    table.replace("c", rows_of(spark), {"s3": 0})
+    table.replace("c", rows_of(spark, ("c", None)), {"s4": 1})
+    found = (
+        spark.table("akg.grows")
+        .orderBy("snapshot_id")
+        .selectExpr("snapshot_id", "note", "group_id", "lag", "rate", "unix_micros(at) IS NOT NULL AS has_time")
+    )
+    assert [tuple(row) for row in found.collect()] == [
+        ("s0", "mine", "a", 1, None, False),
+        ("s1", None, "b", 2, None, False),
+        ("s2", None, "b", 2, 0.5, True),
+        ("s4", None, "c", None, None, False),
+    ]
+
+
+def test_a_column_that_another_job_adds_at_the_same_time_is_used(
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CatalogueTable(spark, f"{database}.lags", schema_of(columns({"group_id": "string"})))
+    asked = SparkSession.sql
+
+    def twice(session: SparkSession, text: str, *more: Any, **frames: Any) -> Any:
+        if text.startswith("ALTER"):
+            asked(session, text)
+        return asked(session, text, *more, **frames)
+
+    monkeypatch.setattr(SparkSession, "sql", twice)
+    CatalogueTable(spark, f"{database}.lags", SCHEMA).replace("c", rows_of(spark, ("a", 1)), {"s1": 1})
+    assert counts(spark, "akg.lags", "snapshot_id") == {"s1": 1}
+
+    def fail(session: SparkSession, text: str, *more: Any, **frames: Any) -> Any:
+        if text.startswith("ALTER"):
+            raise PySparkException("no rights")
+        return asked(session, text, *more, **frames)
+
+    monkeypatch.setattr(SparkSession, "sql", fail)
+    with pytest.raises(JobError, match=r"akg\.lags cannot get rate: no rights"):
+        CatalogueTable(spark, f"{database}.lags", schema_of(columns({"group_id": "string", "rate": "double, null"})))
 
 
 def test_a_catalogue_that_does_not_answer_is_no_wrong_argument(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_SCHEMA, OBSERVATION_SCHEMA
@@ -25,6 +26,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 PAGE = (DOCS / "spark" / "tables.md").read_text()
 QUERIES = dict(re.findall(r"\n\*\*(.+?)\*\*[^\n]*\n\n```sql\n(.+?)\n```", PAGE, re.DOTALL))
 NOW = datetime.now(UTC)
+LATER = {"lag_trend", "data_loss_not_before", "nearest", "lag_seconds", "expires_at", "leader_epoch", "headers"}
+"""Columns that an earlier version of the tables does not have, here."""
+INIT = CatalogueTable.__init__
+
+
+def of_an_earlier_version(
+    table: CatalogueTable, spark: SparkSession, name: str, columns: StructType, *more: Any, **named: Any
+) -> None:
+    INIT(table, spark, name, StructType([each for each in columns if each.name not in LATER]), *more, **named)
 
 
 def groups_of(number: int) -> list[dict[str, Any]]:
@@ -44,7 +54,16 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     spark.sql(f"CREATE DATABASE queries LOCATION '{base.as_uri()}/warehouse'")
     given = ["--base", base.as_uri(), "--cluster", CLUSTER, "--table"]
     more = ["--observations-table", "queries.observations", "--min-idle-seconds", str(HOUR)]
+    patched = pytest.MonkeyPatch()
+    patched.setattr(CatalogueTable, "__init__", of_an_earlier_version)
     for number in (0, 1, 2, 26):
+        if number > 2:
+            lag_report.run(spark, lag_report.parse_arguments([*given, "queries.lag"]))
+            CatalogueTable(spark, "queries.archives", ARCHIVE_SCHEMA, ("cluster", "archive_id"))
+            CatalogueTable(spark, "queries.commits", COMMIT_SCHEMA, ("kafka_cluster_id", "run_id"))
+            for table in ("verdicts", "observations", "lag", "archives", "commits"):
+                spark.sql(f"ALTER TABLE queries.{table} ADD COLUMNS (team STRING COMMENT 'ours')")
+            patched.undo()
         if number > 2:  # others, in which most groups are absent without being gone
             write_snapshot(base, 12, seen(12, group="idle"), complete=False, missing_brokers={"1": "no answer"})
             write_snapshot(base, 14, seen(14, group="idle"), scope={"group_ids": ["idle"]})
@@ -131,6 +150,17 @@ def test_a_query_of_the_page_answers_its_question(spark: SparkSession, tables: s
     found: list[Row] = spark.sql(QUERIES[question].replace("lake.kafka.", f"{tables}.")).collect()
     assert [tuple(row) for row in found] == EXPECTED[question]
     assert snapshot_id(26) > snapshot_id(2)
+
+
+def test_the_tables_have_rows_of_two_versions_and_a_column_of_the_users(spark: SparkSession, tables: str) -> None:
+    for table, later in (("verdicts", "lag_trend"), ("observations", "nearest"), ("lag", "lag_seconds")):
+        rows = spark.table(f"{tables}.{table}")
+        assert rows.where("team IS NOT NULL").count() == 0
+        before = rows.where(f"snapshot_id <= '{snapshot_id(2)}'")
+        assert before.count() > before.where(f"{later} IS NOT NULL").count() == 0
+        assert rows.where(f"snapshot_id > '{snapshot_id(2)}' AND {later} IS NOT NULL").count() > 0
+    for table, later in (("commits", "expires_at"), ("archives", "headers")):
+        assert {"team", later} <= {*spark.table(f"{tables}.{table}").columns}
 
 
 @pytest.mark.safety
