@@ -36,6 +36,21 @@ DECISIONS = {
     "on_no_commit": ("Partition without a commit", ["fail", "from-start", "from-end"]),
     "on_data_loss": ("Unread records deleted by retention", ["fail", "skip-to-start"]),
 }
+FORM["format"] = Param("parquet", type="string", title="Format", description="Format of the output.")
+FORM["output_mode"] = Param(
+    "errorifexists",
+    type="string",
+    enum=["errorifexists", "append", "overwrite"],
+    title="Other data in the output",
+    description="Fail, keep it, or delete it before the first slice.",
+)
+SIZES = {
+    "records_per_slice": ("Records per slice", "A slice is processed and recorded by itself. 0: all is one slice."),
+    "records_per_partition": ("Records per Spark task", "For long partitions. 0: no limit."),
+}
+FORM |= {
+    name: Param(0, type="integer", minimum=0, title=title, description=text) for name, (title, text) in SIZES.items()
+}
 FORM |= {
     name: Param(
         "fail", type="string", enum=choices, title=title, description="Fail, or continue from the given position."
@@ -67,9 +82,14 @@ with DAG(
             *("--backlog", f"{{{{ {backlog}['path'] }}}}", "--no-commit", "--result", result_path),
             *("--transform", "{{ params.transform }}"),
             *("--output", f"{{{{ params.output or {backlog}['output_path'] }}}}"),
+            *("--format", "{{ params.format }}", "--output-mode", "{{ params.output_mode }}"),
+            *("--max-records-per-slice", "{{ params.records_per_slice }}"),
+            *("--max-records-per-partition", "{{ params.records_per_partition }}"),
             *("--on-no-commit", "{{ params.on_no_commit }}", "--on-data-loss", "{{ params.on_data_loss }}"),
         ],
         spark=spark_settings(),
+        retries=2,  # a try goes on behind the last slice that is recorded
+        retry_delay=timedelta(minutes=1),
     )
     commit = CommitGroupBacklogOperator(
         task_id="commit", backlog_id=f"{{{{ {backlog}['backlog_id'] }}}}", result_path=result_path, retries=0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,26 @@ from tests.spark.kafka import committed, fill
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 PASSWORD = "correct-horse-battery"
+# The driver dies while a task writes the second slice, once.
+KILLED = """
+import os, signal
+from pathlib import Path
+
+def die_once(records, context):
+    driver, died = os.getpid(), Path("@SEEN@")
+    with died.with_suffix(".slices").open("a") as slices:
+        slices.write(f"{context.slice} ")
+
+    def write(batches):
+        for batch in batches:
+            yield batch
+            if context.slice == 2 and not died.exists():
+                died.touch()
+                os.kill(driver, signal.SIGKILL)
+
+    values = records.selectExpr("topic", "cast(value as string) as value")
+    return values.mapInArrow(write, values.schema)
+"""
 # It looks around from within the running job: at what every process was started with, and at Spark's own web pages.
 TRANSFORM = """
 import json, os, urllib.request
@@ -55,7 +76,7 @@ def dag(cluster: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     from airflow.utils.db import initdb
 
     transform = tmp_path / "users_transform.py"
-    transform.write_text(TRANSFORM.replace("@SEEN@", str(tmp_path / "seen.json")))
+    transform.write_text((TRANSFORM + KILLED).replace("@SEEN@", str(tmp_path / "seen.json")))
     (tmp_path / "events").mkdir()
     conf = {
         "spark.jars": ",".join(map(str, connector_jars())),
@@ -113,3 +134,22 @@ def test_spark_processes_the_backlog_and_shows_no_secret(
     stored = "".join(path.read_text() for path in (tmp_path / "storage").rglob("*.json"))
     assert PASSWORD not in stored
     assert not list(Path(tempfile.gettempdir()).glob("kafka-groups-*/kafka.properties"))
+
+
+@pytest.mark.safety
+def test_a_driver_that_is_killed_while_it_writes_costs_one_slice(
+    dag: Any, cluster: KafkaCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fill(cluster.bootstrap, {("kill", 0): 9})
+    commit_offsets(cluster.bootstrap, {"kill-group": {("kill", 0): 0}})
+    assert dag.get_task("process").retries == 2
+    dag.get_task("process").retry_delay = timedelta(0)
+    given = {"storage_path": str(tmp_path / "storage"), "cluster": "lab", "group_id": "kill-group"}
+    sizes = {"records_per_slice": 3, "records_per_partition": 2, "format": "json", "output_mode": "append"}
+    where = {"transform": "users_transform:die_once", "output": str(tmp_path / "out")}
+    run = dag.test(run_conf=given | sizes | where)
+    assert run.state == "success", "".join(capfd.readouterr())[-8000:]
+    assert (tmp_path / "seen.slices").read_text().split() == ["1", "2", "2", "3"]
+    rows = [json.loads(line) for path in (tmp_path / "out").rglob("*.json") for line in path.read_text().splitlines()]
+    assert sorted(row["value"] for row in rows) == [f"kill-0-{number}" for number in range(9)]
+    assert committed(cluster.bootstrap, "kill-group", ("kill", 0)) == [9]
