@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit exhaustive component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes test-kerberos mutants
+.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit exhaustive component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes test-spark test-kerberos mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -94,11 +94,21 @@ test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and pars
 test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster mode (66 MB of downloads, 3 minutes)
 	@$(BIN)/python -m pytest tests/spark/clusters/yarn.py
 
-build/spark-4.1/.installed: $(STAMP)
-	@echo "Setting up build/spark-4.1 …"
-	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/spark-4.1
-	@$(BIN)/uv pip install --quiet --python build/spark-4.1/bin/python "pyspark==4.1.4" numpy pyarrow
+SPARK_4.0 := 4.0.0
+SPARK_4.1 := 4.1.1
+SPARK_4.3 := 4.3.0
+CLIENT_4.0 := "pyspark-client==$(SPARK_4.0)"
+CLIENT_4.1 := "pyspark-client==$(SPARK_4.1)"
+build/spark-%/.installed: $(STAMP)
+	@echo "Setting up build/spark-$* …"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/spark-$*
+	@$(BIN)/uv pip install --quiet --python build/spark-$*/bin/python "pyspark==$(SPARK_$*)" $(CLIENT_$*)
+	@# Everything else is that of the tests, behind this pyspark.
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$(echo build/spark-$*/lib/python*/site-packages)/tests.pth"
 	@touch $@
+
+test-spark: build/spark-4.0/.installed build/spark-4.1/.installed build/spark-4.3/.installed ## Run the Spark jobs on Spark 4.0 and 4.1, and on 4.3 without Kafka, whose connector is not to be had yet
+	@for minor in 4.1 4.0 4.3; do echo "Spark $$minor"; build/spark-$$minor/bin/python -m pytest -q tests/spark --ignore tests/spark/clusters || exit 1; done
 
 test-lakes: build/spark-4.1/.installed ## Write the Spark jobs' tables to Delta (Spark 4.2) and Iceberg (Spark 4.1)
 	@$(BIN)/python -m pytest tests/spark/clusters/lakes.py

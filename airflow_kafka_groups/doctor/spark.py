@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from airflow_kafka_groups.doctor.finding import Report
-from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK
+from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK, TESTED_WITH
+from airflow_kafka_groups.spark.session.packages import unequal_client
 
 _ELSEWHERE = "Nothing, where Spark runs on other machines, or where clean-ups run without it."
 
@@ -25,11 +26,13 @@ def examine_spark(report: Report) -> None:
         text = "pyspark is not installed here: groups are judged without it, and other Spark jobs cannot run locally."
         report.warn("pyspark", text, f"pip install 'airflow-kafka-groups[spark]'. {_ELSEWHERE}")
         return
-    if found.startswith(f"{TESTED_SPARK}."):
+    if problem := unequal_client():
+        report.warn("pyspark", f"{problem}.", f"Install pyspark-client=={found}, then pyspark=={found} again.")
+    elif found.rpartition(".")[0] in TESTED_SPARK:
         report.ok("pyspark", f"pyspark {found} is installed.")
     else:
-        text = f"pyspark {found} is installed; the jobs are tested with {TESTED_SPARK}."
-        report.warn("pyspark", text, "Check the first results, or install the tested version.")
+        text = f"pyspark {found} is installed; the jobs are tested with {TESTED_WITH}."
+        report.warn("pyspark", text, "Check the first results, or install a tested version.")
     _examine_connector(found, report)
 
 

@@ -27,8 +27,10 @@ def quick_driver(environment: Mapping[str, str]) -> dict[str, str]:
     return {SUBMIT_OPTIONS: f"{_NO_OPTIMISING_COMPILER} {given}".strip()}
 
 
-TESTED_SPARK = "4.2"
-"""The minor version of Spark with which the jobs are tested."""
+TESTED_SPARK = ("4.0", "4.1", "4.2")
+"""The minor versions of Spark with which the jobs are tested, oldest first."""
+
+TESTED_WITH = f"{TESTED_SPARK[0]} to {TESTED_SPARK[-1]}"
 
 OLDEST_JAVA = 17
 """The oldest Java that Spark 4 runs on."""

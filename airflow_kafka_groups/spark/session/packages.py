@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.spark.names import TESTED_SPARK
+from airflow_kafka_groups.spark.names import TESTED_WITH
 
 WORKER_PACKAGES = ("pyarrow", "numpy")
 """Packages that Python functions over Arrow batches need on executors, and jobs that compute in Arrow on the driver."""
@@ -27,6 +29,17 @@ def require_packages(names: Sequence[str]) -> None:
         )
 
 
+def unequal_client() -> str:
+    """Return what is wrong if pyspark and pyspark-client, which own the same files, are of two versions; or nothing."""
+    versions = dict[str, str]()
+    for name in ("pyspark", "pyspark-client"):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    if len({*versions.values()}) < 2:
+        return ""
+    return f"{' and '.join(map(' '.join, versions.items()))} overwrite each other's files: install one version of both"
+
+
 def require_pyspark() -> None:
     """Raise ``JobError`` with the remedy if this Python has no pyspark that can start a session."""
     if find_spec("pyspark") is None:
@@ -37,5 +50,5 @@ def require_pyspark() -> None:
         which = f"this Python ({sys.executable}) has only the client of Spark Connect, which has no JVM"
         if find_spec("pyspark.context") is not None:  # Spark 3 has all of it elsewhere
             which = f"the pyspark of this Python ({sys.executable}) is older than 4.0"
-            remedy = f"use Spark {TESTED_SPARK}, with which the jobs are tested"
+            remedy = f"use Spark {TESTED_WITH}, with which the jobs are tested"
         raise JobError(f"{which}: {remedy}")

@@ -15,8 +15,13 @@ from pyspark.sql.utils import is_remote
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR, TESTED_SPARK
-from airflow_kafka_groups.spark.session.packages import DRIVER_PACKAGES, WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR, TESTED_SPARK, TESTED_WITH
+from airflow_kafka_groups.spark.session.packages import (
+    DRIVER_PACKAGES,
+    WORKER_PACKAGES,
+    require_packages,
+    unequal_client,
+)
 
 _CONNECTOR_CLASSES = {
     "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
@@ -37,12 +42,9 @@ def version_warnings(python_side: str, cluster_side: str) -> list[str]:
     """Compare the Spark versions of both sides with each other and with the tested one."""
     warnings = []
     if python_side != cluster_side:
-        warnings.append(
-            f"pyspark {python_side} drives Spark {cluster_side}: install the same version on both sides "
-            "(pyspark and pyspark-client overwrite each other's files when their versions differ)"
-        )
-    if cluster_side.rsplit(".", 1)[0] != TESTED_SPARK:
-        warnings.append(f"this job is tested with Spark {TESTED_SPARK}.x and runs on {cluster_side}: check its output")
+        warnings.append(f"pyspark {python_side} drives Spark {cluster_side}: install the same version on both sides")
+    if cluster_side.rsplit(".", 1)[0] not in TESTED_SPARK:
+        warnings.append(f"this job is tested with Spark {TESTED_WITH} and runs on {cluster_side}: check its output")
     return warnings
 
 
@@ -58,7 +60,8 @@ def prepare(spark: SparkSession) -> list[str]:
     # package, each time through all jars. Imported by full name, they are found immediately.
     for name in _ASKED_FOR_BARELY:
         java_import(spark._jvm, name)
-    return version_warnings(pyspark.__version__, spark.version)
+    problem = unequal_client()
+    return [*([problem] if problem else []), *version_warnings(pyspark.__version__, spark.version)]
 
 
 def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow_on_workers: bool = False) -> list[str]:

@@ -24,11 +24,9 @@ def _check_requirements() -> None:
     except ImportError:
         import pyspark
 
-        from airflow_kafka_groups.spark.names import TESTED_SPARK
-
         raise ImportError(
             f"pyspark {pyspark.__version__} ({sys.executable} on {socket.gethostname()}) is too old for the data "
-            f"source kafka_groups: use Spark 4.1 or later, best {TESTED_SPARK}, with which it is tested"
+            f"source kafka_groups: use Spark 4.1 or later"
         ) from None
 
 

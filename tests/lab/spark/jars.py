@@ -9,14 +9,18 @@ and the Kafka client of the version that the connector was built with.
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.lab.errors import LabError
 from tests.lab.jars import REPOSITORY
 from tests.lab.machine.maven import Artifact, Download, render_pom
 
-SPARK_VERSION = "4.2.0"
-KAFKA_CLIENTS_VERSION = "3.9.2"
+SPARK_VERSION = version("pyspark") if find_spec("pyspark.core") else "4.2.0"
+MINOR = SPARK_VERSION.rpartition(".")[0]
+KAFKA_CLIENTS_VERSIONS = {"4.0": "3.9.0", "4.1": "3.9.1", "4.2": "3.9.2"}
+"""By the minor version of Spark; without the connector of Spark 4.3, which is not to be had yet."""
 COMMONS_POOL_VERSION = "2.13.1"
 # Not every mirror of Maven Central has the token provider of every Spark. It only fetches delegation tokens, and its
 # interface has not changed since Spark 4.0.
@@ -31,16 +35,19 @@ LAKES = {
 }
 """Table formats: Delta for the Spark that is tested, Iceberg for the newest Spark that it has a runtime for."""
 
-JARS = REPOSITORY / "build" / "spark-jars"
-_HOME = REPOSITORY / "build" / "spark-maven"
+_OF = "" if MINOR == "4.2" else f"-{MINOR}"
+JARS = REPOSITORY / "build" / f"spark-jars{_OF}"
+_HOME = REPOSITORY / "build" / f"spark-maven{_OF}"
 _SPARK = "org.apache.spark"
 
 
 def connector_jars() -> list[Path]:
-    """Return the connector's jars, fetching them first when they are not all there.
+    """Return the connector's jars, fetching them first when they are not all there; none where there is no connector.
 
     Raises LabError when Java or Maven is missing or the download fails; a later call starts over.
     """
+    if MINOR not in KAFKA_CLIENTS_VERSIONS:
+        return []
     failed: LabError | None = None
     for download in map(_download, TOKEN_PROVIDER_VERSIONS):
         if download.is_complete():
@@ -73,7 +80,7 @@ def _download(token_provider_version: str) -> Download:
     wanted = [
         Artifact(_SPARK, "spark-sql-kafka-0-10_2.13", SPARK_VERSION, alone=True),
         Artifact(_SPARK, "spark-token-provider-kafka-0-10_2.13", token_provider_version, alone=True),
-        Artifact("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS_VERSION, alone=True),
+        Artifact("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS_VERSIONS[MINOR], alone=True),
         Artifact("org.apache.commons", "commons-pool2", COMMONS_POOL_VERSION, alone=True),
     ]
     return Download(

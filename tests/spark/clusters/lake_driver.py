@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.exceptions import JobError
@@ -24,6 +25,7 @@ from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEM
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext
+from tests.pages import shown_parts
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 BY = {
@@ -71,6 +73,7 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
             archives.replace("c", spark.createDataFrame(records, ARCHIVE_SCHEMA), {"emptied": len(records)})
     found: dict[str, Any] = {"evolved": evolved(spark, database), "widened": widened(spark, database)}
     if settings.get("spark.sql.sources.default") == "delta":
+        found["merged"] = merged(spark)
         found["archive"] = archived_to_delta(spark, f"{base}/archive")
         found["repeated"] = [repeated_in_delta(spark, f"{base}/{mode}", mode) for mode in OUTPUT_MODES]
         # As the next session finds it, if there is no metastore.
@@ -144,6 +147,19 @@ def archived_to_delta(spark: SparkSession, output: str) -> int:
     records: int = check_archive(spark, output, "delta", wanted, ())["records"]
     assert read_archive(spark, output, "delta").select(*ARCHIVE_SCHEMA.names).count() == records
     return records
+
+
+def merged(spark: SparkSession) -> list[list[Any]]:
+    """Return what a table of the newest value of each key has after slices of which one was repeated, late."""
+    names: dict[str, Any] = {"F": F}
+    exec(compile(shown_parts()["merged_example"], "merged_example", "exec"), names)
+    spark.sql("CREATE TABLE kafka.newest (key BINARY, value BINARY, last BIGINT)")
+    slices = [[(b"a", b"1", 0), (b"b", b"2", 1), (b"a", b"3", 2)], [(b"a", b"4", 3), (b"c", b"5", 4)]]
+    for number in (0, 0, 1, 0):  # the last one is of a driver that was replaced
+        rows: list[Any] = [(key, value, "t", 0, offset, NOW, 0, []) for key, value, offset in slices[number]]
+        names["newest"](spark.createDataFrame(rows, RECORD_SCHEMA))
+    found = spark.table("kafka.newest").orderBy("key").collect()
+    return [[bytes(row["key"]).decode(), bytes(row["value"]).decode(), row["last"]] for row in found]
 
 
 def repeated_in_delta(spark: SparkSession, output: str, mode: str) -> list[int]:

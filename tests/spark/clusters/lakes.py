@@ -66,6 +66,8 @@ def test_each_output_is_a_table_of_the_lake_once(
     assert found.pop("repeated", [[1, 2]] * 3) == [[1, 2]] * 3, "each slice once, in each mode"
     assert found.pop("evolved") == [["a", 1, None, None], ["b", 2, 0.5, None], ["c", 3, None, None]]
     assert found.pop("widened") == ([2**40] if name == "delta" else [1, 2**40])
+    of_keys = [["a", "4", 3], ["b", "2", 1], ["c", "5", 4]]
+    assert found.pop("merged", of_keys) == of_keys, "a slice that is repeated changes nothing"
     for why, said in zip(refused, found.pop("refused"), strict=True):
         assert why in said
     assert found.pop("headers") == [["h", "1"], ["h", None]]

@@ -13,6 +13,7 @@ from airflow_kafka_groups.doctor import spark
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status
 from airflow_kafka_groups.doctor.spark import examine_spark
 from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR
+from airflow_kafka_groups.spark.session import packages
 
 
 def found() -> dict[str, Finding]:
@@ -55,13 +56,26 @@ def test_without_java_the_remedy_says_what_to_install(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("version", "status"), [("4.2.0", Status.OK), ("4.20.1", Status.WARNING), ("3.5.1", Status.WARNING)]
+    ("version", "status"),
+    [("4.2.0", Status.OK), ("4.0.2", Status.OK), ("4.20.1", Status.WARNING), ("3.5.1", Status.WARNING)],
 )
 def test_a_pyspark_that_is_not_tested_is_a_warning(
     version: str, status: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark, "version", lambda package: version)
+    monkeypatch.setattr(packages, "version", lambda package: version)
     assert found()["pyspark"].status is status
+
+
+def test_a_client_of_another_version_whose_files_replace_pyspark_s_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's Spark provider brings it, and the resolver takes its newest version."""
+    versions = {"pyspark": "4.1.1", "pyspark-client": "4.2.0"}
+    monkeypatch.setattr(spark, "version", versions.__getitem__)
+    monkeypatch.setattr(packages, "version", versions.__getitem__)
+    said = found()["pyspark"]
+    assert (said.status, "pyspark 4.1.1 and pyspark-client 4.2.0 overwrite" in said.text) == (Status.WARNING, True)
+    versions["pyspark-client"] = "4.1.1"
+    assert found()["pyspark"].status is Status.OK
 
 
 def test_without_pyspark_nothing_more_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
