@@ -201,7 +201,7 @@ def _summaries(spark: SparkSession, base: str, chosen: Days) -> DataFrame:
     """Return a row for each summary, with what is wrong with it in ``problem``."""
     files = [_path(base, cluster, snapshot_id) for (cluster, _), snapshot_id in chosen.items()]
     with settings_of(spark, _MANY_FILES):
-        texts = spark.read.options(**WHOLE, wholetext=True).text(files)
+        texts = spark.read.options(**WHOLE).text(files, wholetext=True)
     return texts.selectExpr(*_PLACE).selectExpr("place", "asked", "found.*").selectExpr("*", _PROBLEM)
 
 

@@ -63,7 +63,7 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
         commit = ("g", "t", 0, 5, None, "", NOW, None, NOW, 3)
         commits = CatalogueTable(spark, f"{database}.commits", COMMIT_SCHEMA, keys)
         commits.replace("kafka-1", spark.createDataFrame([commit], COMMIT_SCHEMA), {"r": 1})
-        group = ("g", "classic", "consumer", "range", 3, None, 0, NOW, 1, NOW, NOW, NOW)
+        group = ("g", "classic", "consumer", "range", 3, None, 0, NOW, 1, NOW, NOW, NOW, NOW)
         groups = CatalogueTable(spark, f"{database}.groups", COMMIT_GROUP_SCHEMA, keys)
         groups.replace("kafka-1", spark.createDataFrame([group], COMMIT_GROUP_SCHEMA), {"r": 1})
         record = ("g", "t", 0, 7, NOW, 0, b"k", b"v", [("h", b"1"), ("h", None)])
