@@ -20,6 +20,8 @@ from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.layout import Layout
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 
+pytestmark = pytest.mark.safety
+
 _RACE = """
 import sys
 from upath import UPath  # what ObjectStoragePath is made of; Airflow takes seconds to import
@@ -59,7 +61,6 @@ def put_by_another(base: Any, name: str, data: bytes) -> None:
     boto3.client("s3").put_object(Bucket=BUCKET, Key=f"{base.key}/{name}", Body=data)
 
 
-@pytest.mark.safety
 def test_a_file_is_created_once_read_back_and_listed(base: Any) -> None:
     FILES.create(base / "a" / "1.json", b"one")
     FILES.create(base / "a" / "1.json", b"one")  # the same again: an answer was lost
@@ -71,13 +72,11 @@ def test_a_file_is_created_once_read_back_and_listed(base: Any) -> None:
     assert FILES.names(base) == ["a"]
 
 
-@pytest.mark.safety
 def test_what_is_not_there_is_absent(base: Any) -> None:
     assert FILES.read(base / "a" / "1.json") is None
     assert FILES.names(base / "a") == []
 
 
-@pytest.mark.safety
 def test_what_another_process_has_written_since_the_folder_was_listed_is_found(base: Any) -> None:
     FILES.create(base / "1.json", b"one")
     assert FILES.names(base) == ["1.json"]
@@ -86,7 +85,6 @@ def test_what_another_process_has_written_since_the_folder_was_listed_is_found(b
     assert FILES.names(base) == ["1.json", "2.json"]
 
 
-@pytest.mark.safety
 def test_no_run_begins_on_a_store_that_ignores_the_condition(base: Any) -> None:
     journal, at = Journal(base, "cluster-1"), datetime(2026, 11, 1, tzinfo=UTC)
     journal.begin({"run_id": "1", "request_id": None}, at, after=journal.read())
@@ -105,7 +103,6 @@ def test_no_run_begins_on_a_store_that_ignores_the_condition(base: Any) -> None:
     assert [run.number for run in journal.read().runs] == [1]
 
 
-@pytest.mark.safety
 def test_of_two_processes_that_write_at_once_exactly_one_succeeds(base: Any) -> None:
     writers = [
         subprocess.Popen(
@@ -129,7 +126,6 @@ def test_of_two_processes_that_write_at_once_exactly_one_succeeds(base: Any) -> 
         assert [FILES.read(base / f"{number}.json")] == [name.encode() for name in winners]
 
 
-@pytest.mark.safety
 @pytest.mark.parametrize("kind", ["error", "error_after", "cut", "slow"])
 def test_a_moment_s_trouble_is_survived(base: Any, store: ObjectStore, kind: str) -> None:
     store.let_fail(base.key, kind, status=503, seconds=0.5)
@@ -138,7 +134,6 @@ def test_a_moment_s_trouble_is_survived(base: Any, store: ObjectStore, kind: str
     assert FILES.read(base / "1.json") == b"one"
 
 
-@pytest.mark.safety
 def test_a_storage_that_denies_or_is_down_is_an_error_and_never_absence(base: Any, store: ObjectStore) -> None:
     FILES.create(base / "1.json", b"one")
     store.let_fail(base.key, "error", 1_000, status=403)
@@ -155,7 +150,6 @@ def test_a_storage_that_denies_or_is_down_is_an_error_and_never_absence(base: An
     assert FILES.read(base / "1.json") == b"one"
 
 
-@pytest.mark.safety
 @pytest.mark.parametrize("count", [1, 1_000])
 @pytest.mark.promise(10)
 def test_the_404_of_a_proxy_is_an_error_and_never_absence(base: Any, store: ObjectStore, count: int) -> None:
@@ -169,7 +163,6 @@ def test_the_404_of_a_proxy_is_an_error_and_never_absence(base: Any, store: Obje
     assert (FILES.read(base / "1.json"), FILES.read(base / "2.json")) == (b"one", None)
 
 
-@pytest.mark.safety
 def test_a_folder_whose_listing_says_nothing_is_no_folder_without_files(base: Any, store: ObjectStore) -> None:
     """The rows of a snapshot would be pruned, and its manifest would stay and stop every job."""
     snapshot_id, layout = "20260101T000000Z-00000000", Layout(base, "prod")
@@ -183,7 +176,6 @@ def test_a_folder_whose_listing_says_nothing_is_no_folder_without_files(base: An
     assert len(found.found) == 2
 
 
-@pytest.mark.safety
 @pytest.mark.parametrize("code", ["ConditionalRequestConflict", "OperationAborted"])
 def test_a_conflict_of_two_writes_is_tried_again_until_one_of_them_is_done(
     base: Any, store: ObjectStore, code: str
@@ -199,7 +191,6 @@ def test_a_conflict_of_two_writes_is_tried_again_until_one_of_them_is_done(
         FILES.create(base / "2.json", b"two")
 
 
-@pytest.mark.safety
 @pytest.mark.parametrize("code", ["PreconditionFailed", ""])
 def test_a_condition_that_does_not_hold_says_that_the_file_exists_in_any_words(
     base: Any, store: ObjectStore, code: str
@@ -217,7 +208,6 @@ def test_a_condition_that_does_not_hold_says_that_the_file_exists_in_any_words(
     assert FILES.read(base / "2.json") is None
 
 
-@pytest.mark.safety
 @pytest.mark.parametrize(("start", "end"), [(0, 3), (2, 5), (8, 10)])
 def test_a_part_of_a_file_is_that_part(base: Any, start: int, end: int) -> None:
     """The second argument of s3fs is a version: the lines of a checkpoint seemed to have been changed."""
@@ -226,7 +216,6 @@ def test_a_part_of_a_file_is_that_part(base: Any, start: int, end: int) -> None:
     assert FILES.read(base / "2.json", start, end) is None
 
 
-@pytest.mark.safety
 def test_what_happened_to_a_group_is_found_in_a_checkpoint(base: Any) -> None:
     rows = [f"group-{number:05}" for number in range(5_000)]
     index = write_blocks(base / "body.jsonl", rows, lambda row: row, lambda some: list(some))
@@ -235,14 +224,12 @@ def test_what_happened_to_a_group_is_found_in_a_checkpoint(base: Any) -> None:
         assert group_id in (blocks.find(group_id) or ())
 
 
-@pytest.mark.safety
 def test_an_empty_file_is_there(base: Any) -> None:
     """An empty file named STOP is enough to stop a deletion."""
     FILES.create(base / "STOP", b"")
     assert FILES.read(base / "STOP") == b""
 
 
-@pytest.mark.safety
 def test_a_bucket_that_does_not_exist_is_an_error_and_never_an_empty_one(store: ObjectStore) -> None:
     from airflow.sdk import ObjectStoragePath
 
@@ -254,7 +241,6 @@ def test_a_bucket_that_does_not_exist_is_an_error_and_never_an_empty_one(store: 
         Journal(nowhere, "a-cluster").read()
 
 
-@pytest.mark.safety
 @pytest.mark.parametrize(
     "write",
     [

@@ -14,8 +14,9 @@ from tests.fakes.groups import NOW, Ticking
 from tests.unit.change.scene import layout_in
 from tests.unit.judge.policy.files import policy_of
 
+pytestmark = pytest.mark.safety
 
-@pytest.mark.safety
+
 async def test_hidden_topics_leave_a_rule_by_topic_undecided(tmp_path: Path) -> None:
     admin = world("a")
     admin.sees_topics = False
@@ -33,7 +34,6 @@ UNDECIDED = """\
     """
 
 
-@pytest.mark.safety
 async def test_a_rule_that_may_match_demands_its_approval(tmp_path: Path) -> None:
     file = policy_of(tmp_path, UNDECIDED)
     plan = await plan_by(file, world("a1", "b1"), tmp_path)
@@ -43,7 +43,6 @@ async def test_a_rule_that_may_match_demands_its_approval(tmp_path: Path) -> Non
     assert (await plan_by(file, world("b1"), tmp_path / "b")).rules_to_approve == [], "it cannot match b1"
 
 
-@pytest.mark.safety
 async def test_a_rule_by_topic_that_may_match_demands_its_approval_where_topics_are_hidden(tmp_path: Path) -> None:
     file = policy_of(tmp_path, UNDECIDED.replace('clients: "batch*"', 'topics: "audit*"'))
     assert (await plan_by(file, world("a1"), tmp_path)).rules_to_approve == []
@@ -62,7 +61,6 @@ BY_CLIENT = """\
     """
 
 
-@pytest.mark.safety
 async def test_a_rule_by_last_client_decides_where_a_snapshot_saw_the_members(tmp_path: Path) -> None:
     admin, members_left = world("seen", "never"), NOW - timedelta(days=20)
     admin.groups["seen"].members = 2  # of the client id "c"
@@ -89,7 +87,6 @@ CAPPED = """\
     """
 
 
-@pytest.mark.safety
 async def test_a_rule_that_may_match_caps_and_demands_its_idle_time(tmp_path: Path) -> None:
     file, admin = policy_of(tmp_path, CAPPED), world("a1", "a2", "a3")
     assert len((await plan_by(file, admin, tmp_path)).groups) == 3, "their topics are known, and are others"
@@ -101,7 +98,6 @@ async def test_a_rule_that_may_match_caps_and_demands_its_idle_time(tmp_path: Pa
     assert least_idle_times(plan) == {"a3": 8 * 86_400.0}, "a restart of its idle time since counts by that"
 
 
-@pytest.mark.safety
 async def test_a_group_over_one_cap_uses_up_no_other(tmp_path: Path) -> None:
     text = CAPPED.replace("idle: 1d}", "idle: 1d, max_groups: 2}").replace("topics: ", 'groups: ["a*", "b*"], topics: ')
     file, admin = policy_of(tmp_path, text), world("c1", "b1", "a1")
