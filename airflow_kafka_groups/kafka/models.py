@@ -179,7 +179,10 @@ class MemberToRemove(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group as described by its coordinator. One that does not exist has the state ``DEAD``, and no type."""
+    """A group as described by its coordinator. One that does not exist has the state ``DEAD``, and no type.
+
+    :param group_epoch: grows whenever a member joins or leaves (KIP-848); ``None`` for a classic group.
+    """
 
     group_id: GroupId
     state: GroupState
@@ -189,6 +192,7 @@ class GroupDescription(NamedTuple):
     coordinator: BrokerId
     members: tuple[MemberDescription, ...] = ()
     authorized_operations: frozenset[str] | None = None
+    group_epoch: int | None = None
 
 
 NO_OFFSET = -1

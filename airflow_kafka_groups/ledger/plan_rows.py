@@ -49,6 +49,7 @@ class PlannedGroup:
     idle_seconds: float | None
     reason: str
     fingerprint: str
+    group_epoch: int | None = None
     forecast: Mapping[str, Any] | None = None
     rule: str | None = None
     owner: str | None = None
@@ -90,6 +91,7 @@ class CommittedGroup(NamedTuple):
     :param group_type: its type; ``unknown`` if the broker did not say.
     :param fingerprint: of its committed offsets.
     :param partitions: the number of these; 0 where missing ones are not told from changed ones.
+    :param group_epoch: the epoch of a group of KIP-848 when it was judged; ``None`` if there is none, or in a backup.
     """
 
     group_id: str
@@ -97,6 +99,11 @@ class CommittedGroup(NamedTuple):
     protocol_type: str
     fingerprint: str
     partitions: int = 0
+    group_epoch: int | None = None
+
+    def has_moved_on(self, group_epoch: int | None) -> bool:
+        """Return whether a member joined or left since, by the group's epoch as it is now."""
+        return None not in (group_epoch, self.group_epoch) and group_epoch != self.group_epoch
 
 
 class PlanRows(Sequence[_Group]):

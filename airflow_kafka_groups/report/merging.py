@@ -22,7 +22,7 @@ KEPT_WITHOUT_RECHECK = {
     Reason.EXPIRED.value: "Kept: plan expired",
     Reason.LEASE_LOST.value: "Kept: lease lost",
     Reason.TOO_SLOW.value: "Kept: read too slowly",
-    Reason.CAME_BACK.value: "Kept by the broker",
+    Reason.CAME_BACK.value: "Kept: came back",
 }
 """All reasons for keeping a group that are not the recheck's own."""
 KEPT_IN_ORDER = (

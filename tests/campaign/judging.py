@@ -49,6 +49,7 @@ class ModelSnapshot:
                 protocol_type=row.protocol_type,
                 state=row.state,
                 members=row.members,
+                group_epoch=row.group_epoch,
                 observed_at=row.observed_at,
                 error=row.errors[0] if row.errors else None,
                 partitions=committed_partitions(row.offsets),
@@ -79,6 +80,7 @@ async def take(world: World, process: Process, admin: ModelAdmin) -> None:
             observed_at=at,
             offsets=of_offsets.value or GroupOffsets.from_mapping(group_id, {}),
             errors=tuple(errors if of_group is not None else [*errors, "not described"]),
+            group_epoch=value.group_epoch if value is not None else None,
         )
     manifest = _manifest(started_at, at, listings.complete, rows)
     commits = {group_id: max(times) for group_id, times in world.commits.items()} if world.reads_commits else {}
@@ -90,7 +92,7 @@ def write_snapshot(layout: Layout, snapshot: ModelSnapshot) -> None:
     """Store a snapshot: a plan is refused whose snapshot has no manifest, and a backup reads the topics in it."""
     table, manifest = GroupTable(), snapshot.manifest
     for row in snapshot.rows.values():
-        facts = GroupFacts(row.group_id, row.group_type, row.protocol_type, row.state, row.members, row.coordinator)
+        facts = GroupFacts(*(getattr(row, name) for name in GroupFacts._fields))
         read = None if row.errors else row.offsets
         table.add(facts, row.observed_at, read, error=row.errors[0] if row.errors else None)
     files = write_rows(layout, manifest.snapshot_id, table)

@@ -88,6 +88,7 @@ class FakeGroup:
         self.named: dict[str, str | None] = dict(named)
         self.classic_members = type is GroupType.CLASSIC
         self.coordinator = coordinator
+        self.epoch = 1
         self._state = state
         self._subscribed = subscribed
 
@@ -151,6 +152,7 @@ def describe(group_id: str, group: FakeGroup, operations: frozenset[str] | None 
         coordinator=group.coordinator,
         members=members,
         authorized_operations=operations,
+        group_epoch=group.epoch if group.type is GroupType.CONSUMER else None,
     )
 
 

@@ -41,6 +41,7 @@ class SnapshotGroup:
     observed_at: datetime
     offsets: GroupOffsets
     errors: tuple[str, ...]
+    group_epoch: int | None = None
 
 
 def groups_in(reader: SnapshotReader, group_ids: Collection[str] | None = None) -> Iterator[SnapshotGroup]:
@@ -67,4 +68,5 @@ def groups_in(reader: SnapshotReader, group_ids: Collection[str] | None = None) 
             observed_at=first["observed_at"],
             offsets=GroupOffsets.from_mapping(group_id, committed),
             errors=tuple(row["error"] for row in (first, *more) if row["error"] is not None),
+            group_epoch=first["group_epoch"],
         )

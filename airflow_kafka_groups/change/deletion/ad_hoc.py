@@ -214,15 +214,16 @@ async def _observe(
         described, offsets = await read_groups(admin, chunk)
         for group_id in chunk:
             listing, of_group = listings.get(group_id), offsets.get(group_id)
-            read = of_group.value if of_group else None
+            read, known = of_group.value if of_group else None, described.get(group_id)
             group = CommittedGroup(
                 group_id=group_id,
                 group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
                 protocol_type=listing.protocol_type if listing else "",
                 fingerprint="" if read is None else fingerprint(read),
                 partitions=0 if read is None else committed_partitions(read),
+                group_epoch=known.value.group_epoch if known is not None and known.value is not None else None,
             )
-            reading = GroupReading(listing=listing, description=described.get(group_id), offsets=of_group)
+            reading = GroupReading(listing=listing, description=known, offsets=of_group)
             decision = decide(group, reading, None, needs_backup=False)
             if decision.action is Action.DELETE and read is not None:
                 observed.append((group, read))
@@ -274,6 +275,7 @@ def _plan(
             idle_seconds=None,
             reason="named in the request",
             fingerprint=group.fingerprint,
+            group_epoch=group.group_epoch,
         )
         for group in observed
     )

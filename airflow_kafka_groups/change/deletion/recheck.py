@@ -55,7 +55,7 @@ def decide(
         return keep(Reason.NOT_LISTED, "no broker lists it, and its coordinator knows it")
     return (
         _by_kind(expected, reading.listing, group)
-        or _by_life(group)
+        or _by_life(expected, group)
         or _by_offsets(expected, reading)
         or (by_backup(expected.group_id, expected.fingerprint, backup) if needs_backup or backup is not None else None)
         or SAFE
@@ -129,11 +129,13 @@ def _by_kind(expected: CommittedGroup, listing: GroupListing, group: GroupDescri
     return None
 
 
-def _by_life(group: GroupDescription) -> Decision | None:
+def _by_life(expected: CommittedGroup, group: GroupDescription) -> Decision | None:
     if group.members:
         return keep(Reason.HAS_MEMBERS, f"it has {len(group.members)} member(s), state {group.state.value}")
     if group.state is not _EMPTY:
         return keep(Reason.NOT_EMPTY, f"its state is {group.state.value}")
+    if expected.has_moved_on(group.group_epoch):
+        return keep(Reason.CAME_BACK, "its group epoch moved since it was judged: a member joined or left")
     return None
 
 

@@ -287,7 +287,7 @@ def _planned(candidates: Sequence[_Candidate], verdicts: Verdicts, ruled: RuledG
     numbers = [candidate.number for candidate in candidates]
     judged = verdicts.table.take(column(numbers, pa.int64()))
     columns: dict[str, Any] = {name: judged[name] for name in schema.names if name in judged.column_names}
-    for name in ("group_id", "group_type", "protocol_type", "state", "partitions", "fingerprint"):
+    for name in ("group_id", "group_type", "protocol_type", "state", "partitions", "fingerprint", "group_epoch"):
         values = [getattr(candidate.summary, name) for candidate in candidates]
         columns[name] = column(values, schema.field(name).type)
     columns["idle_since"] = column([each.idle_since for each in candidates], schema.field("idle_since").type)

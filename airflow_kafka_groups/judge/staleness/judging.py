@@ -15,7 +15,7 @@ import pyarrow as pa
 from airflow_kafka_groups.judge.staleness.lives import Life
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
-from airflow_kafka_groups.kafka.models import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState
+from airflow_kafka_groups.kafka.models import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState, GroupType
 from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema
 
@@ -125,9 +125,10 @@ def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) ->
             "no committed offset is visible: a broker removes such a group by itself, so some may be hidden",
         )
     if moved is not None and moved < enough:
+        what = "offsets or group epoch" if life.group_type == GroupType.CONSUMER else "offsets"
         return (
             VerdictName.MOVING,
-            f"offsets moved {duration(moved)} ago; the policy requires {duration(enough)} without",
+            f"{what} moved {duration(moved)} ago; the policy requires {duration(enough)} without",
         )
     if came is not None and came < enough and (life.last_record_at or 0) > (life.empty_since or 0):
         return (

@@ -100,10 +100,14 @@ def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
 
 
 def _digests(rows: pa.Table, offsets: Ints) -> npt.NDArray[np.uint64]:
-    """Hash what each row has committed: topic, partition, offset, leader epoch and metadata."""
-    partition, epoch = (Numbers.of(rows[name], -1).values for name in ("partition", "leader_epoch"))
+    """Hash what each row has committed (topic, partition, offset, leader epoch, metadata), and its group's epoch.
+
+    The epoch (KIP-848) moves whenever a member joins or leaves; one that is not known, or no more, is another one.
+    """
+    numbers = ("partition", "leader_epoch", "group_epoch")
+    partition, epoch, of_group = (Numbers.of(rows[name], -1).values for name in numbers)
     found = _hashes(rows["topic"])
-    for each in (partition, offsets, epoch):
+    for each in (partition, offsets, epoch, of_group):
         found = _mixed(found ^ each.view(np.uint64))
     return _mixed(found ^ _hashes(rows["metadata"]))
 

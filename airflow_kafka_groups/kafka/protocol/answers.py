@@ -70,6 +70,7 @@ class DescribedGroup(NamedTuple):
     protocol: str
     members: tuple[MemberDescription, ...]
     authorized_operations: frozenset[str] | None
+    group_epoch: int | None = None
 
 
 class DescribeGroupsAnswer(NamedTuple):

@@ -16,7 +16,7 @@ class Sign(StrEnum):
 
     MEMBER = "had a member"
     STATE = "was in a state other than Empty"
-    MOVED = "had other committed offsets than before"
+    MOVED = "had other committed offsets, or another group epoch (KIP-848), than before"
     KIND = "was of another type or protocol type than before"
     COMMIT = "committed, by the log of commits"
     CAME_BACK = "was there again, after a complete snapshot had lacked it"

@@ -103,7 +103,7 @@ def _joined(pa: Any, batches: list[Any]) -> Any:
     return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
 
 
-_FACTS = ("group_type", "protocol_type", "state", "members")
+_FACTS = ("group_type", "protocol_type", "state", "members", "group_epoch")
 _MOST_READ = 100
 """The most manifests that are read to find a complete one, or one of the same groups: each is a request."""
 MOST_PASSED = 1_000
@@ -123,6 +123,7 @@ class GroupSummary(NamedTuple):
     protocol_type: str
     state: str
     members: int | None
+    group_epoch: int | None
     observed_at: datetime | None
     error: str | None
     partitions: int

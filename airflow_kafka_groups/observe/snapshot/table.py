@@ -197,6 +197,7 @@ class GroupFacts(NamedTuple):
     state: str = GroupState.UNKNOWN.value
     members: int | None = None
     coordinator: int | None = None
+    group_epoch: int | None = None
 
 
 class GroupTable:
@@ -278,7 +279,8 @@ class GroupTable:
             for name in ("group_id", "group_type", "protocol_type", "state")
         }
         groups |= {
-            name: column([getattr(fact, name) for fact in facts], pa.int32()) for name in ("members", "coordinator")
+            name: column([getattr(fact, name) for fact in facts], pa.int32())
+            for name in ("members", "coordinator", "group_epoch")
         }
         groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self._rows.observed)
         by_id = column(sorted(range(len(facts)), key=lambda number: facts[number].group_id), pa.int32())
@@ -406,11 +408,13 @@ def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFa
             coordinator=described.coordinator,
         )
     state = described.state.value if facts.state == GroupState.UNKNOWN.value else facts.state
-    return facts._replace(state=state, members=len(described.members))
+    return facts._replace(state=state, members=len(described.members), group_epoch=described.group_epoch)
 
 
 def _needs_describing(facts: GroupFacts) -> bool:
-    return facts.state != GroupState.EMPTY.value and not keeps_progress_elsewhere(facts.group_type, facts.protocol_type)
+    if keeps_progress_elsewhere(facts.group_type, facts.protocol_type):
+        return False
+    return facts.state != GroupState.EMPTY.value or facts.group_type == GroupType.CONSUMER.value  # for its epoch
 
 
 def _is_absent(result: GroupResult[GroupDescription]) -> bool:

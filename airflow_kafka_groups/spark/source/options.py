@@ -30,9 +30,10 @@ from airflow_kafka_groups.storage.disk import LARGEST, read_local
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, Columns, arrow_schema, columns
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
+_LEFT_OUT = ("cluster", "run_id", "members", "group_epoch", "error")
 SOURCE_COLUMNS = (
     *columns({"cluster_id": "string, null"}),
-    *(column for column in SNAPSHOT_COLUMNS if column.name not in ("cluster", "run_id", "members", "error")),
+    *(column for column in SNAPSHOT_COLUMNS if column.name not in _LEFT_OUT),
     *columns({"lag": "int64, null", "error": "string, null"}),
 )
 """Columns as in a snapshot; ``cluster_id`` is Kafka's own id of the cluster."""

@@ -132,6 +132,9 @@ def test_a_consumer_that_comes_commits_nothing_and_leaves_between_two_snapshots_
     history = ["--kafka-properties", properties, "--output", str(tmp_path / "history")]
     commit_history.run(spark, commit_history.parse_arguments(history))
     policy = PlanPolicy(min_idle_seconds=IDLE, max_share=1.0, require_commit_log=True)
+    run(spark, parse_arguments(arguments))  # without the log, snapshots show the epoch of the consumer protocol
+    found = {verdict.group_id: verdict.verdict for verdict in load_verdicts(layout, snapshot_id)}
+    assert (found[comes], found[dead]) == ("stale" if protocol == "classic" else "moving", "stale")
     for judged in (required, [*arguments, "--commit-history", str(tmp_path / "history")]):
         run(spark, parse_arguments(judged))
         verdicts = load_verdicts(layout, snapshot_id)

@@ -81,6 +81,8 @@ def _why_in_use(group: GroupSummary, planned: CommittedGroup, hides_offsets: boo
         return f"it had {group.members} member(s)"
     if group.state not in (GroupState.EMPTY.value, GroupState.UNKNOWN.value):
         return f"its state was {group.state}"
+    if planned.has_moved_on(group.group_epoch):
+        return "its group epoch had moved: a member joined or left"
     if group.error is not None:
         return None
     kinds = {group.group_type, planned.group_type} - {GroupType.UNKNOWN.value}

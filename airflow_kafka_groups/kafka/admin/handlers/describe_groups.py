@@ -56,11 +56,9 @@ def _sort(
             for group_id in group_ids:
                 _sort_error(group_id, group, kind, api, broker_id, result)
             continue
-        _, _, state, protocol_type, protocol, members, allowed = group
+        _, _, state, protocol_type, protocol, *facts = group
         result.completed |= {
-            group_id: _new(
-                GroupDescription, (group_id, state, kind, protocol_type, protocol, broker_id, members, allowed)
-            )
+            group_id: _new(GroupDescription, (group_id, state, kind, protocol_type, protocol, broker_id, *facts))
             for group_id in group_ids
         }
     # The last of two descriptions may lack the members of the first.
@@ -83,7 +81,7 @@ def _sort_error(
         if api is DESCRIBE_GROUPS and describe_groups.is_of_no_type(group_id, group.message):
             kind = GroupType.UNKNOWN
         result.completed[group_id] = _new(
-            GroupDescription, (group_id, _DEAD, kind, group.protocol_type, group.protocol, broker_id, (), None)
+            GroupDescription, (group_id, _DEAD, kind, group.protocol_type, group.protocol, broker_id, (), None, None)
         )
     elif group.error is ErrorCode.unsupported_version:
         # As 3.9 is shipped. The client asks a listing whether the broker has such groups all the same.

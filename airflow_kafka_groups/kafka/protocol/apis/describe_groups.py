@@ -134,6 +134,7 @@ def _modern_group(group: Any, kind: GroupType) -> DescribedGroup:
         getattr(group, "assignor_name", ""),
         tuple([_modern_member(member) for member in group.members]),
         operations(group.authorized_operations),
+        group.group_epoch,
     )
 
 

@@ -55,6 +55,7 @@ async def test_a_row_for_each_group_topic_and_partition(tmp_path: Path) -> None:
     assert [row["leader_epoch"] for row in rows] == [None, 3, 3, 3, 3]
     assert [row["metadata"] for row in rows] == [None, "", "", "", ""]
     assert [row["group_type"] for row in rows] == ["consumer", "classic", "classic", "classic", "classic"]
+    assert [row["group_epoch"] for row in rows] == [1, None, None, None, None]
     assert all(row["observed_at"].tzinfo is not None and row["coordinator"] == 1 for row in rows)
     assert summary.to_json()["groups"] == 3
     assert summary.partitions_without_ends == 1
@@ -86,6 +87,7 @@ async def test_the_columns_are_the_contract(tmp_path: Path) -> None:
         ("state", "string", False),
         ("members", "int32", True),
         ("coordinator", "int32", True),
+        ("group_epoch", "int32", True),
         ("topic", "string", True),
         ("partition", "int32", True),
         ("committed_offset", "int64", True),

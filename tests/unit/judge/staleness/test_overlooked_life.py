@@ -45,6 +45,43 @@ def test_observations_are_counted_from_the_last_commit(at: float, observations: 
     assert (row["observations"], row["verdict"]) == (observations, verdict), row["reason"]
 
 
+@pytest.mark.promise(1)
+@pytest.mark.parametrize(
+    ("epochs", "since", "verdict"),
+    [((7, 7, 7, 7), 0, "stale"), ((7, 7, 9, 9), 2, "moving"), ((7, None, 7, 7), 2, "moving")],
+    ids=["unmoved", "moved", "not known once"],
+)
+def test_a_group_epoch_that_moved_is_a_sign_of_life(epochs: Sequence[int | None], since: int, verdict: str) -> None:
+    """A member of the consumer protocol (KIP-848) came, committed nothing, and left between two snapshots."""
+    history = [seen(number, group_type="consumer", group_epoch=epoch) for number, epoch in enumerate(epochs)]
+    policy = StalenessPolicy(min_idle_seconds=2 * HOUR)
+    (row,) = judged(lives(reduced(history), policy=policy), policy)
+    assert (row["verdict"], row["idle_since"]) == (verdict, hour(since))
+    assert verdict == "stale" or row["reason"].startswith("offsets or group epoch moved 60.0 min ago")
+
+
+@pytest.mark.promise(1)
+@pytest.mark.parametrize(
+    ("at", "observations", "verdict", "reason"),
+    [
+        (2.5, 1, "moving", "a member joined or left it 30.0 min ago, by the log of commits; the policy requires 2.0 h"),
+        (3.5, 0, "moving", "a member joined or left it 0.0 s ago"),
+        (0.5, 3, "stale", "idle for 2.5 h (3 snapshots)"),
+        (-0.1, 4, "stale", "idle for 3.0 h (4 snapshots)"),
+    ],
+)
+def test_a_group_record_in_the_log_makes_a_group_younger_and_never_older(
+    at: float, observations: int, verdict: str, reason: str
+) -> None:
+    policy = StalenessPolicy(min_idle_seconds=2 * HOUR)
+    (found,) = lives(reduced([seen(number) for number in range(4)]), policy=policy)
+    recorded_at, *begun = (int(hour(number).timestamp()) * 1_000_000 for number in (at, *range(4)))
+    (row,) = judged([found.with_last_records(None, recorded_at, begun)], policy)
+    assert (row["observations"], row["verdict"], row["last_moved_at"]) == (observations, verdict, None)
+    assert row["reason"].startswith(reason)
+    assert row["last_record_at"] == hour(at)
+
+
 class Counted(Sequence[int]):
     """The times of many snapshots, which counts the reads."""
 

@@ -417,6 +417,7 @@ def expected(api: Api, group: dict[str, Any]) -> DescribedGroup:
         "" if api is STREAMS_GROUP_DESCRIBE else group["assignor_name"],
         (),
         operations(group["authorized_operations"]),
+        group["group_epoch"],
     )
 
 

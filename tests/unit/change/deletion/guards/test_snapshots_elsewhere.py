@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.kafka.cluster.config import sha256_of
-from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
@@ -20,7 +20,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.change.deletion.steps import delete, fates
-from tests.unit.change.scene import LATER, POLICY, backed_up, judge, layout_in
+from tests.unit.change.scene import LATER, POLICY, backed_up, delete_names, judge, layout_in
 
 pytestmark = pytest.mark.safety
 
@@ -37,6 +37,36 @@ async def test_a_group_that_such_a_snapshot_shows_in_use_is_kept(
     admin.groups["a"], admin.cluster = FakeGroup(), known
     report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
     assert fates(report) == {"a": "kept:alive_before" if kept else "deleted:safe", "b": "deleted:safe"}
+
+
+@pytest.mark.promise(1)
+@pytest.mark.parametrize("seen_by", ["the recheck", "a snapshot"])
+async def test_a_group_whose_epoch_moved_since_it_was_judged_is_kept(tmp_path: Path, seen_by: str) -> None:
+    """A member of the consumer protocol came, committed nothing, and left."""
+    groups = {name: FakeGroup(type=GroupType.CONSUMER) for name in "ab"}
+    admin, layout = FakeAdmin(groups), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    assert [group.group_epoch for group in plan.groups] == [1, 1]
+    groups["a"].epoch = 3
+    if seen_by == "a snapshot":
+        await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
+        groups["a"].epoch = 1  # as of a group that was deleted and made again
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
+    code = "alive_before" if seen_by == "a snapshot" else "came_back"
+    assert fates(report) == {"a": f"kept:{code}", "b": "deleted:safe"}
+    (kept,) = (outcome for outcome in report.outcomes if outcome.group_id == "a")
+    assert "group epoch" in kept.reason
+
+
+@pytest.mark.promise(1)
+async def test_a_group_that_is_named_and_whose_epoch_moves_while_it_is_watched_is_kept(tmp_path: Path) -> None:
+    groups = {name: FakeGroup(type=GroupType.CONSUMER) for name in "ab"}
+
+    async def meanwhile(_: float) -> None:
+        groups["a"].epoch = 3
+
+    report = await delete_names(FakeAdmin(groups), layout_in(tmp_path), ["a", "b"], sleep=meanwhile)
+    assert fates(report.report) == {"a": "kept:came_back", "b": "deleted:safe"}
 
 
 async def snapshot_with_view(admin: FakeAdmin, layout: Layout, later: timedelta = timedelta(0)) -> SnapshotReader:
