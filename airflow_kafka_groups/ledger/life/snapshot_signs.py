@@ -142,8 +142,8 @@ class _State:
         compared = readable & (of["has_digest"][where] == 1) & (is_newer | (at >= of["since"][where]))
         moved = compared & (np.stack([of[name][where] for name in _DIGEST]) != digest).any(axis=0)
         other = compared & (kind >= 0) & (of["kind"][where] >= 0) & (of["kind"][where] != kind)
-        folder.note("used", where[moved], when[moved], Sign.MOVED, by)
         folder.note("used", where[other], when[other], Sign.KIND, by)
+        folder.note("used", where[moved], when[moved], Sign.MOVED, by)
         # There again, or for the first time:
         back = (of["absent_at"][where] != _NEVER) & (of["absent_at"][where] < at)
         folder.note("appeared", where[back], at[back], Sign.CAME_BACK, by)

@@ -45,12 +45,12 @@ def test_observations_are_counted_from_the_last_commit(at: float, observations: 
     assert (row["observations"], row["verdict"]) == (observations, verdict), row["reason"]
 
 
-@pytest.mark.promise(1)
 @pytest.mark.parametrize(
     ("epochs", "since", "verdict"),
     [((7, 7, 7, 7), 0, "stale"), ((7, 7, 9, 9), 2, "moving"), ((7, None, 7, 7), 2, "moving")],
     ids=["unmoved", "moved", "not known once"],
 )
+@pytest.mark.promise(1)
 def test_a_group_epoch_that_moved_is_a_sign_of_life(epochs: Sequence[int | None], since: int, verdict: str) -> None:
     """A member of the consumer protocol (KIP-848) came, committed nothing, and left between two snapshots."""
     history = [seen(number, group_type="consumer", group_epoch=epoch) for number, epoch in enumerate(epochs)]
@@ -60,7 +60,6 @@ def test_a_group_epoch_that_moved_is_a_sign_of_life(epochs: Sequence[int | None]
     assert verdict == "stale" or row["reason"].startswith("offsets or group epoch moved 60.0 min ago")
 
 
-@pytest.mark.promise(1)
 @pytest.mark.parametrize(
     ("at", "observations", "verdict", "reason"),
     [
@@ -70,6 +69,7 @@ def test_a_group_epoch_that_moved_is_a_sign_of_life(epochs: Sequence[int | None]
         (-0.1, 4, "stale", "idle for 3.0 h (4 snapshots)"),
     ],
 )
+@pytest.mark.promise(1)
 def test_a_group_record_in_the_log_makes_a_group_younger_and_never_older(
     at: float, observations: int, verdict: str, reason: str
 ) -> None:

@@ -39,8 +39,8 @@ async def test_a_group_that_such_a_snapshot_shows_in_use_is_kept(
     assert fates(report) == {"a": "kept:alive_before" if kept else "deleted:safe", "b": "deleted:safe"}
 
 
-@pytest.mark.promise(1)
 @pytest.mark.parametrize("seen_by", ["the recheck", "a snapshot"])
+@pytest.mark.promise(1)
 async def test_a_group_whose_epoch_moved_since_it_was_judged_is_kept(tmp_path: Path, seen_by: str) -> None:
     """A member of the consumer protocol came, committed nothing, and left."""
     groups = {name: FakeGroup(type=GroupType.CONSUMER) for name in "ab"}
