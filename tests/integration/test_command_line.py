@@ -114,7 +114,7 @@ def test_doctor_says_which_server_does_not_answer(lab: CommandLine, monkeypatch:
 def test_the_groups_are_read(lab: CommandLine, kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     done = lab.run("offsets", *STALE, "--bootstrap-servers", kafka41.bootstrap, "-o", "csv")
     assert done.stderr == ""
-    offsets = {(row["group_id"], row["partition"], row["offset"]) for row in csv.DictReader(StringIO(done.stdout))}
+    offsets = {(name, partition, offset) for name, _, partition, offset in csv.reader(StringIO(done.stdout))}
     assert offsets == {(name, partition, offset) for name in STALE for partition, offset in (("0", "3"), ("1", "4"))}
     lab.stay(monkeypatch)
     listed = lab("list", "--include", "cli.*")
