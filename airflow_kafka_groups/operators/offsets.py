@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
@@ -22,7 +21,6 @@ from airflow_kafka_groups.shown import one_line, storable
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.kafka import AdminClient
     from airflow_kafka_groups.kafka.admin.lag import GroupLag
     from airflow_kafka_groups.kafka.admin.results import GroupResults
@@ -71,42 +69,23 @@ class ListGroupOffsetsOperator(StoredOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot with one client."""
-        from airflow_kafka_groups.ledger.ledger import fold_snapshots
-        from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
-        from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+        from airflow_kafka_groups.change.snapshot import SnapshotRequest, snapshot_groups
 
         layout = self.layout()
-
-        async def snapshot(admin: GuardedAdminClient) -> SnapshotSummary:
-            return await take_snapshot(
-                admin,
-                layout,
-                group_ids=self.group_ids,
-                include=self.include,
-                exclude=self.exclude,
-                protected=self.hook.settings.protected_groups,
-                airflow_run=str(context.get("run_id", "")),
-                offsets_retention_minutes=await self._offsets_retention(admin) if self.group_ids is None else None,
-                view=partial(read_view_for_snapshot, admin),
-                progress=self.log_progress,
+        request = SnapshotRequest(
+            group_ids=self.group_ids,
+            groups=GroupFilter(self.include, self.exclude),
+            protected=self.hook.settings.protected_groups,
+            taken_by=str(context.get("run_id", "")),
+        )
+        summary: SnapshotSummary = self.hook.run(
+            lambda admin: snapshot_groups(
+                admin, layout, request, notice=lambda text: self.log.info("%s", text), progress=self.log_progress
             )
-
-        summary = self.hook.run(snapshot)
-        fold_snapshots(layout, summary.kafka_cluster_id)
+        )
         self._report(context, summary)
         self._check(summary)
         return {**summary.to_json(), "failed": first_failures(dict(summary.failed))}
-
-    async def _offsets_retention(self, admin: GuardedAdminClient) -> int | None:
-        """Return the brokers' offsets retention in minutes; ``None``, and a line in the log, if it is not known."""
-        try:
-            retention = await admin.offsets_retention()
-        except KafkaGroupsError as error:
-            self.log.info("The brokers' offsets retention is not known: %s", error)
-            return None
-        for broker_id, why in retention.errors.items():
-            self.log.info("The offsets retention of broker %s is not known: %s", broker_id, why)
-        return retention.minutes
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Return the lineage from the topics to the snapshot's files; ``None`` if there is no snapshot."""

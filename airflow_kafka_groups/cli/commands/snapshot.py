@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
-from airflow_kafka_groups.exceptions import KafkaGroupsError
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
@@ -27,35 +25,19 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the snapshot and show the groups that could not be read. Those, or missing brokers, are exit code 3."""
-    from airflow_kafka_groups.ledger.ledger import fold_snapshots
-    from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
-    from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+    from airflow_kafka_groups.change.snapshot import SnapshotRequest, snapshot_groups
 
     cluster = Cluster(args)
-    layout, groups, who = cluster.layout(), filter_of(args), actor("snapshot")
+    layout, who, protected = cluster.layout(), actor("snapshot"), cluster.settings.protected_groups
+    by = f"{who['command']}, {who['user']} on {who['host']}"
+    request = SnapshotRequest(groups=filter_of(args), protected=protected, taken_by=by)
 
     async def snapshot(admin: GuardedAdminClient) -> SnapshotSummary:
-        retention: int | None = None
-        try:
-            retention = (await admin.offsets_retention()).minutes
-        except KafkaGroupsError as error:
-            say(f"The brokers' offsets retention is not known: {error}")
         await say_if_fewer_are_listed(admin)
         with progress_bars() as progress:
-            return await take_snapshot(
-                admin,
-                layout,
-                include=groups.include,
-                exclude=groups.exclude,
-                protected=cluster.settings.protected_groups,
-                airflow_run=f"{who['command']}, {who['user']} on {who['host']}",
-                offsets_retention_minutes=retention,
-                view=partial(read_view_for_snapshot, admin),
-                progress=progress,
-            )
+            return await snapshot_groups(admin, layout, request, notice=say, progress=progress)
 
     summary = cluster.run(snapshot)
-    fold_snapshots(layout, summary.kafka_cluster_id)
     out.write(Table("failed", COLUMNS, sorted(summary.failed.items())), summary.to_json())
     if not summary.complete:
         say(f"warning: groups may be missing: {', '.join(summary.missing_brokers)}. It cannot be judged")

@@ -1,0 +1,78 @@
+"""Take a snapshot of groups: from the request of an operator or of a command to its summary."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
+from airflow_kafka_groups.ledger.ledger import fold_snapshots
+from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.observe.protocols import BackupAdmin
+from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary, take_snapshot
+from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRequest:
+    """Take a snapshot.
+
+    :param group_ids: only these groups. Default: those that match ``groups``.
+    :param groups: the patterns of the groups. Default: all.
+    :param protected: patterns of groups that may be refused, besides those of platform groups: rows, and no failures.
+    :param taken_by: the run, for the manifest.
+    """
+
+    group_ids: Sequence[str] | None = None
+    groups: GroupFilter = field(default_factory=GroupFilter)
+    protected: Sequence[str] = ()
+    taken_by: str = ""
+
+
+class SnapshotAdmin(BackupAdmin, Protocol):
+    """The part of ``GuardedAdminClient`` that this module uses."""
+
+    async def offsets_retention(self) -> OffsetsRetention:
+        """Return how long the brokers keep the offsets of a group without members."""
+
+
+async def snapshot_groups(
+    admin: SnapshotAdmin,
+    layout: Layout,
+    request: SnapshotRequest,
+    *,
+    notice: Callable[[str], None],
+    progress: Progress = ignore_progress,
+) -> SnapshotSummary:
+    """Take a snapshot with the brokers' retention and view, and let the ledger know it; see ``take_snapshot``.
+
+    :param notice: receives what is worth a line, such as a retention that is not known.
+    """
+    summary = await take_snapshot(
+        admin,
+        layout,
+        group_ids=request.group_ids,
+        include=request.groups.include,
+        exclude=request.groups.exclude,
+        protected=request.protected,
+        airflow_run=request.taken_by,
+        offsets_retention_minutes=await _retention(admin, notice) if request.group_ids is None else None,
+        view=partial(read_view_for_snapshot, admin),
+        progress=progress,
+    )
+    await asyncio.to_thread(fold_snapshots, layout, summary.kafka_cluster_id)
+    return summary
+
+
+async def _retention(admin: SnapshotAdmin, notice: Callable[[str], None]) -> int | None:
+    try:
+        retention = await admin.offsets_retention()
+    except KafkaGroupsError as error:
+        notice(f"The brokers' offsets retention is not known: {error}")
+        return None
+    for broker_id, why in retention.errors.items():
+        notice(f"The offsets retention of broker {broker_id} is not known: {why}")
+    return retention.minutes
