@@ -16,6 +16,7 @@ from airflow_kafka_groups.checks import is_digest
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PlanError, UnsupportedByClientError
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
 from airflow_kafka_groups.observe.protocols import BackupAdmin
+from airflow_kafka_groups.storage.stored_models import read_model
 
 HIDDEN_TOPICS = (
     "this user may not describe all topics, and brokers omit the offsets of other topics without notice: groups may "
@@ -47,15 +48,10 @@ class ClusterView:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ClusterView:
         """Read ``to_json()`` back. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is damaged."""
-        connection = ConnectionPrint(**data["connection"])
-        if not (is_digest(connection.servers) and is_digest(connection.identity)):
+        view = read_model(cls, data)
+        if not (is_digest(view.connection.servers) and is_digest(view.connection.identity)):
             raise ValueError("the view's connection has no fingerprint")
-        return cls(
-            connection=connection,
-            brokers=_texts(data["brokers"]),
-            topic_ids=_texts(data["topic_ids"]),
-            topic_ids_unknown=data["topic_ids_unknown"],
-        )
+        return view
 
     def __str__(self) -> str:
         topics = f"{len(self.topic_ids)} topic ids"
@@ -176,12 +172,6 @@ def _another(plan_id: str, why: str) -> PlanError:
         f"cluster id: {why}. Nothing was deleted. Check the connection; if the cluster was moved or its topics were "
         "recreated, take a snapshot through this connection and make a new plan"
     )
-
-
-def _texts(data: Mapping[str, Any]) -> dict[str, str]:
-    if not all(isinstance(value, str) for value in data.values()):
-        raise TypeError("the view of the cluster has a value that is not a string")
-    return dict(data)
 
 
 def _shown(names: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,8 @@ from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.storage.json_files import parse_json, write_json
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import REPORTS, TREND, is_id, parse_time
+from airflow_kafka_groups.storage.paths import REPORTS, TREND, is_id
+from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 log = logging.getLogger(__name__)
 
@@ -52,22 +53,15 @@ class TrendPoint:
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as the file has it."""
-        return {**asdict(self), "created_at": self.created_at.isoformat()}
+        return dict(plain(self))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrendPoint:
         """Read an entry. Raises one of ``_DAMAGED``."""
-        numbers = {
-            name: {str(key): int(value) for key, value in data[name].items()}
-            for name in ("counts", "outcomes", "families")
-        }
-        if not is_id(data["plan_id"]):
-            raise ValueError(f"{data['plan_id']!r} is not the id of a plan")
-        if not isinstance(data["dry_run"], bool | None):
-            raise TypeError(f"dry_run is {data['dry_run']!r}, not true, false or null")
-        return cls(
-            plan_id=data["plan_id"], created_at=parse_time(data["created_at"]), dry_run=data["dry_run"], **numbers
-        )
+        point = read_model(cls, data)
+        if not is_id(point.plan_id):
+            raise ValueError(f"{point.plan_id!r} is not the id of a plan")
+        return point
 
 
 def point_of(

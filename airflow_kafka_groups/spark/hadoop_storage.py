@@ -54,7 +54,7 @@ def java_path(spark: SparkSession) -> Any:
 
 
 class Hadoop:
-    """The file system of a folder, by the JVM's paths.
+    """The file system of a folder, by the JVM's paths; see ``Backend``.
 
     :param root: any path on that file system.
     """
@@ -90,7 +90,6 @@ class Hadoop:
 
     @_asks_java
     def read(self, path: Any, start: int | None, end: int | None) -> bytes:
-        """Read a file, or a part of it."""
         with closing(self._fs.open(path)) as stream:
             stream.seek(start or 0)
             content, left = bytearray(), (end or 2**62) - (start or 0)
@@ -116,7 +115,6 @@ class Hadoop:
 
     @_asks_java
     def list(self, folder: Any) -> dict[str, set[bool]]:
-        """Return what is in a folder."""
         found = [(str(each.getPath().getName()), bool(each.isDirectory())) for each in self._fs.listStatus(folder)]
         return {name: {is_folder} for name, is_folder in sorted(found)}
 
@@ -136,21 +134,18 @@ class Hadoop:
         return self._fs.getFileStatus(path)
 
     def is_file(self, path: Any) -> bool:
-        """Return whether there is a file."""
         try:
             return bool(self._status(path).isFile())
         except FileNotFoundError:
             return False
 
     def is_folder(self, path: Any) -> bool:
-        """Return whether there is a folder."""
         try:
             return bool(self._status(path).isDirectory())
         except FileNotFoundError:
             return False
 
     def describe(self, path: Any) -> tuple[int, datetime]:
-        """Return a file's size, and when it was written."""
         status = self._status(path)
         return int(status.getLen()), datetime.fromtimestamp(status.getModificationTime() / 1000, UTC)
 
@@ -163,12 +158,10 @@ class Hadoop:
 
     @_asks_java
     def remove(self, path: Any, *, everything: bool = False) -> None:
-        """Remove a file."""
         if not self._fs.delete(path, everything) and self._fs.exists(path):
             raise OSError("the storage keeps it: check permissions")
 
     def remove_folder(self, folder: Any, *, everything: bool) -> None:
-        """Remove a folder."""
         self.remove(folder, everything=everything)
 
     def sync(self, path: Any) -> None:

@@ -55,7 +55,7 @@ def make_folder(path: Path, *, durable: bool = True) -> None:
 
 
 class Disk:
-    """The files of this machine, by ``pathlib.Path``."""
+    """The files of this machine, by ``pathlib.Path``; see ``Backend``."""
 
     def create(self, path: Path, data: bytes, *, durable: bool = True) -> None:
         """Create a file and missing folders. A link appears with all of the content, or not at all."""
@@ -82,7 +82,6 @@ class Disk:
         return content
 
     def replace(self, path: Path, parts: Iterable[bytes]) -> bool:
-        """Write a file. A crash leaves the one before: a partial file could vouch for others."""
         make_folder(path.parent)
         written = hashlib.sha256()
         with _part_of(path) as part:
@@ -105,7 +104,6 @@ class Disk:
         return {entry.name: {entry.is_dir()} for entry in _unless_absent(folder, lambda: _entries(folder))}
 
     def sizes_below(self, folder: Path) -> dict[tuple[str, str], int]:
-        """Return the sizes of all files in the folders of a folder by (their folder's name, name)."""
         sizes = dict[tuple[str, str], int]()
         outer = _unless_absent(folder, lambda: _entries(folder))
         for inner in (folder, *(Path(entry.path) for entry in outer if entry.is_dir())):
@@ -117,11 +115,9 @@ class Disk:
         return sizes
 
     def is_file(self, path: Path) -> bool:
-        """Return whether there is a file, of whatever kind."""
         return self._mode(path, lambda mode: not stat.S_ISDIR(mode))
 
     def is_folder(self, path: Path) -> bool:
-        """Return whether there is a folder."""
         return self._mode(path, stat.S_ISDIR)
 
     def _mode(self, path: Path, is_asked_for: Callable[[int], bool]) -> bool:
@@ -131,12 +127,10 @@ class Disk:
             return False
 
     def describe(self, path: Path) -> tuple[int, datetime]:
-        """Return a file's size and the time of its last change."""
         found = path.stat()
         return found.st_size, datetime.fromtimestamp(found.st_mtime, UTC)
 
     def remove(self, path: Path) -> None:
-        """Remove a file."""
         checksum_of(path).unlink(missing_ok=True)
         path.unlink()
 
@@ -151,7 +145,6 @@ class Disk:
                 shutil.rmtree(folder)
 
     def sync(self, path: Path) -> None:
-        """Make a file and its name durable."""
         with path.open("rb") as file:
             os.fsync(file.fileno())
         _sync_folder(path.parent)

@@ -8,9 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.storage.formats import FORMAT, check_format
-from airflow_kafka_groups.storage.paths import parse_time
-
-_RETENTION = "offsets_retention_minutes"
+from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,28 +33,6 @@ class MembersFile:
     carried_from: tuple[str, ...]
     not_carried: Mapping[str, str]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry of the manifest."""
-        content = {name: getattr(self, name) for name in self.__slots__}
-        mappings = {name: dict(content[name]) for name in ("reasons", "not_carried")}
-        return {**content, **mappings, "carried_from": list(self.carried_from)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> MembersFile:
-        """Read the entry. Raises like ``SnapshotManifest.from_json``."""
-        return cls(
-            name=_text(data, "name"),
-            rows=_count(data, "rows"),
-            bytes=_count(data, "bytes"),
-            sha256=_text(data, "sha256"),
-            groups=_count(data, "groups"),
-            seen=_count(data, "seen"),
-            not_described=_count(data, "not_described"),
-            reasons=dict(data["reasons"]),
-            not_carried=dict(data["not_carried"]),
-            carried_from=tuple(data["carried_from"]),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionsFile:
@@ -68,15 +44,6 @@ class SubscriptionsFile:
     name: str
     rows: int
     sha256: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry of the manifest."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SubscriptionsFile:
-        """Read the entry. Raises like ``SnapshotManifest.from_json``."""
-        return cls(name=_text(data, "name"), rows=_count(data, "rows"), sha256=_text(data, "sha256"))
 
 
 class SnapshotFile(NamedTuple):
@@ -128,12 +95,7 @@ class SnapshotManifest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as docs/formats.md shows it."""
-        content = {name: getattr(self, name) for name in self.__slots__}
-        times = {name: content[name].isoformat() for name in ("started_at", "observed_at")}
-        mappings = {name: dict(content[name]) for name in ("missing_brokers", "scope")}
-        files = [file._asdict() for file in self.files]
-        tables = {"members": self.members.to_json(), "subscriptions": self.subscriptions.to_json()}
-        return {"format": FORMAT, **content, **times, **mappings, "files": files, **tables}
+        return {"format": FORMAT, **plain(self)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SnapshotManifest:
@@ -143,28 +105,7 @@ class SnapshotManifest:
         ``KeyError`` or ``AttributeError`` for whatever is missing or wrong.
         """
         check_format(data)
-        manifest = cls(
-            snapshot_id=_text(data, "snapshot_id"),
-            cluster=_text(data, "cluster"),
-            kafka_cluster_id=None if data["kafka_cluster_id"] is None else _text(data, "kafka_cluster_id"),
-            started_at=parse_time(data["started_at"]),
-            observed_at=parse_time(data["observed_at"]),
-            airflow_run=_text(data, "airflow_run"),
-            complete=_flag(data, "complete"),
-            missing_brokers=dict(data["missing_brokers"]),
-            sees_all_topics=_flag(data, "sees_all_topics"),
-            groups=_count(data, "groups"),
-            failed_groups=_count(data, "failed_groups"),
-            rows=_count(data, "rows"),
-            scope=dict(data["scope"]),
-            files=tuple(
-                SnapshotFile(_text(file, "name"), _count(file, "rows"), _text(file, "sha256")) for file in data["files"]
-            ),
-            offsets_retention_minutes=None if data[_RETENTION] is None else _count(data, _RETENTION),
-            view=None if data["view"] is None else dict(data["view"]),
-            members=MembersFile.from_json(data["members"]),
-            subscriptions=SubscriptionsFile.from_json(data["subscriptions"]),
-        )
+        manifest = read_model(cls, data)
         manifest._check()
         return manifest
 
@@ -176,24 +117,3 @@ class SnapshotManifest:
             raise ValueError(f"its files have {rows} rows by their own count, {self.rows} in all")
         if self.complete and self.missing_brokers:
             raise ValueError("it calls itself complete and names missing brokers")
-
-
-def _text(data: Mapping[str, Any], key: str) -> str:
-    value = data[key]
-    if not isinstance(value, str):
-        raise TypeError(f"{key} is {value!r}, not a string")
-    return value
-
-
-def _flag(data: Mapping[str, Any], key: str) -> bool:
-    value = data[key]
-    if not isinstance(value, bool):
-        raise TypeError(f"{key} is {value!r}, not true or false")
-    return value
-
-
-def _count(data: Mapping[str, Any], key: str) -> int:
-    value = data[key]
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TypeError(f"{key} is {value!r}, not a count")
-    return value

@@ -37,7 +37,7 @@ _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound
 
 
 class ObjectStore:
-    """The files of any object store, by ``ObjectStoragePath``. An object is complete and durable when it appears."""
+    """The files of any object store, by ``ObjectStoragePath``; see ``Backend``. An object appears complete."""
 
     def create(self, path: Any, data: bytes, *, durable: bool = True) -> None:
         """Create an object by the store's own condition (``If-None-Match``, ``ifGenerationMatch=0``)."""
@@ -61,7 +61,6 @@ class ObjectStore:
             time.sleep(pause)
 
     def read(self, path: Any, start: int | None, end: int | None) -> bytes:
-        """Read an object, or a part of it."""
         fs, key = path.fs, _key(path)
         with _absence(fs, key):
             try:
@@ -79,7 +78,6 @@ class ObjectStore:
                 raise
 
     def replace(self, path: Any, parts: Iterable[bytes]) -> bool:
-        """Write an object."""
         data = b"".join(parts)
         path.fs.pipe_file(_key(path), data)
         return self.read(path, None, None) == data
@@ -120,7 +118,6 @@ class ObjectStore:
         return True
 
     def is_folder(self, path: Any) -> bool:
-        """Return whether there are objects below."""
         return bool(self._found(path))
 
     def _found(self, folder: Any) -> dict[str, set[bool]]:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_kafka_groups.storage.stored_models import plain
 from tests.fakes.snapshot_groups import NO_MEMBERS, NO_SUBSCRIPTIONS
 from tests.histories.shorthand import ARROW_SCHEMA, SnapshotRow, hour, parquet, snapshot_id
 
@@ -64,8 +65,8 @@ def write_manifest(base: Path, name: str, rows: int, /, **changes: Any) -> Path:
         "files": [file_of(base, name, rows)],
         "offsets_retention_minutes": None,
         "view": None,
-        "members": NO_MEMBERS.to_json(),
-        "subscriptions": NO_SUBSCRIPTIONS.to_json(),
+        "members": plain(NO_MEMBERS),
+        "subscriptions": plain(NO_SUBSCRIPTIONS),
     }
     path = base / CLUSTER / "manifests" / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

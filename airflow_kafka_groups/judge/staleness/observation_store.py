@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, SnapshotError, StorageError
 from airflow_kafka_groups.judge.staleness.observation_files import ObservationFile
@@ -23,6 +22,7 @@ from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import FORMAT, digest_of
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 PARTITION = "snapshot_id"
 """The column that the folders of the table are named after."""
@@ -47,11 +47,6 @@ class ObservationManifest:
         """The number of observations."""
         return sum(file.groups for file in self.files)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON."""
-        content = {name: getattr(self, name) for name in self.__slots__}
-        return {**content, "files": [file._asdict() for file in self.files]}
-
     def describes(self, manifest: SnapshotManifest, source: str) -> bool:
         """Return whether these are the observations of a snapshot, in the present format.
 
@@ -70,14 +65,10 @@ def source_of(manifest: SnapshotManifest, history: History) -> str:
 def parse(text: bytes) -> ObservationManifest | None:
     """Return the manifest, of any version; ``None`` for a string that is none."""
     try:
-        content = json.loads(text)
-        files = tuple(ObservationFile(**file) for file in content["files"])
-        numbers = [number for file in files for number in (file.groups, file.oldest, file.newest, file.bytes)]
-        if any(type(number) is not int for number in numbers) or any(file.groups < 1 for file in files):
-            return None
-        return ObservationManifest(**{**content, "files": files})
-    except (ValueError, TypeError, KeyError):
+        manifest = read_model(ObservationManifest, json.loads(text))
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
+    return manifest if all(file.groups for file in manifest.files) else None
 
 
 TRIES = 3
@@ -155,7 +146,7 @@ class ObservationStore:
             put(file, self._path(name, file))
         source = source_of(manifest, self.history)
         made = ObservationManifest(snapshot_id=name, cluster=manifest.cluster, source=source, files=tuple(files))
-        self.create(self._manifest(name), (json.dumps(made.to_json(), indent=1) + "\n").encode())
+        self.create(self._manifest(name), (json.dumps(plain(made), indent=1) + "\n").encode())
         # What jobs of other versions left of the snapshot: readers of the table would count its groups twice.
         names = {file.name for file in files}
         for other in self.storage.files(f"{self.root}/{PARTITION}={name}"):
