@@ -80,6 +80,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten"),
         "reset": Command("change.reset", "Reset offsets to an end of the log, a time, by a distance, or from a file"),
         "set": Command("change.set_offsets", "Set offsets of a group"),
+        "copy": Command("change.copy", "Copy a group's offsets to another group"),
         "delete-offsets": Command("change.delete_offsets", "Delete groups' offsets of a topic"),
         "remove-members": Command("change.remove_members", "Remove static members that are gone, and zombies"),
     },

@@ -280,6 +280,17 @@ def read_milliseconds(field: str, value: Any) -> int:
     return number
 
 
+def read_group_pairs(field: str, value: Any) -> dict[str, str]:
+    """Read ``{source: target}``, as a mapping or a JSON string."""
+    given = parse_object(value) if isinstance(value, str) else value
+    if not isinstance(given, Mapping) or not given:
+        raise ConfigurationError(field, value, "must be a mapping of sources to targets, or a JSON object of them")
+    for group_id in (*given, *given.values()):
+        if not isinstance(group_id, str) or not group_id:
+            raise ConfigurationError(field, group_id, "every source and target must be the id of a group")
+    return dict(given)
+
+
 def read_partition_offsets(field: str, value: Any) -> dict[str, dict[TopicPartition, int]]:
     """Read ``{group: {topic: {partition: offset}}}``, as mappings or a JSON string; numbers may be strings."""
     given = parse_object(value) if isinstance(value, str) else value

@@ -15,6 +15,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_duration,
     read_flag,
     read_group_ids,
+    read_group_pairs,
     read_integer,
     read_milliseconds,
     read_partition_offsets,
@@ -202,6 +203,42 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
         from airflow_kafka_groups.change.restore.offset_requests import SetRequest
 
         return SetRequest(offsets=self.offsets, create=self.create)
+
+
+class CopyGroupOffsetsOperator(_OffsetChangeOperator):
+    """Copy the committed offsets of groups to other groups of the cluster, which may not exist yet.
+
+    To rename a group, copy it, and delete the source by ``DeleteGroupsOperator``. A source may have members: its
+    offsets are copied as they are when they are read. A target that has members is kept.
+
+    :param groups: the target of each source, ``{source: target}``; it may be a JSON string (templated).
+    :param topics: only these topics. Default: all topics with a commit (templated).
+    :param existing: what happens where a target has a commit: ``"keep"`` it, ``"replace"`` it, or take the ``"lower"``
+        of both. Default ``"keep"`` (templated).
+
+    Results and failures are those of ``ResetGroupOffsetsOperator``.
+    """
+
+    groups = Argument(read_group_pairs)
+    topics = Argument(optional(read_topics))
+    existing = Argument(one_of("keep", "replace", "lower"))
+
+    @sets_arguments
+    def __init__(
+        self,
+        *,
+        groups: Mapping[str, str] | str,
+        topics: Sequence[str] | str | None = None,
+        existing: str = "keep",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+
+    def request(self) -> AnyRequest:
+        """Build the request from the arguments. Raises ``ConfigurationError``."""
+        from airflow_kafka_groups.change.restore.offset_requests import CopyRequest
+
+        return CopyRequest(groups=self.groups, topics=self.topics, existing=self.existing)
 
 
 class RestoreGroupOffsetsOperator(_OffsetChangeOperator):

@@ -104,6 +104,23 @@ def test_offsets_are_reset_set_and_deleted(shell: Shell, monkeypatch: pytest.Mon
     assert shell.offsets(a) == []
 
 
+def test_offsets_are_copied_to_another_group_also_by_a_command_that_was_killed(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = shell.group("green", 5, 7), f"{shell.prefix}.blue"
+    shell.killed_after("alter_consumer_group_offsets", "copy", source, target, "--yes")
+    assert shell.offsets(target) == [5, 7]
+    shell.stay(monkeypatch)
+    assert shell.stored("copy", source, target, "--yes")["counts"]["unchanged"] == 1
+    shell.group("green", 9, 3)
+    assert shell.stored("copy", source, target, "--yes", code=3)["counts"]["kept"] == 1
+    assert shell.stored("copy", source, target, "--existing", "lower", "--yes")["counts"]["changed"] == 1
+    assert shell.offsets(target) == [5, 3]
+    with LiveConsumer(shell.cluster.bootstrap, target, [TOPIC]):
+        done = shell.stored("copy", source, target, "--existing", "replace", "--yes", code=3)
+        assert done["counts"]["kept"] == 1
+
+
 def test_named_groups_are_deleted_and_come_back(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     shell.stay(monkeypatch)
     a = shell.group("gone", 5, 7)

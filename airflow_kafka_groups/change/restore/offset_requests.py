@@ -1,4 +1,4 @@
-"""The verbs that change committed offsets, each from its request to its results: reset, set, restore, delete.
+"""The verbs that change committed offsets, each from its request to its results: reset, set, copy, restore, delete.
 
 Operators, the command line and the hook make a request and call ``change_offsets``. It proposes, records what is there,
 applies, reads back, and records what became of each group.
@@ -23,7 +23,14 @@ from airflow_kafka_groups.change.restore.earlier_tries import (
 from airflow_kafka_groups.change.restore.forget import forget_topics
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
-from airflow_kafka_groups.change.restore.reset import ResetTarget, TargetOffsets, propose_alter, propose_reset
+from airflow_kafka_groups.change.restore.reset import (
+    Existing,
+    ResetTarget,
+    TargetOffsets,
+    propose_alter,
+    propose_copy,
+    propose_reset,
+)
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.ledger.proposed_changes import Change
 from airflow_kafka_groups.observe.patterns import check_group_ids
@@ -115,6 +122,41 @@ class SetRequest:
     async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier) -> list[Change]:
         """Return the changes that would set the offsets."""
         return await spare_used(admin, propose_alter(admin, self.offsets), earlier)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRequest:
+    """Copy committed offsets to other groups of the cluster, which may not exist yet. Sources may have members.
+
+    :param groups: the target of each source.
+    :param topics: only these topics. Default: all topics with a commit.
+    :param existing: what happens where a target has a commit: ``"keep"`` it (default), ``"replace"`` it, or take the
+        ``"lower"`` of both.
+
+    Raises ``ConfigurationError`` for a group that is a source and a target, or the target of two.
+    """
+
+    what: ClassVar[str] = "copy"
+    continues: ClassVar[bool] = True
+    asked: ClassVar[Mapping[str, Any]] = {}
+    may_be_absent: ClassVar[bool] = True
+    groups: Mapping[str, str]
+    topics: Sequence[str] | None = None
+    existing: str = "keep"
+
+    def __post_init__(self) -> None:
+        check_group_ids([*self.groups])
+        check_group_ids([*self.groups.values()])
+        targets = list(self.groups.values())
+        for target in targets:
+            if target in self.groups or targets.count(target) > 1:
+                why = "is the target of two groups" if target not in self.groups else "is a source and a target"
+                raise ConfigurationError("groups", target, f"{why}: name each group once")
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier) -> list[Change]:
+        """Return the changes that the copy would commit."""
+        found = propose_copy(admin, self.groups, topics=self.topics, existing=Existing(self.existing))
+        return await spare_used(admin, found, earlier)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,11 @@
-"""Resets of committed offsets: to the start or end of the log, a time, a distance, or given offsets."""
+"""Resets of committed offsets: to the start or end of the log, a time, a distance, given or another group's offsets."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -114,6 +115,54 @@ async def propose_alter(admin: GroupAdmin, offsets: TargetOffsets) -> list[Chang
         _propose(group_id, *wanted[group_id], ends, lambda where, *_, of=offsets[group_id]: of[where])
         for group_id in offsets
     ]
+
+
+class Existing(StrEnum):
+    """What a copy does with a partition of which the target has a commit."""
+
+    KEEP = "keep"
+    REPLACE = "replace"
+    LOWER = "lower"
+
+
+async def propose_copy(
+    admin: GroupAdmin, groups: Mapping[str, str], *, topics: Sequence[str] | None, existing: Existing
+) -> list[Change]:
+    """Return the changes that would give groups the offsets that others have; nothing is written.
+
+    :param groups: the target of each source.
+    :param topics: only these topics; ``None`` for all topics with a commit.
+    """
+    is_chosen = in_topics(topics)
+    found = await committed_of(admin, list(groups))
+    sources = {target: found[source] for source, target in groups.items()}
+    copied = {target: {} if each.value is None else commits_in(each.value) for target, each in sources.items()}
+    wanted, ends = await _read(admin, list(sources), lambda target, _: list(filter(is_chosen, copied[target])))
+
+    def offset(target: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
+        of_source = copied[target][where].offset
+        if before is None or existing is Existing.REPLACE:
+            return of_source
+        if existing is Existing.KEEP and before != of_source:
+            return f"the group has committed {before:,} there, and the source {of_source:,}"
+        return min(before, of_source)
+
+    changes = []
+    for source, target in groups.items():
+        before, partitions, kept = wanted[target]
+        if (error := sources[target].error) is not None:
+            kept = Unread(f"the offsets of {source!r} cannot be read: {error}")
+        elif kept is not None and not isinstance(kept, Unread):
+            kept = f"{source!r} has no committed offsets to copy"
+        change = _propose(target, before, partitions, kept, ends, partial(offset, target))
+        if kept is None and not change.after and unread_of(change.skipped.values()) is None:
+            change = replace(change, kept=f"nothing is left to copy: {next(iter(change.skipped.values()))}")
+        of_source = copied[target]  # with its metadata, where it is within the log
+        exact = {
+            where: of_source[where] for where, new in change.after.items() if new.offset == of_source[where].offset
+        }
+        changes.append(replace(change, after={**change.after, **exact}))
+    return changes
 
 
 _Wanted = dict[str, tuple[Commits, list[TopicPartition], str | None]]

@@ -21,6 +21,7 @@ from airflow_kafka_groups.operators.groups import (
 )
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
+    CopyGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
 )
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
@@ -76,6 +77,10 @@ WRONG: list[tuple[type[BaseOperator], dict[str, Any], str]] = [
     (ResetGroupOffsetsOperator, {**RESET, "to": "latest", "shift_by": 1}, "exactly one"),
     (AlterGroupOffsetsOperator, {**STORED, "offsets": {"g": {"t": {0: -5}}}}, "offset"),
     (AlterGroupOffsetsOperator, {**STORED, "offsets": {}}, "offsets"),
+    (CopyGroupOffsetsOperator, {**STORED, "groups": {}}, "groups"),
+    (CopyGroupOffsetsOperator, {**STORED, "groups": {"a": None}}, "groups"),
+    (CopyGroupOffsetsOperator, {**STORED, "groups": "a"}, "groups"),
+    (CopyGroupOffsetsOperator, {**STORED, "groups": {"a": "b"}, "existing": "merge"}, "existing"),
     (FindCoordinatorsSensor, {"group_ids": ["a", 1]}, "group_ids"),
     (DeleteGroupsOperator, {**STORED, "group_ids": ["a", ""]}, "group_ids"),
     (ResetGroupOffsetsOperator, {**STORED, "group_ids": ["a", ""], "to": "earliest"}, "group_ids"),

@@ -20,6 +20,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "BackupGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "CheckPolicyOperator": {"policy_file": "/x/policy.yaml"},
     "ChunkGroupsOperator": {},
+    "CopyGroupOffsetsOperator": {"storage_path": "/x", "groups": {"a": "b"}},
     "CleanupReportOperator": {"storage_path": "/x", "plan_id": "p"},
     "CommitGroupBacklogOperator": {"storage_path": "/x", "backlog_id": "b", "result_path": "/x/r.json"},
     "DeleteGroupOffsetsOperator": {"storage_path": "/x", "group_ids": ["a"], "topics": ["t"]},

@@ -14,6 +14,7 @@ from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
+    CopyGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,
@@ -146,6 +147,7 @@ def test_another_storage_does_not_evade_a_floor(
         (RestoreGroupOffsetsOperator, {"plan_id": "20261122T081500Z-1a2b3c4d", "overwrite": True}),
         (ResetGroupOffsetsOperator, {"group_ids": ["a"], "to": "earliest"}),
         (AlterGroupOffsetsOperator, {"offsets": {"a": {"t": {"0": 1}}}}),
+        (CopyGroupOffsetsOperator, {"groups": {"a": "b"}}),
         (BackupGroupOffsetsOperator, {"group_ids": ["a"]}),
         (BackupGroupOffsetsOperator, {"plan_id": "20261122T081500Z-1a2b3c4d", "plan_digest": "0" * 64}),
         (KeepOffsetsAliveOperator, {"group_ids": ["a"]}),

@@ -13,6 +13,7 @@ import pytest
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
 from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 from airflow_kafka_groups.change.restore.offset_requests import (
+    CopyRequest,
     DeleteOffsetsRequest,
     ResetRequest,
     RestoreRequest,
@@ -26,6 +27,7 @@ from airflow_kafka_groups.operators.groups import RemoveMembersOperator
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
+    CopyGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,
@@ -37,6 +39,7 @@ from tests.reference.tasks import own_bases
 
 VERBS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "backup": (BackupGroupOffsetsOperator, ()),
+    "copy": (CopyGroupOffsetsOperator, (CopyRequest,)),
     "delete": (DeleteGroupsOperator, ()),
     "delete-offsets": (DeleteGroupOffsetsOperator, (DeleteOffsetsRequest,)),
     "apply": (DeleteGroupsOperator, ()),
@@ -51,6 +54,7 @@ VERBS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 ALIASES = {
     "group_ids": "groups",
     "group_id": "group",
+    "groups": "target",
     "plan_digest": "digest",
     "assignors": "assignor",
 }
