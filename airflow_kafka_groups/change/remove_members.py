@@ -139,6 +139,11 @@ class RemovedMembers:
         """Return the members that were left alone, with the reason."""
         return {_name(each): each.reason for each in self.results if each.outcome is ChangeOutcome.KEPT}
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nobody was left alone."""
+        return not self.kept()
+
     def summary(self) -> dict[str, Any]:
         """Return the counts, and where the record is, as JSON values."""
         found = Counter(each.outcome for each in self.results)

@@ -15,6 +15,7 @@ from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.change.remove_members import RemovedMembers
     from airflow_kafka_groups.change.restore.offset_requests import AnyRequest, ChangeTerms, Tries
     from airflow_kafka_groups.change.restore.recorded import RecordedChanges
 
@@ -56,15 +57,22 @@ def change(args: argparse.Namespace, out: Output, command: str, request: AnyRequ
     layout = cluster.site_layout()
     with terms_of(args, cluster, command) as terms:
         done = cluster.run(lambda admin: change_offsets(admin, layout, request, terms))
+    return show_results(out, done, _table(args, command, done), f"Nothing was changed. To {command}, give --yes too.")
+
+
+def show_results(out: Output, done: RecordedChanges | RemovedMembers, table: Table, next_step: str) -> ExitCode:
+    """Show what became of each group or member, and the first failure.
+
+    :param next_step: what a dry run says at its end.
+    """
     summary = {"dry_run": done.dry_run, **done.summary()}
-    out.write(_table(args, command, done), {**summary, "record": summary.pop("result_path")})
+    out.write(table, {**summary, "record": summary.pop("result_path")})
     if done.dry_run:
-        say(f"Nothing was changed. To {command}, give --yes too.")
-    for group_id, error in list(done.failures().items())[:1]:
-        say(f"error: {group_id!r}: {error}")
-    if done.failures():
-        return ExitCode.FAILED
-    return ExitCode.DONE if done.is_complete else ExitCode.INCOMPLETE
+        say(next_step)
+    failures = done.failures()
+    for name, error in list(failures.items())[:1]:
+        say(f"error: {name!r}: {error}")
+    return ExitCode.FAILED if failures else ExitCode.DONE if done.is_complete else ExitCode.INCOMPLETE
 
 
 @contextmanager

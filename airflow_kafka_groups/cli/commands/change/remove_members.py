@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from airflow_kafka_groups.cli.changing import add_change_arguments, terms_of
+from airflow_kafka_groups.cli.changing import add_change_arguments, show_results, terms_of
 from airflow_kafka_groups.cli.connection import Cluster
-from airflow_kafka_groups.cli.output import Output, Table, say
+from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 
 COLUMNS = ("member_id", "group_instance_id", "client_id", "host", "partitions", "outcome", "reason")
+
+_NEXT = "Nobody was removed. To remove these members, give --yes too: those that are alive join again at once."
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
@@ -51,10 +53,4 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     with terms_of(args, cluster, "remove-members") as terms:
         done = cluster.run(lambda admin: remove_members(admin, layout, request, terms))
     rows = [[getattr(each, name) for name in COLUMNS] for each in done.results]
-    summary = {"dry_run": done.dry_run, **done.summary()}
-    out.write(Table("members", COLUMNS, rows), {**summary, "record": summary.pop("result_path")})
-    if done.dry_run:
-        say("Nobody was removed. To remove these members, give --yes too: those that are alive join again at once.")
-    if done.failures():
-        return ExitCode.FAILED
-    return ExitCode.INCOMPLETE if done.kept() else ExitCode.DONE
+    return show_results(out, done, Table("members", COLUMNS, rows), _NEXT)
