@@ -1,12 +1,13 @@
 """Removing members of a group: who is meant is on record before, and nobody is removed who joined since."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, StorageError
 from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
 from airflow_kafka_groups.operators.groups import RemoveMembersOperator
 from tests.fakes.admin import FakeAdmin
@@ -75,6 +76,30 @@ def test_a_static_member_that_joins_again_in_between_stays(admin: FakeAdmin, tmp
     admin.before = rejoin
     found = remove(tmp_path, instance_ids=["pod-1"])
     assert (found["counts"]["unchanged"], list(admin.groups["a"].named)) == (1, ["m0", "m2", "m3"])
+
+
+def test_members_are_removed_soon_by_the_broker_that_described_them_and_on_a_durable_record(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another broker may not know yet who has joined; and the record is all that a later try has."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def sync(number: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{number}"))
+        fsync(number)
+
+    def move(call: str) -> None:
+        if call == "remove":
+            admin.groups["a"].coordinator = 2
+            admin.calls.append(("synced", [name for name in synced if name.endswith("-before.json")]))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    admin.before = move
+    with pytest.raises(GroupsFailedError, match=r"'pod-1': it is a member still: .*NOT_COORDINATOR"):
+        remove(tmp_path, instance_ids=["pod-1"])
+    assert len(admin.asked("synced")) == 1
+    assert all(within is not None and 0 < within <= 15 for within in admin.send_within)
 
 
 def test_a_task_that_was_killed_removes_nobody_who_joined_since(
