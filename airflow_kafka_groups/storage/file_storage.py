@@ -193,7 +193,7 @@ class Storage:
         """Return whether a file or folder exists. Not as fsspec does it: there, any error is an absence."""
         with storage_errors("looked for", path):
             backend, place = self._find(path)
-            return backend.is_folder(place) or backend.is_file(place)
+            return backend.is_file(place) or backend.is_folder(place)
 
     def remove(self, path: StoragePath | str) -> None:
         """Remove a file; one that is gone counts as removed."""

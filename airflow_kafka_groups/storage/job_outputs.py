@@ -103,7 +103,7 @@ def footer_of(storage: Storage, path: str) -> tuple[set[str], int]:
     end = storage.read(path, max(0, size - _FOOTER), size) or b""
     with storage_errors("read", path):
         length = int.from_bytes(end[-8:-4], "little") + 8
-        if length > len(end):
+        if len(end) < length <= size:
             end = storage.read(path, max(0, size - length), size) or b""
         footer = pq.read_metadata(pa.BufferReader(end))
         return {*footer.schema.to_arrow_schema().names}, footer.num_rows

@@ -68,7 +68,7 @@ def clusters_in(storage: Storage, base: str, asked: Sequence[str], each: Each = 
     if ALL not in asked:
         return list(dict.fromkeys(asked))
     names = list(filter(paths.is_cluster_name, storage.folders(base)))
-    are_there = each(lambda name: storage.exists(f"{base}/{name}/{paths.MANIFESTS}"), names)
+    are_there = each(lambda name: bool(storage.list(f"{base}/{name}/{paths.MANIFESTS}")), names)
     found = [name for name, is_there in zip(names, are_there, strict=True) if is_there]
     if not found:
         raise ArgumentError("--cluster", ALL, f"{base} has no folder with snapshots: check --base")

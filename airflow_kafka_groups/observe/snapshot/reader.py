@@ -140,10 +140,7 @@ def load_manifest(layout: Layout, snapshot_id: str, *, may_be_copied: bool = Fal
     try:
         return _read_manifest(layout, snapshot_id, may_be_copied)
     except SnapshotError:
-        path = layout.manifest(snapshot_id)
-        with storage_errors("read", path):
-            incomplete = not FILES.exists(path) and layout.snapshot_data(snapshot_id).exists()
-        if not incomplete:
+        if FILES.exists(layout.manifest(snapshot_id)) or not FILES.exists(layout.snapshot_data(snapshot_id)):
             raise
     raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
 

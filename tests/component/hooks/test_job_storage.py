@@ -1,6 +1,7 @@
 """What a job in a task may delete and must not overlook on object stores."""
 
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
@@ -86,6 +87,9 @@ def test_an_object_is_created_at_once_and_one_that_is_there_stays(bucket: Any) -
     with pytest.raises(FileExistsAlreadyError):
         storage.create(place, b"two")
     assert storage.read_bytes(place) == b"one"
+    size, written_at = storage.describe(place)
+    assert size == 3
+    assert abs(datetime.now(UTC) - written_at) < timedelta(minutes=1)
 
 
 @pytest.fixture

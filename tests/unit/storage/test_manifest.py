@@ -46,6 +46,7 @@ CONTENT: dict[str, Any] = json.loads(json.dumps(MANIFEST.to_json()))
 
 def test_it_reads_back_as_it_was_written() -> None:
     assert SnapshotManifest.from_json(CONTENT) == MANIFEST
+    assert SnapshotManifest.from_json({**CONTENT, "rack": "a"}) == MANIFEST, "of a version to come"
     assert list(CONTENT) == ["format", *SnapshotManifest.__slots__]
     assert CONTENT["files"][0] == {"name": "a.parquet", "rows": 2, "sha256": "ab" * 32}
 

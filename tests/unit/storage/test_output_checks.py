@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError, StorageError
 from airflow_kafka_groups.storage.file_storage import LocalStorage
-from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
+from airflow_kafka_groups.storage.job_outputs import ReplacedFolder, footer_of
 from tests.histories.judged import judge, verdict_folder, write_hour
 
 pytestmark = pytest.mark.safety
@@ -63,3 +63,28 @@ def test_a_folder_has_files_of_so_many_rows_and_at_least_one(
     names = folder.verify("rows", "wrote")
     assert [pq.read_metadata(tmp_path / "out" / name).num_rows for name in names] == files
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
+
+
+@pytest.mark.parametrize("columns", [3, 3_000])
+def test_of_a_large_file_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """A log of commits has gigabytes, and what says how many rows there are is behind them."""
+    names, read, real = [f"c{number}" for number in range(columns)], list[int](), LocalStorage.read
+    table = pa.table({name: list(range(100)) for name in names} | {"more": pa.array([bytes(9_000)] * 100)})
+    pq.write_table(table, tmp_path / "x.parquet", compression="none", use_dictionary=False)
+
+    def noted(storage: LocalStorage, path: str, *part: int) -> bytes | None:
+        content = real(storage, path, *part)
+        read.append(len(content or b""))
+        return content
+
+    monkeypatch.setattr(LocalStorage, "read", noted)
+    assert footer_of(LocalStorage(), f"{tmp_path}/x.parquet") == ({*names, "more"}, 100)
+    assert len(read) == (1 if columns == 3 else 2)
+    assert read[0] < 100_000
+
+
+def test_what_is_no_parquet_has_no_footer(tmp_path: Path) -> None:
+    for content in (b"", b"PAR1", b"x" * 100_000, b"\xff" * 100_000):
+        (tmp_path / "x").write_bytes(content)
+        with pytest.raises(StorageError, match="x could not be read: ArrowInvalid"):
+            footer_of(LocalStorage(), f"{tmp_path}/x")
