@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, StorageError
-from airflow_kafka_groups.spark.names import WITHOUT_SPARK
 from airflow_kafka_groups.storage.layout import StoragePath
 
 _NEED_SPARK = ("--table", "--observations-table", "--commit-history", "--kafka-properties")
@@ -23,7 +22,7 @@ def needs_no_spark(arguments: Sequence[str]) -> bool:
     :param arguments: the job and its arguments.
     """
     given = {word.partition("=")[0] for word in arguments}
-    return len(arguments) > 1 and arguments[0] in WITHOUT_SPARK and not given.intersection(_NEED_SPARK)
+    return len(arguments) > 1 and arguments[0] == "judge_staleness" and not given.intersection(_NEED_SPARK)
 
 
 def base_of(arguments: Sequence[str]) -> str | None:
@@ -52,7 +51,6 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
     ``StorageError``, or as ``KafkaGroupsError`` if it fails for some of several clusters.
     """
     from airflow_kafka_groups import exceptions as errors
-    from airflow_kafka_groups.spark.session_on_demand import NoSession
     from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage, storage_below
 
     name, *options = arguments
@@ -73,11 +71,7 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
 
     try:
         summary: dict[str, Any]
-        if name == "judge_staleness":
-            summary = job.run_here(storage, asked)
-        else:
-            with NoSession(name, storage, why) as session:
-                summary = job.run(session, asked)
+        summary = job.run_here(storage, asked)
     except errors.ArgumentError as exc:
         raise ConfigurationError(name, asked.base, str(exc)) from exc
     except errors.StorageError as exc:

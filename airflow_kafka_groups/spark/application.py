@@ -43,12 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("job", metavar="JOB", choices=JOBS, help=argparse.SUPPRESS)
     job = parser.parse_args(given[:1]).job
     from airflow_kafka_groups.exceptions import JobError
-    from airflow_kafka_groups.spark.names import WITHOUT_SPARK
     from airflow_kafka_groups.spark.session.packages import require_pyspark
 
     try:
-        if job not in WITHOUT_SPARK:
-            require_pyspark()
+        require_pyspark()
         return int(import_module(f"airflow_kafka_groups.spark.jobs.{job}").main(given[1:]))
     except JobError as exc:
         print(f"{job}: error: {exc}", file=sys.stderr)

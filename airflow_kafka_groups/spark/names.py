@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-WITHOUT_SPARK = ("judge_staleness",)
-"""The jobs that need no Spark for files alone, without Kafka and tables."""
-
-
 SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
 """The environment variable whose options spark-submit passes to a driver's JVM that it starts itself.
 

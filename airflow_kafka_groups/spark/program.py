@@ -10,14 +10,17 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.options import check_folder
 from airflow_kafka_groups.spark.session.packages import require_pyspark
-from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.storage.file_storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Summary = dict[str, Any]
 _PATHS = frozenset({"backlog", "base", "commit_history", "output", "owners", "records", "result", "summary"})
@@ -37,7 +40,6 @@ class Program:
     :param failed: the consequence of a Spark failure, as a sentence without its full stop.
     :param say: returns the message for an error that the job explains itself. Default: its text.
     :param counted: the lists of the summary of which only the number of entries is printed.
-    :param starts_later: pass ``SessionOnDemand`` to ``run``. Default false: Spark starts at once.
     """
 
     job: str
@@ -48,7 +50,6 @@ class Program:
     failed: str
     say: Callable[[JobError], str] = str
     counted: tuple[str, ...] = ()
-    starts_later: bool = False
 
     def parse_arguments(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the command line, by default the process's. An error ends the program with exit code 2 and a remedy."""
@@ -73,32 +74,27 @@ class Program:
         A session that is there before, such as a notebook's, stays, and with it its settings.
         """
         arguments = self.parse_arguments(argv)
-        with SessionOnDemand(self.job) as session:
-            try:
-                summary = self._run(session, arguments)
-            except JobError as exc:
-                print(f"{self.job}: error: {self.say(exc)}", file=sys.stderr)
-                return exc.exit_code
-            except Exception as exc:
-                if not _is_sparks(exc):
-                    raise
-                print(
-                    f"{exc}\n{self.job}: error: {_why(exc, session, arguments)}{_remedy_of(exc)}. {self.failed}",
-                    file=sys.stderr,
-                )
-                return 1
+        try:
+            require_pyspark()
+            # What a job and its arguments are is known without pyspark.
+            from airflow_kafka_groups.spark.errors import SPARK_ERRORS, remedy_of
+            from airflow_kafka_groups.spark.start import session_of
+
+            with session_of(self.job) as spark:
+                try:
+                    summary = self.run(spark, arguments)
+                except SPARK_ERRORS as exc:
+                    why = f"{_why(exc, spark, arguments)}{remedy_of(exc)}. {self.failed}"
+                    print(f"{exc}\n{self.job}: error: {why}", file=sys.stderr)
+                    return 1
+        except JobError as exc:
+            print(f"{self.job}: error: {self.say(exc)}", file=sys.stderr)
+            return exc.exit_code
         print(json.dumps(summary | {name: len(summary[name]) for name in self.counted}), flush=True)
         if summary.get("failed"):
             print(f"{self.job}: error: failed for {', '.join(summary['failed'])}: see above", file=sys.stderr)
             return PARTLY_FAILED
         return 0
-
-    def _run(self, session: SessionOnDemand, arguments: argparse.Namespace) -> Summary:
-        try:
-            return self.run(session if self.starts_later else session.start(), arguments)
-        except ModuleNotFoundError:  # a job that began without Spark imports it when something needs it
-            require_pyspark()
-            raise
 
 
 def write_summary(storage: Storage, path: str, summary: Summary) -> None:
@@ -106,33 +102,15 @@ def write_summary(storage: Storage, path: str, summary: Summary) -> None:
     storage.replace(path, (json.dumps(summary, indent=1) + "\n").encode())
 
 
-def _is_sparks(exc: Exception) -> bool:
-    if sys.modules.get("pyspark") is None:
-        return False
-    from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-
-    return isinstance(exc, SPARK_ERRORS)
-
-
-def _remedy_of(exc: Exception) -> str:
-    from airflow_kafka_groups.spark.errors import remedy_of
-
-    return remedy_of(exc)
-
-
-def _why(exc: Exception, session: SessionOnDemand, arguments: argparse.Namespace) -> str:
+def _why(exc: Exception, spark: SparkSession, arguments: argparse.Namespace) -> str:
     """Explain an error of Spark's; one of its Kafka client's with the brokers' advertised addresses, if any answers."""
+    from airflow_kafka_groups.spark.errors import SPARK_ERRORS
     from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
     from airflow_kafka_groups.spark.kafka.properties import load_properties
     from airflow_kafka_groups.spark.kafka.reader import explain
 
     brokers = list[str]()
     if path := getattr(arguments, "kafka_properties", None):
-        try:
-            spark = session.start()
-            with KafkaAdmin(spark, load_properties(spark, path)) as admin:
-                brokers = admin.brokers()
-        except Exception as unanswered:
-            if not (isinstance(unanswered, JobError) or _is_sparks(unanswered)):
-                raise
+        with suppress(JobError, *SPARK_ERRORS), KafkaAdmin(spark, load_properties(spark, path)) as admin:
+            brokers = admin.brokers()
     return explain(exc, brokers)

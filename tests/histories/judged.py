@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run, run_here
-from airflow_kafka_groups.spark.session_on_demand import NoSession
 from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, SnapshotRow, seen, snapshot_id
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def no_session() -> NoSession:
-    """Return what a job has where no session runs, whatever else runs in the tests' process or is configured here."""
-    return NoSession("a job", lambda _: LocalStorage(), "give the test's session")
 
 
 def judge(base: Path, *more: str, spark: SparkSession | None = None) -> dict[str, Any]:

@@ -19,11 +19,10 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.observe.history.snapshots import find_history
-from airflow_kafka_groups.spark import application, session_on_demand
+from airflow_kafka_groups.spark import application, start
 from airflow_kafka_groups.spark.hadoop_storage import Hadoop, beside, storage_of, through_hadoop
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
-from airflow_kafka_groups.spark.names import WITHOUT_SPARK
 from airflow_kafka_groups.spark.options import folder_path
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session import packages
@@ -40,7 +39,7 @@ def test_a_machine_without_java_is_told_in_the_last_line(
     def no_java(_: Any) -> SparkSession:
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
-    monkeypatch.setattr(session_on_demand, "_running_session", lambda: None)
+    monkeypatch.setattr(start, "running_session", lambda: None)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", no_java)
     nothing: Callable[[Any], None] = lambda _: None  # noqa: E731
     assert Program("a_job", None, nothing, nothing, lambda *_: {}, "Nothing").main([]) == 1
@@ -59,7 +58,7 @@ def test_a_master_that_does_not_answer_is_named_and_not_java(
     def stopped(_: Any) -> SparkSession:
         raise PySparkException("Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was …")
 
-    monkeypatch.setattr(session_on_demand, "_running_session", lambda: None)
+    monkeypatch.setattr(start, "running_session", lambda: None)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", stopped)
     monkeypatch.setattr(SparkConf, "get", lambda *_: "spark://m:7077")
     assert roll_up.main(["--base", "/b", "--output", "/o"]) == 1
@@ -76,7 +75,7 @@ def test_a_python_without_pyspark_is_told_the_remedy(
     assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("job", [job for job in application.JOBS if job not in WITHOUT_SPARK])
+@pytest.mark.parametrize("job", application.JOBS)
 def test_a_python_with_only_the_client_of_spark_connect_is_told_the_remedy(
     job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,7 +106,7 @@ def test_a_job_in_a_session_of_spark_connect_is_told_the_remedy(
         def __getattr__(self, name: str) -> Any:
             raise PySparkAttributeError(errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": name})
 
-    monkeypatch.setattr(session_on_demand, "_running_session", Remote)
+    monkeypatch.setattr(start, "running_session", Remote)
     assert application.main(["roll_up", "--base", "/b", "--output", "/o"]) == 1
     said = capsys.readouterr().err
     assert "needs the driver's JVM, and this is a Spark Connect session" in said
@@ -122,7 +121,7 @@ def test_a_spark_before_4_is_not_called_a_client(
     found = {absent: None, own: find_spec("pyspark")}
     monkeypatch.setattr(packages, "find_spec", lambda name: found[name] if name in found else find_spec(name))
     assert application.main(["roll_up", "--base", "/b"]) == 1
-    assert "is older than 4.0: use Spark 4.2, with which the jobs are tested" in capsys.readouterr().err
+    assert "is older than 4.0: use Spark 4.0 to 4.2, with which the jobs are tested" in capsys.readouterr().err
 
 
 def test_a_driver_that_this_python_starts_is_quick_unless_its_options_say_otherwise(tmp_path: Path) -> None:
