@@ -91,6 +91,18 @@ def test_a_snapshot_by_the_command_line_imports_no_airflow(tmp_path: Path) -> No
     assert done.stdout.split() == ["1", "False"], done.stderr
 
 
+def test_a_policy_is_checked_without_airflow_and_a_client(tmp_path: Path) -> None:
+    (policy := tmp_path / "policy.yaml").write_text(
+        "version: 1\nrules:\n  - {name: temp, action: delete, idle: 3d, match: {groups: ['a*']}}\n"
+    )
+    program = (
+        "import sys; from airflow_kafka_groups.cli.main import main;"
+        f"code = main(['policy', 'check', {str(policy)!r}]); assert not code;"
+        "assert 'airflow' not in sys.modules and 'aiokafka' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
 _NO_PANDAS = """
 import os, sys, traceback
 

@@ -4,9 +4,12 @@ import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
@@ -47,6 +50,11 @@ def clean_up(admin: FakeAdmin, storage: Path) -> None:
     CleanupReportOperator(task_id="r", **stored).execute({})
 
 
+def named(data: bytes) -> tuple[str, str]:
+    """Return how a manifest names what is in a file."""
+    return f'"{sha256(data).hexdigest()}"', f'"bytes": {len(data)}'
+
+
 def make_older(storage: Path, days: int) -> set[str]:
     """Let everything that is there be of so many days ago, by the times in ids and texts; give its names."""
     before = files(storage)
@@ -55,9 +63,17 @@ def make_older(storage: Path, days: int) -> set[str]:
     today = re.compile(rf"(?:{'|'.join(f'{day:%Y%m%d}' for day in days_of_test)})T(?=\d{{6}}Z-)")
     date = re.compile(rf"(?:{'|'.join(f'{day:%Y-%m-%d}' for day in days_of_test)})T")
     dated = f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%d}T"
+    rewritten: dict[str, str] = {}
+    for path in sorted((storage / scene.CLUSTER / "data").rglob("*.parquet")):
+        was, table = path.read_bytes(), pq.read_table(path, partitioning=None)
+        ids = [today.sub(stamp, run_id) for run_id in table["run_id"].to_pylist()]
+        at = table.schema.get_field_index("run_id")
+        pq.write_table(table.set_column(at, table.schema.field(at), pa.array(ids, table.schema.field(at).type)), path)
+        rewritten |= dict(zip(named(was), named(path.read_bytes()), strict=True))
     for path in sorted((storage / scene.CLUSTER).rglob("*"), reverse=True):
         if path.is_file() and path.suffix != ".parquet":
-            path.write_text(date.sub(dated, today.sub(stamp, path.read_text())))
+            text = date.sub(dated, today.sub(stamp, path.read_text()))
+            path.write_text(re.sub("|".join(map(re.escape, rewritten)), lambda found: rewritten[found[0]], text))
         if today.search(path.name):
             path.rename(path.with_name(today.sub(stamp, path.name)))
     return files(storage) - before

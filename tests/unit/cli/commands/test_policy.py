@@ -1,8 +1,6 @@
 """Checking a policy file from the command line: no connection, no storage, no Airflow."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +90,6 @@ def test_what_is_no_manifest_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     code, _, said = check(capsys, write_policy(tmp_path, DELETE_A), "--against", tmp_path / name)
     assert code == 2
     assert "--against" in said
-
-
-def test_no_airflow_is_imported(tmp_path: Path) -> None:
-    program = (
-        "import sys; from airflow_kafka_groups.cli.main import main;"
-        f"code = main(['policy', 'check', {str(write_policy(tmp_path, DELETE_A))!r}]); assert not code;"
-        "assert 'airflow' not in sys.modules and 'aiokafka' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
 def test_the_schema_is_printed_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
