@@ -77,7 +77,7 @@ $(OLDEST)/.installed: $(STAMP) pyproject.toml constraints-airflow-3.2.txt
 	@echo "Setting up $(OLDEST) …"
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	@$(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --constraint constraints-airflow-3.2.txt \
-	  "apache-airflow==3.2.0" --editable . --group tests apache-airflow-providers-apache-spark "pyspark-client==4.2.0"
+	  "apache-airflow==3.2.0" --editable . --group tests apache-airflow-providers-apache-spark "pyspark-client==4.0.0"
 	@touch $@
 
 build/python-%/.installed: $(STAMP) pyproject.toml constraints.txt
