@@ -12,6 +12,7 @@ from airflow_kafka_groups.ledger.ledger import fold_snapshots
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.protocols import BackupAdmin
+from airflow_kafka_groups.observe.snapshot.broker_clocks import ClockAdmin, read_marks
 from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary, take_snapshot
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
 
@@ -32,7 +33,7 @@ class SnapshotRequest:
     taken_by: str = ""
 
 
-class SnapshotAdmin(BackupAdmin, Protocol):
+class SnapshotAdmin(ClockAdmin, BackupAdmin, Protocol):
     """The part of ``GuardedAdminClient`` that this module uses."""
 
     async def offsets_retention(self) -> OffsetsRetention:
@@ -61,6 +62,7 @@ async def snapshot_groups(
         airflow_run=request.taken_by,
         offsets_retention_minutes=await _retention(admin, notice) if request.group_ids is None else None,
         view=partial(read_view_for_snapshot, admin),
+        clocks=partial(read_marks, admin),
         progress=progress,
     )
     await asyncio.to_thread(fold_snapshots, layout, summary.kafka_cluster_id)

@@ -45,11 +45,11 @@ class Evidence:
             return f"the log of commits was not read: {self.not_read or NOT_REPORTED}"
         if self.commits_until < snapshot.observed_at:
             return f"the log of commits was read until {_shown(self.commits_until)} only, before the snapshot ended"
-        if self.commits_since is not None and self.commits_since > snapshot.started_at - timedelta(
-            seconds=idle_seconds
-        ):
+        needed_since = snapshot.started_at - timedelta(seconds=idle_seconds)
+        if self.commits_since is not None and self.commits_since > needed_since:
             return f"the log of commits was read from {_shown(self.commits_since)} on only, less than the idle time"
-        return ""
+        # A commit of today may have the time of last week.
+        return "" if snapshot.clocks is None else snapshot.clocks.why_off(needed_since)
 
     def sentence(self, snapshot: SnapshotManifest, idle_seconds: float) -> str:
         """Return the evidence in words, as the object of "judged by"."""

@@ -54,6 +54,39 @@ class SnapshotFile(NamedTuple):
     sha256: str
 
 
+CLOCKS_MAY_DIFFER = 300.0
+"""Seconds by which the clocks of machines may differ without consequences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerClocks:
+    """How the brokers' clocks compared with those of the machines that took snapshots.
+
+    :param at: a time before which no record was written that is behind the ``ends`` of the log of commits.
+    :param compared: how many of its partitions told their broker's time: what was committed since the snapshot before.
+    :param seconds: the largest difference that was found.
+    :param off_at: when a difference of more than five minutes was found last, by this snapshot or one before it;
+        ``None``: never. ``off_seconds`` has it, and ``off_ahead`` whether the broker's clock was ahead.
+    """
+
+    at: datetime
+    ends: Mapping[str, int]
+    compared: int
+    seconds: int
+    off_at: datetime | None = None
+    off_seconds: int = 0
+    off_ahead: bool = False
+
+    def why_off(self, since: datetime) -> str:
+        """Return a sentence if a difference of more than five minutes was found since a time, and nothing otherwise."""
+        if self.off_at is None or self.off_at < since:
+            return ""
+        return (
+            f"a broker's clock was {self.off_seconds:,} s {'ahead of' if self.off_ahead else 'behind'} that of the "
+            f"machine that took a snapshot, at {self.off_at.isoformat()}: synchronize the clocks (NTP)"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotManifest:
     """What vouches for the files of one snapshot.
@@ -65,6 +98,7 @@ class SnapshotManifest:
     :param offsets_retention_minutes: the smallest ``offsets.retention.minutes`` of the brokers; ``None`` if it is not
         known of each.
     :param view: what the connection saw of the cluster (``observe/cluster_view.py``): a plan takes it over.
+    :param clocks: how the brokers' clocks compared with this machine's; ``None`` if nobody looked.
     :param members: the table of members.
     :param subscriptions: the table of subscriptions.
     """
@@ -87,6 +121,7 @@ class SnapshotManifest:
     subscriptions: SubscriptionsFile
     offsets_retention_minutes: int | None = None
     view: Mapping[str, Any] | None = None
+    clocks: BrokerClocks | None = None
 
     @property
     def of_named_groups(self) -> bool:

@@ -186,6 +186,10 @@ def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime
         raise PlanError(f"snapshot {snapshot_id} lacks the id of its Kafka cluster: it cannot be planned from")
     if not (manifest.sees_all_topics or policy.allow_hidden_topics):
         raise PlanError(f"snapshot {snapshot_id}: {HIDDEN_TOPICS}")
+    since, clocks = manifest.started_at - timedelta(seconds=policy.longest_idle_seconds), manifest.clocks
+    off = clocks is not None and clocks.off_seconds > policy.shortest_idle_seconds
+    if off and clocks is not None and (why := clocks.why_off(since)):
+        raise PlanError(f"snapshot {snapshot_id}: {why}. By more than an idle time, nothing is planned")
     if manifest.observed_at > now + CLOCK_SLACK:
         raise PlanError(f"snapshot {snapshot_id} is from the future ({manifest.observed_at}): check the clocks")
     # The age counts from when the first part of the snapshot was read.

@@ -142,6 +142,11 @@ class PlanPolicy:
         """The longest idle time that a rule demands before it deletes."""
         return max((rule.min_idle_seconds for rule in self.every_rule if rule.deletes), default=self.min_idle_seconds)
 
+    @property
+    def shortest_idle_seconds(self) -> float:
+        """The shortest idle time that a rule demands before it deletes."""
+        return min((rule.min_idle_seconds for rule in self.every_rule if rule.deletes), default=self.min_idle_seconds)
+
     def by_file(self, file: PolicyFile) -> PlanPolicy:
         """Return this policy with the rules of a file. Of each limit, the stricter one counts.
 

@@ -140,7 +140,11 @@ class _State:
         before = of["seen_at"][where]
         is_newer, when = at > before, np.maximum(at, before)
         compared = readable & (of["has_digest"][where] == 1) & (is_newer | (at >= of["since"][where]))
-        moved = compared & (np.stack([of[name][where] for name in _DIGEST]) != digest).any(axis=0)
+        differs = (np.stack([of[name][where] for name in _DIGEST]) != digest).any(axis=0)
+        moved = compared & differs
+        # Two snapshots of one second are in any order: what is found before what is known moved until that was seen.
+        until_then = readable & (of["has_digest"][where] == 1) & (at < of["since"][where]) & differs
+        folder.note("used", where[until_then], of["since"][where[until_then]], Sign.MOVED, by)
         other = compared & (kind >= 0) & (of["kind"][where] >= 0) & (of["kind"][where] != kind)
         folder.note("used", where[other], when[other], Sign.KIND, by)
         folder.note("used", where[moved], when[moved], Sign.MOVED, by)

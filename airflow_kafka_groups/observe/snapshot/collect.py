@@ -29,6 +29,7 @@ from airflow_kafka_groups.observe.cluster_log import log_snapshot
 from airflow_kafka_groups.observe.cluster_view import ViewReader
 from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.observe.protocols import GroupAdmin, is_out_of_reach, read_offsets
+from airflow_kafka_groups.observe.snapshot.broker_clocks import ClockReader, compare_with_the_last
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, note_folder
 from airflow_kafka_groups.observe.snapshot.members import SeenMembers, write_members
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
@@ -92,6 +93,7 @@ async def take_snapshot(
     airflow_run: str = "",
     offsets_retention_minutes: int | None = None,
     view: ViewReader | None = None,
+    clocks: ClockReader | None = None,
     now: Clock = utc_now,
     progress: Progress = ignore_progress,
 ) -> SnapshotSummary:
@@ -105,6 +107,7 @@ async def take_snapshot(
     :param offsets_retention_minutes: the brokers' retention, for the manifest. Default: not known.
     :param view: looks at the cluster, for the manifest, given the topics that groups have committed to. Default: not
         known, and a plan is bound to the cluster's id alone.
+    :param clocks: reads what the brokers' clocks are compared by, for the manifest. Default: they are not compared.
 
     Groups that cannot be read are rows with an error. Raises only if no broker answers, the storage fails
     (``StorageError``), a snapshot with a later time exists, or the clock was set meanwhile (``SnapshotError``); files
@@ -137,6 +140,7 @@ async def take_snapshot(
     # Asked before and afterwards: where the right is taken away or given meanwhile, some offsets are missing.
     sees_all_topics = sees_all_topics and await admin.sees_all_topics()
     seen = None if view is None else await view({partition.topic for partition in table.partitions()})
+    compared = None if clocks is None else await compare_with_the_last(clocks, layout, now)
     observed_at = now()
     _require_one_clock(started_at, table.times(), observed_at, timedelta(seconds=clock.now() - began))
     missing = {_missing(where): str(error) for where, error in listings.errors.items()}
@@ -165,6 +169,7 @@ async def take_snapshot(
         files=files,
         offsets_retention_minutes=offsets_retention_minutes,
         view=None if seen is None else seen.to_json(),
+        clocks=compared,
         members=members_file,
         subscriptions=subscriptions_file,
     )

@@ -181,6 +181,12 @@ def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[st
     return set(filter(patterns.selects, group_ids))
 
 
+def newest_manifest(layout: Layout) -> SnapshotManifest | None:
+    """Return the newest snapshot, complete or not. Raises ``SnapshotError`` for a manifest that is damaged."""
+    ids = snapshot_ids(layout)
+    return _read_manifest(layout, ids[-1]) if ids else None
+
+
 def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
     """Return the newest complete snapshot. Raises ``SnapshotError`` if 100 newer ones are incomplete, or all are.
 

@@ -33,7 +33,7 @@ async def test_it_is_kept_although_it_is_quiet_while_it_is_watched(kafka: KafkaC
     async with GuardedAdminClient(config_of(kafka), settings) as admin:
         for offset in (3, 5):
             await asyncio.to_thread(seed_groups, kafka.bootstrap, [GROUP], {WHERE: offset})
-            await take_snapshot(admin, Layout(tmp_path, "other"))
+            await take_snapshot(admin, Layout(tmp_path, "other"))  # within a second: their ids are in any order
         request = DeletionRequest(request_id="a task", dry_run=False)
         result = await delete_by_name(admin, Layout(tmp_path, "lab"), [GROUP], request, observe_seconds=0.5)
         (outcome,) = result.report.outcomes
