@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.lease import other_leases
@@ -14,10 +16,11 @@ from airflow_kafka_groups.judge.policy.retention import remedy as fitting
 from airflow_kafka_groups.kafka.admin.client.access import FEWER_LISTED, SEE_ALL, describe_access
 from airflow_kafka_groups.kafka.cluster.products import recognize
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
-from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol import api_versions as apis
 from airflow_kafka_groups.kafka.protocol.api_versions import oldest_release
 from airflow_kafka_groups.observe.protocols import is_out_of_reach
+from airflow_kafka_groups.observe.snapshot.broker_clocks import compared, read_marks
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient, ClusterDescription
@@ -172,13 +175,19 @@ _MAX_TIMESTAMP_VERSION = 7
 
 
 async def examine_cluster(
-    admin: AdminClient, lease_group_id: str, report: Report, *, now: Callable[[], float] = time.time
+    admin: AdminClient,
+    lease_group_id: str,
+    report: Report,
+    *,
+    now: Callable[[], float] = time.time,
+    watch_seconds: float = 2.0,
 ) -> GroupListings:
     """Check the brokers and the listing of groups; return the listing.
 
     :param admin: a connected client.
     :param lease_group_id: the group that represents this connection's lease.
     :param now: the time of this machine, seconds since the epoch.
+    :param watch_seconds: how long commits are watched to compare clocks. Default 2.
 
     Raises what connecting raises.
     """
@@ -196,7 +205,7 @@ async def examine_cluster(
     _examine_listing(groups, report)
     for warning in other_leases(groups, lease_group_id):
         report.warn("other leases", f"{warning[0].upper()}{warning[1:]}.", "Use one lease for a cluster.")
-    await _examine_clock(admin, cluster.api_versions.values(), report, now)
+    await _examine_clock(admin, cluster.api_versions.values(), report, now, watch_seconds)
     return groups
 
 
@@ -242,27 +251,39 @@ def _examine_listing(groups: GroupListings, report: Report) -> None:
 
 
 async def _examine_clock(
-    admin: AdminClient, api_versions: Iterable[ApiVersions], report: Report, now: Callable[[], float]
+    admin: AdminClient,
+    api_versions: Iterable[ApiVersions],
+    report: Report,
+    now: Callable[[], float],
+    watch_seconds: float,
 ) -> None:
     """Compare this clock with the newest record in the offsets topic, whose time the brokers have set.
 
     Kafka has no request for its time. A record that is newer than now proves that a clock is wrong; an old one proves
-    nothing, for nobody may have committed.
+    nothing, for nobody may have committed, unless it is committed while somebody watches.
     """
     unknown = "The brokers' clocks are not known"
     if not all(of.supports(apis.LIST_OFFSETS, _MAX_TIMESTAMP_VERSION) for of in api_versions):
         report.unknown("clock", f"{unknown}: these brokers do not tell the time of the newest record.")
         return
+
+    def time_of_day() -> datetime:
+        return datetime.fromtimestamp(now(), UTC)
+
     try:
-        count = (await admin.authorized_operations([OFFSETS_TOPIC])).partition_counts.get(OFFSETS_TOPIC, 0)
-        specs = {TopicPartition(OFFSETS_TOPIC, number): OffsetSpec.max_timestamp() for number in range(count)}
-        answers = (await admin.list_offsets(specs)).values() if specs else ()
+        marks = await read_marks(admin, time_of_day)
+        if marks.newest:
+            await asyncio.sleep(watch_seconds)
+        clocks = compared(await read_marks(admin, time_of_day), compared(marks, None))
     except KafkaGroupsError as error:
         report.unknown("clock", f"{unknown}: {error}.")
         return
-    times = [of.timestamp / 1000 for of in answers if isinstance(of, ListedOffset) and of.timestamp >= 0]
+    times = [newest.timestamp() for newest in marks.newest.values()]
     if not times:
         report.unknown("clock", f"{unknown}: there is no record in {OFFSETS_TOPIC} that this user may see.")
+    elif clocks.off_at is not None and not clocks.off_ahead:
+        text = f"A broker's clock is at least {clocks.off_seconds:,} s behind this machine's: the log of commits is no "
+        report.fail("clock", f"{text}evidence.", "Synchronize the clocks (NTP): what is committed looks old.")
     elif (ahead := max(times) - now()) > SKEW_SECONDS:
         text = f"This machine's clock is at least {ahead:,.0f} s behind that of a broker."
         report.fail("clock", text, "Synchronize the clocks (NTP): idle times are measured with them.")

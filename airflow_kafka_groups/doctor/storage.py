@@ -11,7 +11,8 @@ from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.layout import StoragePath
+from airflow_kafka_groups.storage.layout import StoragePath, utc_now
+from airflow_kafka_groups.storage.manifest import CLOCKS_MAY_DIFFER
 
 PROBE_FOLDER = "_doctor"
 FEW_BYTES = 1_000_000_000
@@ -36,6 +37,7 @@ def examine_storage(root: StoragePath, report: Report) -> None:
             else:
                 report.fail("exclusive creation", "The storage replaced a file that existed.", EXCLUSIVE_REMEDY)
             _examine_listing(folder, probe, report)
+            _examine_storage_clock(probe, report)
     finally:
         with suppress(Exception):  # what is left over has no meaning to anybody
             FILES.remove(probe)
@@ -50,6 +52,16 @@ def _examine_listing(folder: StoragePath, probe: StoragePath, report: Report) ->
         return
     text = "A new file is not listed at once: the storage lists late."
     report.warn("listing", text, "Nothing: journal and backups do not rely on listings; reports may lag.")
+
+
+def _examine_storage_clock(probe: StoragePath, report: Report) -> None:
+    """Compare the time at which the storage says that a file was written a moment ago."""
+    seconds = (FILES.describe(probe).written_at - utc_now()).total_seconds()
+    if abs(seconds) <= CLOCKS_MAY_DIFFER:
+        report.ok("storage clock", "The storage's clock and this machine's agree.")
+        return
+    text = f"The storage's clock is {abs(seconds):,.0f} s {'ahead of' if seconds > 0 else 'behind'} this machine's."
+    report.fail("storage clock", text, "Synchronize the clocks (NTP): what was read until when is judged by both.")
 
 
 def _examine_place(root: StoragePath, report: Report) -> None:

@@ -102,15 +102,18 @@ def _read_log(spark: SparkSession, path: str, judged: SnapshotManifest, min_idle
             if _NOT_PERMITTED in str(exc):
                 raise NoAccessError(f"Spark is not permitted to read {TOPIC}. {RIGHTS}") from exc
             raise
+    # Commits of today may have times of last week then, from before what is read.
+    off = "" if judged.clocks is None else judged.clocks.why_off(since)
+    doubts = [*log.doubts, *([off] if off else ())]
     return LastCommits(
         rows=log.rows.groupBy("group_id").agg(*(F.max(name).alias(name) for name in _TIMES)),
         evidence=Evidence(
-            commits_until=None if log.doubts else until,
-            commits_since=None if log.doubts else since,
-            not_read="; ".join(log.doubts),
+            commits_until=None if doubts else until,
+            commits_since=None if doubts else since,
+            not_read="; ".join(doubts),
         ),
         summary={"offsets": log.offsets, "records": log.counts[RECORDS], "seconds": round(time.monotonic() - begun, 1)},
-        warnings=(*warnings, *log.doubts),
+        warnings=(*warnings, *doubts),
     )
 
 

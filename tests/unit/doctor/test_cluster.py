@@ -24,7 +24,7 @@ DOWN = ConnectionFailedError("b2:9092", "refused")
 
 async def found(admin: FakeAdmin) -> dict[str, Finding]:
     report = Report()
-    await examine_cluster(admin, LEASE, report, now=lambda: NOW)  # type: ignore[arg-type]  # the fake obeys its rules
+    await examine_cluster(admin, LEASE, report, now=lambda: NOW, watch_seconds=0)  # type: ignore[arg-type]  # the fake obeys its rules
     return {finding.check: finding for finding in report.findings}
 
 
@@ -141,6 +141,23 @@ async def test_a_clock_behind_the_newest_commit_is_wrong(
 ) -> None:
     newest(*times)
     assert (await found(admin))["clock"].status is status
+
+
+async def test_a_broker_whose_clock_is_behind_is_found_while_somebody_commits(
+    admin: FakeAdmin, newest: Callable[..., None]
+) -> None:
+    """Its newest record is old by this clock, and was written a moment ago."""
+    newest(NOW - 700_000, NOW - 1)
+    asked: list[int] = []
+
+    def commits(call: str) -> None:
+        if call == "list_offsets":
+            asked.append(1)
+            admin.ends[TopicPartition(OFFSETS_TOPIC, 0)] = (0, len(asked))
+
+    admin.before = commits
+    finding = (await found(admin))["clock"]
+    assert (finding.status, "700,000 s behind this machine's" in finding.text) == (Status.FAILED, True)
 
 
 async def test_brokers_that_do_not_tell_the_time_of_records_are_not_asked(

@@ -2,10 +2,12 @@
 
 import shutil
 from collections import namedtuple
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.doctor import storage as doctor_storage
 from airflow_kafka_groups.doctor.finding import Report, Status
 from airflow_kafka_groups.doctor.storage import examine_storage
 from airflow_kafka_groups.storage.disk import Disk
@@ -23,7 +25,7 @@ def found(root: Path) -> dict[str, Status]:
 def test_a_good_folder_passes_and_nothing_stays_in_it(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     checks = found(tmp_path)
-    assert list(checks) == ["storage", "exclusive creation", "listing", "free space"]
+    assert list(checks) == ["storage", "exclusive creation", "listing", "storage clock", "free space"]
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert set(found(tmp_path / "new")) == set(checks)
 
@@ -87,3 +89,11 @@ def test_a_folder_of_one_machine_is_no_storage_for_tasks_on_others(
     places = [finding for finding in report.findings if finding.check == "place"]
     assert [finding.status for finding in places] == ([Status.WARNING] if elsewhere else [])
     assert not elsewhere or f"{elsewhere} runs tasks" in places[0].text
+
+
+@pytest.mark.parametrize(("by", "status"), [(299, Status.OK), (400, Status.FAILED), (-400, Status.FAILED)])
+def test_a_storage_whose_clock_is_another_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: int, status: Status
+) -> None:
+    monkeypatch.setattr(doctor_storage, "utc_now", lambda: datetime.now(UTC) - timedelta(seconds=by))
+    assert found(tmp_path)["storage clock"] is status

@@ -153,6 +153,22 @@ def test_a_snapshot_that_was_killed_before_its_manifest_is_no_sign_and_counts_on
     assert planned(tmp_path) == ["b"]
 
 
+@pytest.mark.promise(6)
+def test_a_move_counts_also_where_the_snapshot_from_before_it_is_found_last(admin: FakeAdmin, tmp_path: Path) -> None:
+    """As two of one second may be, whose ids are in any order: a live group was deleted by its name."""
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    look = looks(admin, Layout(tmp_path, "other"), timedelta(minutes=30))
+    look()
+    (manifest,) = tmp_path.glob("other/manifests/*.json")
+    manifest.rename(tmp_path / "aside")
+    admin.commit("a", "t", 0, 3)
+    look()
+    ledger = Ledger(Layout(tmp_path, scene.CLUSTER), CLUSTER_ID)
+    assert ledger.seen(["a", "b"]) == {}
+    (tmp_path / "aside").rename(manifest)
+    assert {group_id: sign.sign for group_id, sign in ledger.seen(["a", "b"]).items()} == {"a": Sign.MOVED}
+
+
 @pytest.mark.parametrize("damage", [b"", b"PAR1", None], ids=["empty", "no table", "gone"])
 def test_the_folded_table_is_made_again_where_it_is_damaged(
     admin: FakeAdmin, tmp_path: Path, damage: bytes | None

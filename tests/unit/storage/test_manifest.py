@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.storage.formats import UnknownFormatError
-from airflow_kafka_groups.storage.manifest import MembersFile, SnapshotFile, SnapshotManifest, SubscriptionsFile
+from airflow_kafka_groups.storage.manifest import (
+    BrokerClocks,
+    MembersFile,
+    SnapshotFile,
+    SnapshotManifest,
+    SubscriptionsFile,
+)
 
 MANIFEST = SnapshotManifest(
     snapshot_id="20260301T120000Z-0123abcd",
@@ -26,6 +32,7 @@ MANIFEST = SnapshotManifest(
     files=(SnapshotFile("a.parquet", 2, "ab" * 32), SnapshotFile("b.parquet", 3, "cd" * 32)),
     offsets_retention_minutes=10_080,
     view={"brokers": {"1": "b1:9092"}},
+    clocks=BrokerClocks(at=datetime(2026, 3, 1, 12, tzinfo=UTC), ends={"0": 9}, compared=1, seconds=2),
     members=MembersFile(
         name="20260301T120000Z-0123abcd.parquet",
         rows=4,
@@ -40,7 +47,7 @@ MANIFEST = SnapshotManifest(
     ),
     subscriptions=SubscriptionsFile(name="20260301T120000Z-0123abcd.parquet", rows=2, sha256="cd" * 32),
 )
-NULLABLE = ("offsets_retention_minutes", "view")
+NULLABLE = ("offsets_retention_minutes", "view", "clocks")
 CONTENT: dict[str, Any] = json.loads(json.dumps(MANIFEST.to_json()))
 
 
@@ -52,8 +59,8 @@ def test_it_reads_back_as_it_was_written() -> None:
 
 
 def test_what_a_cluster_may_not_tell_may_be_null() -> None:
-    unknown = SnapshotManifest.from_json({**CONTENT, "offsets_retention_minutes": None, "view": None})
-    assert (unknown.offsets_retention_minutes, unknown.view) == (None, None)
+    unknown = SnapshotManifest.from_json({**CONTENT, **dict.fromkeys(NULLABLE)})
+    assert (unknown.offsets_retention_minutes, unknown.view, unknown.clocks) == (None, None, None)
     assert SnapshotManifest.from_json({name: CONTENT[name] for name in CONTENT if name not in NULLABLE}) == unknown
     with pytest.raises((TypeError, ValueError)):
         SnapshotManifest.from_json({**CONTENT, "view": 7})
