@@ -207,7 +207,7 @@ def _delete(session: Session, step: Step) -> Awaitable[None] | None:
         return None
     truth = world.plans[max(len(world.plans) - 1 - step.a, 0)]
     plan = truth.plan
-    expected = {group.group_id: group.fingerprint for group in plan.groups}
+    expected = {group.group_id: (group.fingerprint, group.group_epoch) for group in plan.groups}
     world.tasks[session.process.number] = Task(plan.plan_id, truth, expected, _known(world), truth.approved)
 
     async def work() -> None:

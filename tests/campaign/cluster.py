@@ -51,6 +51,8 @@ class Seen:
     offsets_at: float = -1.0
     fingerprint: str = ""
     first_fingerprint: str | None = None
+    epoch: int | None = None
+    first_epoch: int | None = None
     commits: Mapping[TopicPartition, OffsetAndMetadata] | None = None
 
     @property
@@ -93,6 +95,8 @@ class ModelAdmin(FakeAdmin):
             seen.members, seen.empty, seen.type = (
                 (group.members, group.state.value == "Empty", group.type) if group else (0, True, GroupType.UNKNOWN)
             )
+            seen.epoch = group.epoch if group is not None and group.type is GroupType.CONSUMER else None
+            seen.first_epoch = seen.epoch if seen.first_epoch is None else seen.first_epoch
             results.append(self._distorted(due, group_id, self._described(group_id, None), describe_dead(group_id)))
         await self._end(due)
         return self._without_silent(due, results)

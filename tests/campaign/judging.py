@@ -103,11 +103,15 @@ def write_snapshot(layout: Layout, snapshot: ModelSnapshot) -> None:
 def _note_lives(world: World, rows: dict[str, SnapshotGroup], commits: dict[str, float]) -> None:
     for group_id, row in rows.items():
         before = _last_read(world.snapshots, group_id)
-        moved = before is not None and not row.errors and dict(before.offsets.items()) != dict(row.offsets.items())
+        moved = before is not None and not row.errors and _held(before) != _held(row)
         if row.members or moved:
             world.lives[group_id].append((world.clock, "snapshot"))
         if group_id in commits:
             world.lives[group_id].append((commits[group_id], "snapshot"))
+
+
+def _held(row: SnapshotGroup) -> tuple[Any, ...]:
+    return dict(row.offsets.items()), row.group_epoch
 
 
 def _last_read(snapshots: list[ModelSnapshot], group_id: str) -> SnapshotGroup | None:
@@ -151,7 +155,7 @@ def _later(since: datetime | None, group_id: str, newest: ModelSnapshot) -> date
 
 def _observed(place: int, row: SnapshotGroup, *, complete: bool) -> Observation:
     offsets = {
-        (where.topic, where.partition): (value.offset, value.leader_epoch or -1, value.metadata)
+        (where.topic, where.partition): (value.offset, value.leader_epoch or -1, f"{value.metadata}, {row.group_epoch}")
         for where, value in row.offsets.items()
         if value is not None
     }

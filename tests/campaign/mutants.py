@@ -16,7 +16,7 @@ from airflow_kafka_groups.change.prune_topics import prune_by_plan as prune_serv
 from airflow_kafka_groups.change.prune_topics import topic_recheck as prune_recheck
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import GroupType
-from airflow_kafka_groups.ledger import outcomes
+from airflow_kafka_groups.ledger import outcomes, plan_rows
 from airflow_kafka_groups.ledger.journal import history, journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -112,6 +112,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     ),
     "proof of life is forgotten": ((history.RunRecord, "lives", _none),),
     "fingerprints are not compared": ((recheck, "_by_offsets", _any_offsets),),
+    "group epochs are not compared": ((plan_rows.CommittedGroup, "has_moved_on", _no),),
     "members are not looked at": ((recheck, "_by_life", _nothing),),
     "the backup is not looked into": ((recheck, "by_backup", _nothing),),
     "every error is taken for absence": ((FILES, "read", _read_by_luck),),

@@ -9,8 +9,8 @@ from random import Random
 HOUR, DAY = 3_600, 86_400
 STORAGE_CALLS = ("ls", "read", "create")
 CLUSTER_CALLS = ("list", "describe", "offsets", "delete", "alter")
-BEHAVIOURS = ("dead", "dead", "dead", "dead", "member", "mover", "same", "flapping", "share")
-EVENTS = ("join", "leave", "commit", "same", "flap", "hide", "show", "share")
+BEHAVIOURS = ("dead", "dead", "dead", "dead", "member", "mover", "same", "flapping", "share", "visitor")
+EVENTS = ("join", "leave", "commit", "same", "flap", "hide", "show", "share", "visit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Task:
 
     request_id: str
     plan: PlanTruth | None
-    expected: Mapping[str, str]
+    expected: Mapping[str, tuple[str, int | None]]
     known: Mapping[str, list[tuple[float, str]]]
     approved: frozenset[str] | None = None
 
@@ -138,17 +138,16 @@ class World:
             group = self.groups[group_id] = FakeGroup({TopicPartition("t", 0): 500}, protocol_type="")
         if what == "share":
             self.groups[group_id] = FakeGroup(dict(group.offsets), type=GroupType.SHARE)
-        elif what == "join":
-            group.members = 1
-        elif what == "leave":
-            group.members = 0
         elif what in ("commit", "same"):
             first = next(iter(group.offsets), TopicPartition("t", 0))
             before = group.offsets.get(first, committed(0))
             group.offsets[first] = committed(before.offset + (what == "commit"))
             self.commits[group_id].append(self.clock)
-        else:
-            group.members = 1 - group.members
+        else:  # each that joins or leaves moves the epoch, and is a record in the log; a visitor does both
+            stays = {"join": 1, "leave": 0, "flap": 1 - group.members, "visit": group.members}
+            group.members = stays[what]
+            group.epoch += 1
+            self.commits[group_id].append(self.clock)
         self.changed[group_id] = self.clock
 
     def wait(self, hours: int) -> None:
@@ -156,7 +155,7 @@ class World:
         for _ in range(3):
             self.clock += hours * 1_200.0
             for number, behaviour in enumerate(self.behaviours):
-                event = {"mover": "commit", "same": "same", "flapping": "flap"}.get(behaviour)
+                event = {"mover": "commit", "same": "same", "flapping": "flap", "visitor": "visit"}.get(behaviour)
                 if event is not None and name_of(number) in self.groups:
                     self.event(number, EVENTS.index(event))
 
@@ -184,8 +183,10 @@ class World:
     def _judge_reading(self, task: Task, group_id: str, seen: Seen | None) -> None:
         if seen is None or seen.at < 0 or seen.members or not seen.empty or seen.type is GroupType.SHARE:
             self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: read as {seen}")
-        elif seen.fingerprint != task.expected.get(group_id, seen.first_fingerprint):
-            self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: its offsets had moved when it was read")
+        elif (seen.fingerprint, seen.epoch) != task.expected.get(group_id, (seen.first_fingerprint, seen.first_epoch)):
+            self.violated(
+                "live_deleted", f"{group_id} at {self.clock:.0f}: offsets or epoch had moved when it was read"
+            )
         elif self.clock - seen.at > WINDOW + 1.0:
             self.violated("late_deleted", f"{group_id} at {self.clock:.0f}: read at {seen.at:.0f}")
         for at, by in task.known.get(group_id, ()):
