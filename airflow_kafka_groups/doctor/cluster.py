@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 SAMPLE_GROUPS = 50
 _DAY = 86_400
+_ONLY_THERE = (
+    "Only it shows consumers that commit the same offset again, and members of classic groups that come and go."
+)
 _SPARK_GROUP = "spark-kafka-relation"
 """Begins the names of the groups by which Spark reads a topic; none of this name has to exist."""
 _ACLS = (
@@ -120,9 +123,9 @@ def _examine_offsets_topic(operations: frozenset[str] | None, of_spark: frozense
     if not lacking and (operations is None or of_spark is None):
         report.unknown("log of commits", f"The brokers are too old to say whether {OFFSETS_TOPIC} can be read.")
     elif not lacking:
-        report.ok("log of commits", f"{OFFSETS_TOPIC} can be read: commits of the same offset are seen.")
+        report.ok("log of commits", f"{OFFSETS_TOPIC} can be read: set commit_log to required. {_ONLY_THERE}")
     else:
-        text = f"{OFFSETS_TOPIC} cannot be read: a consumer without membership on a quiet topic looks idle."
+        text = f"{OFFSETS_TOPIC} cannot be read. {_ONLY_THERE}"
         report.warn(
             "log of commits", text, f"Allow Read on {' and on '.join(lacking)}, or protect such groups by patterns."
         )
