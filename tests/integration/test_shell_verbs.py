@@ -173,7 +173,9 @@ def test_kafkas_own_tool_reads_what_is_written_and_writes_what_is_read(shell: Sh
     assert before.read_text() == f"{a},{TOPIC},0,5\n{a},{TOPIC},1,7\n{b},{TOPIC},0,3\n"
 
     def tool(*words: str) -> str:
-        return consumer_groups(shell.cluster, "--reset-offsets", *words)
+        done = consumer_groups(shell.cluster, "--timeout", "60000", "--reset-offsets", *words)
+        assert "Error" not in done, done  # of which it only prints many
+        return done
 
     exported = tool("--group", a, "--group", b, "--all-topics", "--to-latest", "--export", "--dry-run")
     plan = tmp_path / "plan.csv"
