@@ -76,13 +76,7 @@ def get_provider_info() -> dict[str, Any]:
 
 
 def _option(kind: str, description: str, *, default: str | None = None, example: str | None = None) -> dict[str, Any]:
-    return {
-        "description": description,
-        "version_added": "0.1.0",
-        "type": kind,
-        "example": example,
-        "default": default,
-    }
+    return {"description": description, "version_added": "0.1.0", "type": kind, "example": example, "default": default}
 
 
 _OPTIONS = {
@@ -194,8 +188,7 @@ _EXTRA_FIELDS = {
     ),
     "oauth_scope": _field("OAuth scope", "For OAUTHBEARER, where the endpoint wants one."),
     "oauth_extensions": _field(
-        "OAuth extensions",
-        "For OAUTHBEARER: sent beside the token, e.g. logicalCluster=lkc-1,identityPoolId=pool-1.",
+        "OAuth extensions", "For OAUTHBEARER: sent beside the token, e.g. logicalCluster=lkc-1,identityPoolId=pool-1."
     ),
     "ssl_ca_certificate": _field(
         "CA certificate",
@@ -203,9 +196,7 @@ _EXTRA_FIELDS = {
         format="multiline",
     ),
     "ssl_certificate": _field(
-        "Client certificate",
-        "A PEM string, or the path of a file on the worker. For mutual TLS.",
-        format="multiline",
+        "Client certificate", "A PEM string, or the path of a file on the worker. For mutual TLS.", format="multiline"
     ),
     "ssl_private_key": _field(
         "Client private key",

@@ -3,8 +3,6 @@
 Writes ``build/bench/spark.json``: flat keys, medians. What is written is kept when only some parts are measured again.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -22,16 +20,7 @@ from typing import Any
 from airflow_kafka_groups.spark.bundle import APPLICATION
 from tests.bench_spark import count_ten, floor
 from tests.bench_spark.processes import executors_of, files_read
-from tests.bench_spark.staleness import (
-    QUICK,
-    Runs,
-    measure,
-    stale,
-    submit,
-    with_duckdb,
-    with_plain_sql,
-    write_history,
-)
+from tests.bench_spark.staleness import QUICK, Runs, measure, stale, submit, with_duckdb, with_plain_sql, write_history
 from tests.histories.lake import CLUSTER
 from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import REPOSITORY

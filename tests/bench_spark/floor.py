@@ -1,7 +1,5 @@
 """Spark's own floor: two rows through ``mapInArrow``, which starts Python on the executors and does nothing there."""
 
-from __future__ import annotations
-
 from pyspark.sql import SparkSession
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """judge_staleness in one process: what ``airflow-kafka-groups judge`` runs, with the job's own arguments."""
 
-from __future__ import annotations
-
 import json
 import sys
 

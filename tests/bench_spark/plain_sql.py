@@ -1,7 +1,5 @@
 """The heart of judge_staleness as plain Spark SQL on the same files, as DuckDB is asked it: see ``duck``."""
 
-from __future__ import annotations
-
 import sys
 
 from pyspark.sql import SparkSession

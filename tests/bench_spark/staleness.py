@@ -3,8 +3,6 @@
 What was decided is checked against what was made up, so that a fast wrong answer is no answer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

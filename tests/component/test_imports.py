@@ -1,7 +1,5 @@
 """What is imported: by the package, its cheap parts, a command and whole jobs, each in a Python of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

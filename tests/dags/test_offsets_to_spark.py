@@ -1,7 +1,5 @@
 """The DAG that lets Spark process a group's backlog, on a broker to log in at: the password is nowhere to be seen."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

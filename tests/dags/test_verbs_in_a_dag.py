@@ -1,7 +1,5 @@
 """The verbs that change groups, by their operators in a DAG on brokers old and new, killed after each change."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Groups in memory, as ``FakeAdmin`` keeps them, with the errors and descriptions that brokers give about them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The groups of a snapshot as objects, each with all its offsets; and tables of members and subscriptions of none."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime

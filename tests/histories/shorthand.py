@@ -1,7 +1,5 @@
 """Write histories of groups down in few words: what was seen in which hour, and what should be made of it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -115,10 +113,7 @@ def _with_times(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def judged_in_buckets(
-    observed: Mapping[str, pa.Table],
-    judgement: Judgement,
-    buckets: int,
-    files: int,
+    observed: Mapping[str, pa.Table], judgement: Judgement, buckets: int, files: int
 ) -> list[dict[str, Any]]:
     """Judge as Spark's tasks do, sorted by group; the verdicts have times as Python's.
 

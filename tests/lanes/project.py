@@ -131,9 +131,7 @@ LANES = (
         load=0.5,
     ),
     Lane(
-        name="classes",
-        commands=((_PYTHON, "-m", "tests.lab.class_archive", *KNOWN_VERSIONS),),
-        needs=("setup", "jars"),
+        name="classes", commands=((_PYTHON, "-m", "tests.lab.class_archive", *KNOWN_VERSIONS),), needs=("setup", "jars")
     ),
     Lane(name="spark-classes", commands=((_PYTHON, "-m", "tests.lab.spark.archive"),), needs=("setup",)),
     *_BROWSER,

@@ -1,7 +1,5 @@
 """One Spark session for the whole folder: starting it costs more than most tests."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rows of snapshots as DataFrames."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession

@@ -14,12 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from airflow_kafka_groups.change.deletion.request import protect_none
 from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin
-from airflow_kafka_groups.change.restore.earlier_tries import (
-    TASK_RUN,
-    EarlierTries,
-    read_earlier_tries,
-    spare_used,
-)
+from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, EarlierTries, read_earlier_tries, spare_used
 from airflow_kafka_groups.change.restore.forget import forget_topics
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded

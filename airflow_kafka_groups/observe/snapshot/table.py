@@ -403,9 +403,7 @@ def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFa
     """
     if facts.coordinator is None:  # not in the listing
         facts = facts._replace(
-            group_type=described.type.value,
-            protocol_type=described.protocol_type,
-            coordinator=described.coordinator,
+            group_type=described.type.value, protocol_type=described.protocol_type, coordinator=described.coordinator
         )
     state = described.state.value if facts.state == GroupState.UNKNOWN.value else facts.state
     return facts._replace(state=state, members=len(described.members), group_epoch=described.group_epoch)

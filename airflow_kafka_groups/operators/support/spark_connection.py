@@ -155,10 +155,7 @@ def _home_of(program: str | None, env: Mapping[str, str]) -> str | None:
 
 
 LOCAL = "local[*]"
-PROGRESS = {
-    "spark.ui.showConsoleProgress": "true",
-    "spark.ui.consoleProgress.update.interval": "10000",
-}
+PROGRESS = {"spark.ui.showConsoleProgress": "true", "spark.ui.consoleProgress.update.interval": "10000"}
 """Properties by which Spark writes a bar of the running stages to the log, every ten seconds while they proceed."""
 
 _YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")

@@ -21,20 +21,8 @@ from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.offsets_topic.reading import (
-    RIGHTS,
-    TOPIC,
-    log_partitions,
-    ranges_of,
-    scanned,
-)
-from airflow_kafka_groups.spark.options import (
-    KAFKA_PROPERTIES,
-    TABLE,
-    add_table,
-    check_tables,
-    folder_path,
-)
+from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_table, check_tables, folder_path
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare_kafka
 from airflow_kafka_groups.storage import paths
@@ -73,10 +61,7 @@ def groups(scanned: DataFrame) -> DataFrame:
     return by_group.selectExpr("*", "own.*").selectExpr("*", _QUIET).select(*COMMIT_GROUP_SCHEMA.names)
 
 
-_TABLES = {
-    "commits": (commits, COMMIT_SCHEMA, TABLE),
-    "groups": (groups, COMMIT_GROUP_SCHEMA, "--groups-table"),
-}
+_TABLES = {"commits": (commits, COMMIT_SCHEMA, TABLE), "groups": (groups, COMMIT_GROUP_SCHEMA, "--groups-table")}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,14 +31,7 @@ from airflow_kafka_groups.observe.history.fleet import (
 from airflow_kafka_groups.observe.history.snapshots import History, find_history, require_left
 from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
-from airflow_kafka_groups.spark.options import (
-    KAFKA_PROPERTIES,
-    TABLE,
-    add_base,
-    add_table,
-    check_tables,
-    folder_path,
-)
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_base, add_table, check_tables, folder_path
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.packages import DRIVER_PACKAGES, WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.storage import paths

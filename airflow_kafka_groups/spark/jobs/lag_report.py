@@ -83,11 +83,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         rules = parse_owners(spark, storage_of(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
     folder, output = f"{arguments.base}/{arguments.cluster}", arguments.output
     history = find_history(
-        storage_of(spark, folder),
-        arguments.base,
-        arguments.cluster,
-        snapshot_id=arguments.snapshot_id,
-        max_snapshots=1,
+        storage_of(spark, folder), arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1
     )
     snapshot = history.judged
     places = {name: f"{folder}/{paths.partition(name, snapshot.snapshot_id)}" for name in (_LAG, *SUMMED_BY)}
@@ -143,11 +139,7 @@ def _counts(lags: DataFrame, name: str) -> dict[str, int]:
 
 
 def _look_up(
-    spark: SparkSession,
-    path: str,
-    wanted: Sequence[tuple[Partition, int]],
-    snapshot: SnapshotManifest,
-    rows: DataFrame,
+    spark: SparkSession, path: str, wanted: Sequence[tuple[Partition, int]], snapshot: SnapshotManifest, rows: DataFrame
 ) -> list[Timestamp]:
     properties = load_properties(spark, path)
     with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone

@@ -1,7 +1,5 @@
 """A judgement from Airflow or a shell where no Spark can run, as Airflow's own images have no Java: on any storage."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -93,11 +91,7 @@ def test_a_task_that_is_killed_before_begins_nothing(store: Path) -> None:
 
 @pytest.mark.parametrize("lacks", ["spark-submit", "Airflow's Spark provider"])
 def test_one_without_spark_submit_or_airflow_s_spark_provider_judges_too(
-    store: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    lacks: str,
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lacks: str
 ) -> None:
     (tmp_path / "bin" / "spark-submit").unlink()
     if lacks != "spark-submit":

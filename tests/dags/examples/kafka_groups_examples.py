@@ -46,9 +46,7 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
 
     # [START howto_operator_coordinators]
     find_coordinators = FindCoordinatorsOperator(
-        task_id="find_coordinators",
-        kafka_groups_conn_id="my_cluster",
-        include=["orders-*"],
+        task_id="find_coordinators", kafka_groups_conn_id="my_cluster", include=["orders-*"]
     )
     of_transactions = FindCoordinatorsOperator(
         task_id="of_transactions", kafka_groups_conn_id="my_cluster", transactional_ids=["orders-tx-1", "orders-tx-2"]
@@ -106,10 +104,7 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
 
     # [START howto_sensor_groups]
     there = GroupsExistSensor(
-        task_id="there",
-        kafka_groups_conn_id="my_cluster",
-        group_ids=["orders-1", "orders-2"],
-        deferrable=True,
+        task_id="there", kafka_groups_conn_id="my_cluster", group_ids=["orders-1", "orders-2"], deferrable=True
     )
     empty = GroupsEmptySensor(
         task_id="empty",
@@ -141,11 +136,7 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
 
     # [START howto_sensor_deletion]
     gone = DeleteGroupsSensor(
-        task_id="gone",
-        kafka_groups_conn_id="my_cluster",
-        group_ids=["orders-test"],
-        poke_interval=5,
-        timeout=300,
+        task_id="gone", kafka_groups_conn_id="my_cluster", group_ids=["orders-test"], poke_interval=5, timeout=300
     )
     # [END howto_sensor_deletion]
 

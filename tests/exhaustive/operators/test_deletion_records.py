@@ -1,7 +1,5 @@
 """The record of a deletion: there before the first group is touched, and heeded by every later run and plan."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

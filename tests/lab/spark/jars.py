@@ -6,8 +6,6 @@ and the Kafka client of the version that the connector was built with.
 ``python -m tests.lab.spark.jars`` fetches them and prints their paths as ``spark-submit --jars`` wants them.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec

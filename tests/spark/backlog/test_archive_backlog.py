@@ -1,7 +1,5 @@
 """What doomed groups never read is kept: what is in the archive equals what was produced."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable
@@ -204,11 +202,7 @@ def test_what_is_gone_stops_the_archive_or_is_left_out_by_name(kafka: str, archi
 
 
 def test_a_plan_names_its_groups_and_its_snapshot(
-    spark: SparkSession,
-    kafka: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
     fill(kafka, {("ab-p", 0): 3})

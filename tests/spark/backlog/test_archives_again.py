@@ -1,7 +1,5 @@
 """An archive that is asked for again: by the same request, by two jobs at once, or of a topic that was recreated."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

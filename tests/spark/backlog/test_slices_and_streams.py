@@ -1,7 +1,5 @@
 """What remembers from slice to slice, or from run to run: a stream, results that a query adds up. As the pages say."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType

@@ -3,8 +3,6 @@
 ``SETTINGS`` is JSON. The last line on stdout has the rows of each table by partition, and the format of each.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -37,11 +35,7 @@ BY = {
     "groups": "run_id",
     "archives": "archive_id",
 }
-HIDDEN = (
-    "truncate(8, snapshot_id), cluster",
-    "truncate(1, group_id)",
-    "cluster, snapshot_id, bucket(8, group_id)",
-)
+HIDDEN = ("truncate(8, snapshot_id), cluster", "truncate(1, group_id)", "cluster, snapshot_id, bucket(8, group_id)")
 """Partitions by functions of columns: the first ones have the rows of other runs, too, the last one splits a run's."""
 
 

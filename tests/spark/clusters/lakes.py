@@ -3,8 +3,6 @@
 Iceberg has no runtime for the Spark that everything else is tested with, so its jobs run on Spark 4.1.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ Brokers check OIDC tokens by their signatures. Driver and executors run a Python
 their own, so what a job needs comes by spark-submit: as users ship it.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,17 +19,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.security.oidc import Provider
 from tests.lab.spark.standalone import SparkCluster
 from tests.spark.backlog.test_archive_backlog import snapshot
-from tests.spark.clusters.shipping import (
-    SECRET,
-    Done,
-    Job,
-    allowed,
-    last_line,
-    oidc_file,
-    submitter,
-    summary,
-    together,
-)
+from tests.spark.clusters.shipping import SECRET, Done, Job, allowed, last_line, oidc_file, submitter, summary, together
 from tests.spark.kafka import committed, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(800)]  # two or three jobs

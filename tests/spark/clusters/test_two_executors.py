@@ -1,7 +1,5 @@
 """A judgement by two executors of 512 MB: their tasks read every row, and one of them may be killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

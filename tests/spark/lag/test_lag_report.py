@@ -1,7 +1,5 @@
 """How far groups are behind, in messages on literal rows and in seconds on real brokers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
@@ -118,13 +116,7 @@ def test_the_report_by_group_topic_and_owner_on_a_real_cluster(
         for number in range(6):  # a minute apart, from two hours ago on
             producer.produce(topic, b"x", partition=partition, timestamp=hours_ago + number * 60_000)
     assert producer.flush(60) == 0
-    commit_offsets(
-        bootstrap,
-        {
-            "lr-x": {("lr-a", 0): 2, ("lr-a", 1): 6},
-            "lr-y": {("lr-a", 0): 4, ("lr-b", 0): 0},
-        },
-    )
+    commit_offsets(bootstrap, {"lr-x": {("lr-a", 0): 2, ("lr-a", 1): 6}, "lr-y": {("lr-a", 0): 4, ("lr-b", 0): 0}})
     snapshot_id = snapshot(bootstrap, tmp_path, "lr-x", "lr-y")
     owners = tmp_path / "owners.json"
     owners.write_text(json.dumps([{"owner": "team", "regex": "lr-[x]"}]))

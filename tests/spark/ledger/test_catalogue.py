@@ -1,7 +1,5 @@
 """Tables of the session's catalogue: each output, once for each snapshot or run, however often a job runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -140,11 +138,7 @@ def test_a_table_grows_by_columns_of_a_later_version_and_keeps_those_of_a_user(
     spark.sql("INSERT INTO akg.grows VALUES ('mine', 1, 'a', 'c', 's0')")
     later = StructType([*LATER_SCHEMA, *SCHEMA.fields[1:]])
     rows = spark.createDataFrame([(0.5, "b", hour(1), 2)], later)
-    for taken, schema, written in (
-        ("s1", SCHEMA, rows),
-        ("s2", later, rows),
-        ("s3", SCHEMA, rows_of(spark, ("c", 3))),
-    ):
+    for taken, schema, written in (("s1", SCHEMA, rows), ("s2", later, rows), ("s3", SCHEMA, rows_of(spark, ("c", 3)))):
         table = CatalogueTable(spark, f"{database}.grows", schema)
         table.replace("c", written, {taken: 1})
     table.replace("c", rows_of(spark), {"s3": 0})

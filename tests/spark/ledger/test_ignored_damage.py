@@ -1,7 +1,5 @@
 """A session may be told to pass over damaged or missing files. What the jobs rely on must not be among them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The queries of docs/spark/tables.md, as they are there, on tables that the jobs wrote."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator
@@ -113,9 +111,7 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     "Which stale groups came back to life?": [("c", "wakes", at(26), 2 / 24)],
     "Which groups are gone, and since when?": [("c", "goes", at(1))],
     "How many groups does each cluster gain in a day?": [("c", 4, pytest.approx(0.0))],
-    "Whose lag grows fastest?": [
-        ("c", "behind", pytest.approx(240.0), 350),
-    ],
+    "Whose lag grows fastest?": [("c", "behind", pytest.approx(240.0), 350)],
     "Which owners are behind, and who lost data?": [("unowned", 390, 0, 0), ("team", 90, 0, 0)],
     "Which topics has no group committed to for thirty days?": [
         ("old", (NOW - timedelta(days=60)).astimezone().replace(tzinfo=None), 1)

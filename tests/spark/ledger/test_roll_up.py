@@ -1,7 +1,5 @@
 """The roll-up over clusters and days: the last judgement of each day, of any version, once."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -24,13 +22,7 @@ TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0)
 
 
 def judged(
-    base: Path,
-    cluster: str,
-    days_ago: int,
-    hour: int,
-    *,
-    stale: int,
-    changes: Mapping[str, Any] = MappingProxyType({}),
+    base: Path, cluster: str, days_ago: int, hour: int, *, stale: int, changes: Mapping[str, Any] = MappingProxyType({})
 ) -> str:
     """Write the summary of a judgement; manifests make a folder a cluster."""
     at = TODAY - timedelta(days=days_ago) + timedelta(hours=hour)
@@ -82,11 +74,7 @@ def test_the_last_judgement_of_each_day_counts_and_is_there_once(
         assert (said["clusters"], said["rows"]) == ({"a": 2, "b": 1}, 3 * len(VerdictName))
         assert "is not a summary of judge_staleness" in said["failed"]["torn"]
         assert "is the summary of another snapshot" in said["failed"]["copied"]
-        expected = [
-            ("a", day(2), late, "2", "20"),
-            ("a", day(0), first, "3", "30"),
-            ("b", day(1), older, "4", "40"),
-        ]
+        expected = [("a", day(2), late, "2", "20"), ("a", day(0), first, "3", "30"), ("b", day(1), older, "4", "40")]
         assert stale(spark.table("rolled.days")) == expected
         assert stale(spark.read.parquet(f"{tmp_path.as_uri()}/out")) == expected
         newer = judged(base, "a", 0, 1, stale=8)

@@ -1,7 +1,5 @@
 """The session of a job: the one that runs, or one of its own, which starts or says why not."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

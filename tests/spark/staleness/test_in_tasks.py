@@ -1,7 +1,5 @@
 """The judgement in Spark's tasks: it comes to what one process comes to, its driver reads no row and may be killed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import suppress

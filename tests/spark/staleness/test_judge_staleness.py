@@ -1,7 +1,5 @@
 """The job in the tests' own session: what it writes, what it says, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -134,7 +132,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(session: SparkS
             {
                 "name": snapshot_id(0.5),
                 "why": "is not complete (missing from the listing: not named): only signs of life in it count",
-            },
+            }
         ],
         "offsets_retention_minutes": 0,
         "policy": {"min_idle_seconds": HOUR, "min_observations": 2, "max_gap_seconds": 0.0},

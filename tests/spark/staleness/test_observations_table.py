@@ -1,7 +1,5 @@
 """The table of observations, and their files as Spark reads them: what the snapshots have, and each once."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

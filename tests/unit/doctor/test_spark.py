@@ -1,7 +1,5 @@
 """Java, pyspark and the connector on this machine."""
 
-from __future__ import annotations
-
 import stat
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The site's floors: read from Airflow's configuration and the connection, and declared where Airflow shows them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """A table gets one more column: files from before it, and from after it by the code without it, are read as ever."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What the ``--output`` of a judgement may replace: its own files, and what was left of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

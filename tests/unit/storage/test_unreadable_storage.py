@@ -3,8 +3,6 @@
 Without its manifest a snapshot no longer counts, and with it the signs of life in it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

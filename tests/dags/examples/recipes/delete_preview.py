@@ -1,7 +1,5 @@
 """Delete the groups of a preview environment: shown in docs/howto/recipes.md."""
 
-from __future__ import annotations
-
 # [START recipe_preview]
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Random histories: the job and a slow reference must agree on every one, and stale must mean stale."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A group that is deleted by name was judged by nobody: what the ledger knows of its life keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Copies of committed offsets: what a target gets, what it keeps, and what is refused before anything is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +59,7 @@ async def test_a_target_with_commits_keeps_them_gets_others_or_the_lower_ones(
 async def test_a_target_that_has_all_of_it_is_kept_with_the_reason(tmp_path: Path) -> None:
     admin = FakeAdmin({"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 3})}, log=(2, 10))
     done = await copy(tmp_path, admin)
-    assert outcome(done) == (
-        "kept",
-        "nothing is left to copy: the group has committed 3 there, and the source 5",
-    )
+    assert outcome(done) == ("kept", "nothing is left to copy: the group has committed 3 there, and the source 5")
 
 
 async def test_a_target_with_members_is_kept_and_a_source_with_members_is_copied(tmp_path: Path) -> None:

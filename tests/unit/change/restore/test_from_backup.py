@@ -66,8 +66,7 @@ def test_an_epoch_that_is_not_newer_does_not_count(epoch: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "moved"),
-    [({T0: 6}, (0, 1)), ({T0: 4}, (1, 0)), ({T0: 5, TopicPartition("u", 0): 1}, (0, 0))],
+    ("before", "moved"), [({T0: 6}, (0, 1)), ({T0: 4}, (1, 0)), ({T0: 5, TopicPartition("u", 0): 1}, (0, 0))]
 )
 def test_a_group_that_was_used_since_is_kept_unless_it_may_be_overwritten(
     before: dict[TopicPartition, int], moved: tuple[int, int]

@@ -1,7 +1,5 @@
 """A restore beside a deletion: what it calls unchanged, or changed, is not deleted by a request that was on its way."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """Each snapshot is reduced once; in any doubt again, from its rows. Killed jobs and two at once leave nothing wrong."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

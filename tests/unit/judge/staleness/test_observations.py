@@ -1,7 +1,5 @@
 """The reduction of rows to observations: the same in one part or in many, and equal digests only for equal commits."""
 
-from __future__ import annotations
-
 from itertools import product
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Jobs that reduce one snapshot at the same time, each with observations of the same name and content."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

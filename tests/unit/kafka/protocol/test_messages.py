@@ -332,11 +332,7 @@ NUMBERS = st.integers(0, 2**31 - 1)
 
 COMMITS = st.dictionaries(
     st.tuples(st.sampled_from(["t", "ünï", "y" * 140]), NUMBERS),
-    st.tuples(
-        st.integers(0, 2**63 - 1),
-        st.sampled_from(["", "", "m", "ünï", "x" * 130]),
-        st.none() | NUMBERS,
-    ),
+    st.tuples(st.integers(0, 2**63 - 1), st.sampled_from(["", "", "m", "ünï", "x" * 130]), st.none() | NUMBERS),
     max_size=150,
 ).map(lambda drawn: {TopicPartition(*where): OffsetAndMetadata(*value) for where, value in drawn.items()})
 

@@ -1,7 +1,5 @@
 """Many clusters in one run: which they are, what may be asked of several, and that one that fails holds no other up."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """Which snapshots on disk are judged by, and what is wrong with the others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +74,7 @@ def test_what_is_not_used_is_told_with_the_reason(lake: Path) -> None:
         ("notes", "its name is not a snapshot id"),
         (snapshot_id(5), "data without a manifest: incomplete, ignored"),
         (snapshot_id(4), "is of another Kafka cluster (kafka-2, judged: kafka-1)"),
-        (
-            snapshot_id(2),
-            "is not complete (missing from the listing: 2: timed out): only signs of life in it count",
-        ),
+        (snapshot_id(2), "is not complete (missing from the listing: 2: timed out): only signs of life in it count"),
     )
 
 

@@ -153,10 +153,7 @@ def test_another_storage_does_not_evade_a_floor(
         (KeepOffsetsAliveOperator, {"group_ids": ["a"]}),
         (DeleteGroupOffsetsOperator, {"group_ids": ["a"], "topics": ["t"]}),
         (RestoreDrillOperator, {"plan_id": "20261122T081500Z-1a2b3c4d"}),
-        (
-            NotifyOwnersOperator,
-            {"plan_id": "20261122T081500Z-1a2b3c4d", "plan_digest": "0" * 64, "notifiers": ()},
-        ),
+        (NotifyOwnersOperator, {"plan_id": "20261122T081500Z-1a2b3c4d", "plan_digest": "0" * 64, "notifiers": ()}),
     ],
 )
 @pytest.mark.parametrize("where", ["configuration", "connection"])

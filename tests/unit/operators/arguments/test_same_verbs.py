@@ -1,7 +1,5 @@
 """A verb is the same as an operator, as a command and as a request: names, defaults, and what it leaves alone."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import inspect

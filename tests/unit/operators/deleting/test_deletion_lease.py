@@ -1,7 +1,5 @@
 """A deletion in earnest takes the cluster's lease; who does not get it deletes nothing and says who has it."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path
@@ -11,12 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_kafka_groups.exceptions import (
-    ConfigurationError,
-    GroupsFailedError,
-    LeaseLostError,
-    LeaseNotAcquiredError,
-)
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, LeaseLostError, LeaseNotAcquiredError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator

@@ -1,7 +1,5 @@
 """Nothing of an old set stays for good, and nothing half done takes the place of what is to stay."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Only the approval of somebody who may give it counts, whichever DAG has asked for it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
