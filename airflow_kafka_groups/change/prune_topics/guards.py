@@ -32,7 +32,9 @@ from airflow_kafka_groups.storage.paths import parse_time
 
 
 def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots) -> dict[str, Decision]:
-    """Return the topics of a plan whose idle time a later snapshot ends, with the reason to keep them.
+    """Return the topics of a plan whose idle time a snapshot ends that the plan does not know, with the reason.
+
+    Those are later ones, and those of other connections since the topics are idle.
 
     :param known: the snapshots that were read before; those that are read are added.
 
@@ -40,7 +42,9 @@ def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots) -> dict[s
     """
     found: dict[str, Decision] = {}
     group_ids = {item.group_id for item in plan.groups}
-    for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
+    since = min((parse_time(item.idle_since) for item in plan.groups), default=None)
+    every = later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known, elsewhere_since=since)
+    for reader in every:
         sees_less = may_see_less(reader, layout, plan.view)
         shown = {} if sees_less and not reader.manifest.sees_all_topics else observe(reader, group_ids)
         subscribed = read_subscriptions(reader.layout, reader.manifest)
@@ -52,7 +56,7 @@ def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots) -> dict[s
             looked = item.group_id in asked
             sign = sign_of_life(item.topic, item.fingerprint, group, seen, reader.manifest, looked=looked)
             if sign is not None:
-                reason = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's, {sign}"
+                reason = f"snapshot {reader.manifest.snapshot_id}, which the plan does not know, {sign}"
                 found[item.name] = keep(Reason.ALIVE_BEFORE, reason)
     return found
 

@@ -21,6 +21,7 @@ from airflow_kafka_groups.change.prune_topics.abandoned_topics import (
     evidence_of,
     judge,
 )
+from airflow_kafka_groups.change.prune_topics.guards import used_since
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of
@@ -32,8 +33,10 @@ from airflow_kafka_groups.kafka.models import GroupId
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan, TopicToKeep, save_prune_plan
 from airflow_kafka_groups.observe.cluster_view import recorded_view
+from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, latest_manifest
 from airflow_kafka_groups.observe.snapshot.subscriptions import read_subscriptions
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
@@ -96,7 +99,36 @@ def plan_topics(
         kept=kept,
         view=recorded_view(snapshot.manifest.view, f"snapshot {snapshot.manifest.snapshot_id}"),
     )
+    plan = _without_used(plan, used_since(layout, plan, KnownSnapshots()))
     return plan, save_prune_plan(layout, plan)
+
+
+def _without_used(plan: PrunePlan, used: Mapping[str, Decision]) -> PrunePlan:
+    """Keep the topics of a plan that a snapshot shows in use which their judgement does not know."""
+    if not used:
+        return plan
+    kept = [
+        TopicToKeep(
+            group_id=item.group_id,
+            topic=item.topic,
+            verdict=KeptTopic.DOUBT.value,
+            reason=used[item.name].reason,
+            rule=item.rule,
+            owner=item.owner,
+        )
+        for item in plan.groups
+        if item.name in used
+    ]
+    planned = [item for item in plan.groups if item.name not in used]
+    counts = {
+        **plan.counts,
+        KeptTopic.DOUBT.value: plan.counts[KeptTopic.DOUBT.value] + len(kept),
+        "planned_groups": len({item.group_id for item in planned}),
+        "planned": len(planned),
+        "planned_partitions": sum(len(item.partitions) for item in planned),
+    }
+    every = sorted([*plan.kept, *kept], key=lambda item: (item.group_id, item.topic))
+    return replace(plan, groups=planned, kept=every, counts=counts)
 
 
 def _rules(policy: PlanPolicy, least: float) -> tuple[Rule, ...]:

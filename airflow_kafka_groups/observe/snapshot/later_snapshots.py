@@ -42,7 +42,12 @@ class KnownSnapshots(set[str]):
 
 
 def later_snapshots(
-    layout: Layout, snapshot_id: str, kafka_cluster_id: str, known: KnownSnapshots | None = None
+    layout: Layout,
+    snapshot_id: str,
+    kafka_cluster_id: str,
+    known: KnownSnapshots | None = None,
+    *,
+    elsewhere_since: datetime | None = None,
 ) -> Iterator[SnapshotReader]:
     """Yield the snapshots of a cluster that ended after another one began, oldest first, without that one.
 
@@ -52,6 +57,7 @@ def later_snapshots(
 
     :param snapshot_id: the other one.
     :param known: ids to leave out; those that were looked at are added. Default: none.
+    :param elsewhere_since: yield those in other folders that ended since then, too: no judgement knows them.
 
     Raises ``SnapshotError`` for a snapshot that is damaged: what it shows is not known. So it does if the other one is
     gone: whatever removed it, such as a pruning of files, may have removed later ones. Its name alone does not count,
@@ -78,7 +84,9 @@ def later_snapshots(
             known.elsewhere.append(other)
         known.looked_at.add(other.cluster)
     for other in known.elsewhere:
-        yield from _later(other, snapshot_ids(other), snapshot_id, kafka_cluster_id, known, may_be_copied=True)
+        yield from _later(
+            other, snapshot_ids(other), snapshot_id, kafka_cluster_id, known, elsewhere_since, copied=True
+        )
 
 
 def _may_have_some(snapshot_id: str, kafka_cluster_id: str, other: Layout) -> bool:
@@ -96,19 +104,17 @@ def _later(
     snapshot_id: str,
     kafka_cluster_id: str,
     known: set[str],
+    since: datetime | None = None,
     *,
-    may_be_copied: bool = False,
+    copied: bool = False,
 ) -> Iterator[SnapshotReader]:
-    place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
+    place, began_at = bisect_left(ids, snapshot_id), min(time_of(snapshot_id), since or time_of(snapshot_id))
     before = bisect_left(ids, time_prefix(began_at - SLOWEST))
     for id_ in ids[max(min(place - _BEFORE, before), 0) :]:
         if id_ in known:
             continue
-        if (
-            id_ > snapshot_id
-            or load_manifest(layout, id_, may_be_copied=may_be_copied).observed_at >= began_at - CLOCK_SLACK
-        ):
-            reader = SnapshotReader(layout, id_, may_be_copied=may_be_copied)
+        if id_ > snapshot_id or load_manifest(layout, id_, may_be_copied=copied).observed_at >= began_at - CLOCK_SLACK:
+            reader = SnapshotReader(layout, id_, may_be_copied=copied)
             if reader.manifest.kafka_cluster_id in (kafka_cluster_id, None):
                 yield reader
         known.add(id_)

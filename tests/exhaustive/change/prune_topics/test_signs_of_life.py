@@ -15,9 +15,10 @@ from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, snapshot_ids
 from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
+from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking, timeout
 from tests.unit.change.prune_topics.scene import (
     HOUR,
     OLD,
@@ -171,6 +172,26 @@ async def test_a_newer_snapshot_that_ends_the_idle_time_keeps_the_topic(
     admin.offset_errors.clear()
     admin.groups["app"] = FakeGroup(positions, members=2, subscribed=frozenset({"live"}))
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:alive_before"}
+
+
+@pytest.mark.parametrize("sign", [subscribe, move, delete_group, fail_to_read])
+@pytest.mark.promise(1)
+async def test_an_older_snapshot_of_another_connection_keeps_the_topic_from_plan_and_pruning(
+    tmp_path: Path, sign: Callable[[FakeAdmin], None]
+) -> None:
+    """The history of the clean-up's own folder does not have it."""
+    admin, layout, other = cluster(), layout_in(tmp_path), Layout(tmp_path, "other")
+    await take_snapshot(admin, other, now=Ticking(NOW - HOUR))
+    of = await planned(admin, layout)
+    assert of.group_ids == ["app [old]"]
+    positions = dict(admin.groups["app"].offsets)
+    sign(admin)
+    await take_snapshot(admin, other, now=Ticking(time_of(of.snapshot_id) - HOUR / 2))
+    admin.offset_errors.clear()
+    admin.groups["app"] = FakeGroup(positions, members=2, subscribed=frozenset({"live"}))
+    assert await outcomes(admin, layout, of) == {"app [old]": "kept:alive_before"}
+    again = plan(layout, of.created_at + timedelta(minutes=1))
+    assert (again.group_ids, [item.verdict for item in again.kept]) == ([], ["doubt"])
 
 
 async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path: Path) -> None:
