@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
     from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.ledger.life.signs import SignOfLife
     from airflow_kafka_groups.ledger.outcomes import Decision
     from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
     from airflow_kafka_groups.observe.protocols import BackupAdmin
@@ -154,8 +155,7 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
     from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records
     from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
     from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
-    from airflow_kafka_groups.ledger.audit import read_history
-    from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+    from airflow_kafka_groups.ledger.ledger import Ledger
     from airflow_kafka_groups.storage.layout import utc_now
 
     now, group_id, protects = utc_now(), request.group_id, request.protects
@@ -166,16 +166,17 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
         if stopped is not None:
             yield Row("stop", "keeps", stopped, "whoever stopped deletions")
     policy = yield from _rows_of_newer_policy(layout, plan, request, now)
+    ledger, seen = Ledger(layout, plan.kafka_cluster_id), dict[str, SignOfLife]()
     try:
-        in_use = in_use_since(layout, plan)
+        in_use = in_use_since(ledger, plan)
+        seen = ledger.seen([group_id], plan.idle_from)
     except KafkaGroupsError as error:
         yield Row("newer snapshots", "keeps", str(error), "remove the damaged snapshot, or make a new plan")
     else:
         if group_id in in_use:
             yield Row("newer snapshots", "keeps", in_use[group_id].reason, _NEW_PLAN)
-    history = read_history(layout, plan.kafka_cluster_id)
-    kept_alive = KeepAliveRecords(layout, plan.kafka_cluster_id).read()
-    kept = kept_by_records(layout, plan, plan.plan_id, history, kept_alive, now, judged=True, policy=policy)
+    known = ledger.history(), ledger.wanted(), now
+    kept = kept_by_records(layout, plan, plan.plan_id, *known, judged=True, seen=seen, policy=policy)
     if (decision := kept.get(group_id)) is not None:
         check, change = _BY_CODE.get(decision.code.value, ("journal", _NEW_PLAN))
         yield Row(check, "keeps", decision.reason, change)

@@ -30,7 +30,8 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.cluster_admin.client import OFFSETS_RETENTION, OffsetsRetention
 from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT, last_kept
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.protocols import committed_of
@@ -233,7 +234,7 @@ async def keep_alive(
     began = now()
     listings = await admin.list_groups()
     cluster_id = await admin.cluster_id()
-    kept_at = await asyncio.to_thread(last_kept, layout, began - clock.retention, cluster_id)
+    kept_at = await asyncio.to_thread(Ledger(layout, cluster_id).last_kept, began - clock.retention)
     found: dict[str, GroupKeepAlive] = {}
     due: dict[str, Remedy] = {}
     left: dict[str, str] = {}

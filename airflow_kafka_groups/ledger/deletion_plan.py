@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from typing import Any, cast
 
@@ -41,6 +42,7 @@ from airflow_kafka_groups.storage.formats import FORMAT, digest_of
 from airflow_kafka_groups.storage.json_files import json_bytes
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import PLANS
+from airflow_kafka_groups.storage.schemas import utc_times
 
 NAMED_BY_HAND = "explicit"
 """The snapshot id in a plan of groups that were named: nobody has judged their idle time."""
@@ -90,6 +92,11 @@ class DeletionPlan(SealedPlan):
         return self.planned.column("group_id")
 
     touched = group_ids
+
+    @property
+    def idle_from(self) -> datetime | None:
+        """Since when the first of the groups to delete is idle; ``None`` if it is not known of any."""
+        return min(filter(None, utc_times(self.planned.table["idle_since"])), default=None)
 
     @property
     def planned_by_family(self) -> dict[str, int]:

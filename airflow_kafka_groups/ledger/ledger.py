@@ -6,17 +6,22 @@ others. The answer says what is known, since when the cluster has been watched, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset, RecordedOutcome
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, KeptAlive
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, latest
+from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords, last_kept
+from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
+from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import CHANGES
 
 _NOT_FOLDED = "What snapshots show of the lives of groups is not folded: %s"
 
@@ -79,17 +84,68 @@ def with_signs(resets: Mapping[str, IdleReset], signs: Mapping[str, SignOfLife])
 
 
 class Ledger:
-    """The ledger of one Kafka cluster.
+    """The ledger of one Kafka cluster. Not for two threads at once.
 
     :param layout: the folder of the asking connection.
     :param kafka_cluster_id: the id that the brokers report.
-
-    Raises ``JournalError`` when the cluster reports no usable id.
     """
 
     def __init__(self, layout: Layout, kafka_cluster_id: str | None) -> None:
-        self._layout = layout
+        self.layout = layout
         self._kafka_cluster_id = kafka_cluster_id
+        self._wanted = KeepAliveRecords(layout, kafka_cluster_id)
+        self._yielded = KnownSnapshots()
+
+    def history(self) -> DeletionHistory:
+        """Return the deletions of the cluster, and the groups that a recheck found in use.
+
+        Raises ``JournalError`` and ``StorageError``.
+        """
+        return read_history(self.layout, self._kafka_cluster_id)
+
+    def wanted(self, *kinds: str) -> dict[str, KeptAlive]:
+        """Return the groups that keep-alive runs and restores want to stay.
+
+        :param kinds: the kinds of runs. Default: both.
+
+        Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
+        """
+        if kinds:
+            return KeepAliveRecords(self.layout, self._kafka_cluster_id, kinds).read()
+        return self._wanted.read()
+
+    def wanted_since(self) -> dict[str, KeptAlive]:
+        """Return the groups of those that were recorded since the last question. Raises as ``wanted``."""
+        return self._wanted.read_new()
+
+    def last_kept(self, since: datetime, *, by_all: bool = False) -> dict[str, datetime]:
+        """Return when the last verified keep-alive of each group began that began since a time.
+
+        :param by_all: count the runs of all connections to the cluster, too. Default: only those of this one.
+
+        Raises ``StorageError``.
+        """
+        folders = [self.layout]
+        if by_all:
+            folders += [other for other, inside in other_folders(self.layout) if CHANGES in inside]
+        found: dict[str, datetime] = {}
+        for folder in folders:
+            for group_id, at in last_kept(folder, since, self._kafka_cluster_id).items():
+                found[group_id] = max(at, found.get(group_id, at))
+        return found
+
+    def later(
+        self, snapshot_id: str, kafka_cluster_id: str, elsewhere_since: datetime | None = None
+    ) -> Iterator[SnapshotReader]:
+        """Yield the snapshots that ended after another one began, each once; see ``later_snapshots``.
+
+        :param elsewhere_since: yield those of other connections that ended since then, too.
+
+        Raises ``SnapshotError`` for one that is damaged, and ``StorageError``.
+        """
+        return later_snapshots(
+            self.layout, snapshot_id, kafka_cluster_id, self._yielded, elsewhere_since=elsewhere_since
+        )
 
     def seen(self, group_ids: Iterable[str] | None = None, since: datetime | None = None) -> dict[str, SignOfLife]:
         """Return the last sign of life of groups in the snapshots of all connections, as ``known`` does.
@@ -110,14 +166,14 @@ class Ledger:
         """
         return replace(
             self._snapshots(group_ids, since),
-            history=read_history(self._layout, self._kafka_cluster_id),
-            kept_alive=KeepAliveRecords(self._layout, self._kafka_cluster_id).read(),
+            history=self.history(),
+            kept_alive=self.wanted(),
         )
 
     def _snapshots(self, group_ids: Iterable[str] | None, since: datetime | None) -> Known:
         from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
 
-        snapshots = SnapshotSigns(self._layout, self._kafka_cluster_id)
+        snapshots = SnapshotSigns(self.layout, self._kafka_cluster_id)
         snapshots.update()
         return Known(
             seen=snapshots.signs(since, group_ids),

@@ -8,21 +8,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
-from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeepAliveRecords, KeptAlive, last_kept
+from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeptAlive
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
-from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
 from airflow_kafka_groups.report.keep_alive import NO_KEEP_ALIVE, KeepAliveRuns
 from airflow_kafka_groups.report.pruned import Pruning, prunings
 from airflow_kafka_groups.report.trend_points import TrendPoint, update_trend
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import CHANGES
 
 log = logging.getLogger(__name__)
 _Fact = TypeVar("_Fact")
@@ -104,22 +103,14 @@ def _judged(layout: Layout, plan: DeletionPlan) -> dict[str, JudgedGroup]:
 
 
 def _kept_alive(layout: Layout, plan: DeletionPlan) -> KeepAliveRuns:
-    meant: Mapping[str, KeptAlive] = KeepAliveRecords(layout, plan.kafka_cluster_id, (WHAT,)).read()
+    ledger = Ledger(layout, plan.kafka_cluster_id)
+    meant: Mapping[str, KeptAlive] = ledger.wanted(WHAT)
     if not meant:
         return NO_KEEP_ALIVE
     oldest = min(each.at for each in meant.values())
     minutes = None if plan.snapshot_id == NAMED_BY_HAND else _retention_minutes(layout, plan)
     retention = None if minutes is None else timedelta(minutes=minutes)
-    return KeepAliveRuns(meant, _verified(layout, oldest, plan.kafka_cluster_id), retention)
-
-
-def _verified(layout: Layout, since: datetime, kafka_cluster_id: str) -> dict[str, datetime]:
-    """Return when the last verified keep-alive of each group began, by any connection to the cluster."""
-    found: dict[str, datetime] = {}
-    for folder in (layout, *(other for other, inside in other_folders(layout) if CHANGES in inside)):
-        for group_id, at in last_kept(folder, since, kafka_cluster_id).items():
-            found[group_id] = max(at, found.get(group_id, at))
-    return found
+    return KeepAliveRuns(meant, ledger.last_kept(oldest, by_all=True), retention)
 
 
 def _retention_minutes(layout: Layout, plan: DeletionPlan) -> int | None:

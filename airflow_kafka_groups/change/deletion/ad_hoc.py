@@ -32,7 +32,7 @@ from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPla
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import shows_life
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Action, DeletionReport, GroupOutcome, Reason, kept, of_decision
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup, PlannedGroup
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, read_view
@@ -164,8 +164,8 @@ async def delete_by_name(
         asked = [group_id for group_id in ids if group_id not in outcomes]
         look = FirstLook(layout, request, cluster_id := await admin.cluster_id())
         await asyncio.to_thread(require_after_other_folders, layout, request.now(), cluster_id)
-        wanted = KeepAliveRecords(layout, cluster_id)
-        await asyncio.to_thread(wanted.read)  # whoever restores a group from now on wants it to stay
+        ledger = Ledger(layout, cluster_id)
+        await asyncio.to_thread(ledger.wanted)  # whoever restores a group from now on wants it to stay
         observed = await _observe(admin, listings, asked, request.limits.chunk_size, outcomes, look)
         if signs is not None:
             names = [group.group_id for group, _ in observed]
@@ -184,8 +184,8 @@ async def delete_by_name(
             request_id=request.request_id,
             expected=[group for group, _ in observed],
             plan=plan,
-            wanted=wanted,
             signs=signs,
+            ledger=ledger,
             observed={group.group_id: offsets for group, offsets in observed},
             decided=outcomes,
             order=ids,

@@ -31,15 +31,11 @@ from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, load_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.observe.protocols import BackupAdmin
-from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.schemas import utc_times
 
 
 async def delete_by_plan(
@@ -93,7 +89,7 @@ class DeletionRun(SealedRun):
     """One run that deletes groups.
 
     :param judged: whether the plan was made by verdicts, so that idle times count.
-    :param wanted: where it was not: the keep-alive runs and restores that were read when the groups were named. Those
+    :param ledger: where it was not: the one that was asked when the groups were named. Keep-alive runs and restores
         that are recorded later count. Default: all do.
     :param signs: where it was not: which groups the ledger knows to be alive. Default: none.
     :param observed: the offsets of groups that were named, as they were seen first. Default: none.
@@ -101,18 +97,17 @@ class DeletionRun(SealedRun):
 
     plan: DeletionPlan | None
     judged: bool = False
-    wanted: KeepAliveRecords | None = None
     signs: NamedSigns | None = None
+    ledger: Ledger | None = None
     observed: Mapping[str, GroupOffsets] = field(default_factory=dict)
-    _kept_alive: KeepAliveRecords = field(init=False)
-    _snapshots: KnownSnapshots = field(init=False, default_factory=KnownSnapshots)
+    _ledger: Ledger = field(init=False)
 
     def exclusions(self, cluster_id: str | None, started_at: datetime, file: PolicyFile | None) -> Exclusions:
         """Read newer snapshots, and the journal; judge by the policy as it is now."""
         plan, layout = self.plan, self.layout
-        self._kept_alive = records = self.wanted or KeepAliveRecords(layout, cluster_id)
-        in_use = in_use_since(layout, plan, self._snapshots) if plan is not None and self.judged else {}
-        seen = self._seen(plan, cluster_id) if plan is not None and self.judged else {}
+        self._ledger = ledger = self.ledger or Ledger(layout, cluster_id)
+        in_use = in_use_since(ledger, plan) if plan is not None and self.judged else {}
+        seen = ledger.seen(plan.group_ids, plan.idle_from) if plan is not None and self.judged else {}
         seen = {group_id: sign for group_id, sign in seen.items() if group_id not in in_use}
         if self.signs is not None:  # once more: a snapshot may have been taken while the groups were watched
             names = [group.group_id for group in self.expected]
@@ -120,7 +115,7 @@ class DeletionRun(SealedRun):
         ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
 
         def excluded(newest: DeletionHistory) -> dict[str, Decision]:
-            kept_alive = records.read() if self.judged else {}
+            kept_alive = ledger.wanted() if self.judged else {}
             on_record = kept_by_records(
                 layout,
                 plan,
@@ -136,11 +131,6 @@ class DeletionRun(SealedRun):
 
         return excluded
 
-    def _seen(self, plan: DeletionPlan, cluster_id: str | None) -> dict[str, SignOfLife]:
-        """Return the last signs of life of the plan's groups since the first of them is idle."""
-        idle_since = [at for at in utc_times(plan.planned.table["idle_since"]) if at is not None]
-        return Ledger(self.layout, cluster_id).seen(plan.group_ids, min(idle_since, default=None))
-
     def more_warnings(self) -> tuple[str, ...]:
         """Return what is known of groups that were named."""
         return () if self.signs is None or self.signs.watched is None else (self.signs.watched,)
@@ -149,8 +139,8 @@ class DeletionRun(SealedRun):
         """Return the groups that somebody began to keep alive during the run, or that a snapshot shows in use since."""
         if self.plan is None:
             return {}
-        in_use = in_use_since(self.layout, self.plan, self._snapshots) if self.judged else {}
-        return in_use | spare_new(self._kept_alive.read_new())
+        in_use = in_use_since(self._ledger, self.plan) if self.judged else {}
+        return in_use | spare_new(self._ledger.wanted_since())
 
     def verified_backup(self) -> Backup | None:
         """Read and verify the plan's backup; a dry run may come before there is one."""

@@ -25,7 +25,7 @@ from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, FileSet
 from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLeft
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.observe.snapshot.later_snapshots import SLOWEST
+from airflow_kafka_groups.observe.snapshot.newer import SLOWEST
 from airflow_kafka_groups.storage.access import storage_errors
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK

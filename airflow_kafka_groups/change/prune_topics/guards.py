@@ -21,31 +21,31 @@ from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots, may_see_less
+from airflow_kafka_groups.observe.snapshot.newer import is_news, may_see_less
 from airflow_kafka_groups.observe.snapshot.reader import looked_for
 from airflow_kafka_groups.observe.snapshot.subscriptions import read_subscriptions
-from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import parse_time
 
 
-def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots) -> dict[str, Decision]:
+def used_since(ledger: Ledger, plan: PrunePlan) -> dict[str, Decision]:
     """Return the topics of a plan whose idle time a snapshot ends that the plan does not know, with the reason.
 
     Those are later ones, and those of other connections since the topics are idle.
 
-    :param known: the snapshots that were read before; those that are read are added.
+    :param ledger: what it yielded before is not read again.
 
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """
     found: dict[str, Decision] = {}
     group_ids = {item.group_id for item in plan.groups}
     since = min((parse_time(item.idle_since) for item in plan.groups), default=None)
-    every = later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known, elsewhere_since=since)
+    every = ledger.later(plan.snapshot_id, plan.kafka_cluster_id, since)
     for reader in every:
-        sees_less = may_see_less(reader, layout, plan.view)
+        sees_less = may_see_less(reader, ledger.layout, plan.view)
         shown = {} if sees_less and not reader.manifest.sees_all_topics else observe(reader, group_ids)
         subscribed = read_subscriptions(reader.layout, reader.manifest)
         asked = set() if sees_less else looked_for(reader.manifest, group_ids)

@@ -30,13 +30,11 @@ from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE, PlanPo
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.kafka.models import GroupId
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan, TopicToKeep, save_prune_plan
 from airflow_kafka_groups.observe.cluster_view import recorded_view
-from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, latest_manifest
 from airflow_kafka_groups.observe.snapshot.subscriptions import read_subscriptions
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
@@ -73,14 +71,15 @@ def plan_topics(
     at = now or utc_now()
     expires_at = require_usable(snapshot.manifest, bounded, at)
     cluster_id = snapshot.manifest.kafka_cluster_id
+    ledger = Ledger(layout, cluster_id)
     planning = _Planning(
         policy=bounded,
         rules=_rules(bounded, floors.min_idle_seconds or 0.0),
         owners=NO_OWNERS if file is None else file.owners,
         objections=Objections(
             patterns=bounded.groups,
-            resets=Resets(read_history(layout, cluster_id)),
-            kept_alive=KeepAliveRecords(layout, cluster_id).read(),
+            resets=Resets(ledger.history()),
+            kept_alive=ledger.wanted(),
             now=at,
         ),
     )
@@ -99,7 +98,7 @@ def plan_topics(
         kept=kept,
         view=recorded_view(snapshot.manifest.view, f"snapshot {snapshot.manifest.snapshot_id}"),
     )
-    plan = _without_used(plan, used_since(layout, plan, KnownSnapshots()))
+    plan = _without_used(plan, used_since(ledger, plan))
     return plan, save_prune_plan(layout, plan)
 
 

@@ -27,12 +27,11 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
 from airflow_kafka_groups.ledger.prune_plan import KIND, PlannedTopic, PrunePlan, load_prune_plan
 from airflow_kafka_groups.ledger.sealed_plan import require_here
-from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.storage.layout import Layout
 
 CHUNK_SIZE = 100
@@ -110,8 +109,7 @@ class PruneRun(SealedRun):
     admin: PruneAdmin
     plan: PrunePlan
     least_idle: float
-    _kept_alive: KeepAliveRecords = field(init=False)
-    _snapshots: KnownSnapshots = field(init=False, default_factory=KnownSnapshots)
+    _ledger: Ledger = field(init=False)
 
     @cached_property
     def _topics(self) -> Mapping[str, PlannedTopic]:
@@ -119,20 +117,20 @@ class PruneRun(SealedRun):
 
     def exclusions(self, cluster_id: str | None, started_at: datetime, file: PolicyFile | None) -> Exclusions:
         """Read newer snapshots, and the journal; judge by the policy as it is now."""
-        self._kept_alive = records = KeepAliveRecords(self.layout, cluster_id)
-        used = used_since(self.layout, self.plan, self._snapshots)
+        self._ledger = ledger = Ledger(self.layout, cluster_id)
+        used = used_since(ledger, self.plan)
         ruled_out = kept_by_policy(self.plan, file, started_at)
 
         def excluded(newest: DeletionHistory) -> dict[str, Decision]:
-            kept_alive = records.read()
+            kept_alive = ledger.wanted()
             return ruled_out | used | kept_by_journal(self.plan, newest, kept_alive, started_at, self.least_idle, file)
 
         return excluded
 
     def excluded_since(self) -> dict[str, Decision]:
         """Return the topics that a snapshot shows in use since, or whose groups somebody began to keep alive."""
-        groups = spare_new(self._kept_alive.read_new())
-        used = used_since(self.layout, self.plan, self._snapshots)
+        groups = spare_new(self._ledger.wanted_since())
+        used = used_since(self._ledger, self.plan)
         return used | {item.name: groups[item.group_id] for item in self.plan.groups if item.group_id in groups}
 
     def verified_backup(self) -> Backup | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -26,14 +27,22 @@ from airflow_kafka_groups.judge.staleness.lives import Ints, valid_of
 from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife
+from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.observe.cluster_log import ClusterLog, TakenSnapshot, taken_in
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, parts_of
-from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, is_partial, looked_for, snapshot_ids
+from airflow_kafka_groups.observe.snapshot.reader import (
+    SnapshotReader,
+    is_partial,
+    load_manifest,
+    looked_for,
+    snapshot_ids,
+)
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.arrow_values import to_numpy
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from airflow_kafka_groups.storage.paths import parse_time, time_of
+from airflow_kafka_groups.storage.schemas import utc_times
 
 log = logging.getLogger(__name__)
 
@@ -364,11 +373,37 @@ class SnapshotSigns:
                 ids = folder.ids.take(pa.array(rows)).to_pylist()
                 signs, by = folder.numbers[f"{kind}_sign"][rows], folder.numbers[f"{kind}_by"][rows]
                 for group_id, at, sign, number in zip(ids, times[rows], signs, by, strict=True):
-                    where = "" if is_own else f" in the folder {name!r}"
+                    where = "" if is_own else _where(name)
                     each = SignOfLife(_SIGNS[sign], _time(int(at)), f"snapshot {self._state.names[number]}{where}")
                     if group_id not in found or found[group_id].at < each.at:
                         found[group_id] = each
+            for group_id, at in self._judged(Layout(self._layout.base, name), wanted, least):
+                if group_id not in found or found[group_id].at < at:
+                    found[group_id] = SignOfLife(
+                        Sign.COMMIT, at, f"the newest judgement{'' if is_own else _where(name)}"
+                    )
         return found
+
+    def _judged(self, folder: Layout, wanted: Any, least: int) -> Iterator[tuple[str, datetime]]:
+        """Yield the groups with the time of the last movement or commit that the newest judgement in a folder knows.
+
+        One that cannot be read, such as while a job writes it, says nothing: snapshots have what it was made of.
+        """
+        with suppress(SnapshotError):
+            judged = newest_judged(folder)
+            if judged is None or load_manifest(folder, judged).kafka_cluster_id != self._kafka_cluster_id:
+                return
+            table = load_verdicts(folder, judged).table.select(["group_id", "last_moved_at"])
+            times = table["last_moved_at"].cast(pa.int64())
+            asked = pc.greater_equal(times, least)
+            if wanted is not None:
+                asked = pc.and_(asked, pc.is_in(table["group_id"], value_set=wanted))
+            rows = table.filter(asked)
+            yield from zip(rows["group_id"].to_pylist(), utc_times(rows["last_moved_at"]), strict=True)
+
+
+def _where(folder: str) -> str:
+    return f" in the folder {folder!r}"
 
 
 def _content(state: _State) -> bytes:

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.observe.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, noted_folders, other_folders
+from airflow_kafka_groups.observe.snapshot.newer import SLOWEST
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.file_storage import read_few
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, time_of, time_prefix
 
 _BEFORE = 10
-SLOWEST = timedelta(hours=6)
-"""How many snapshots that began before are asked when they ended: at least so many, and all that began in this time."""
-PLANNED_WITHIN = timedelta(days=31)
-"""For so long after a snapshot, a plan may be made by it: prunings of other folders keep theirs, and a day longer."""
+"""So many snapshots that began before are asked when they ended, and all that began in ``SLOWEST``."""
 
 
 class KnownSnapshots(set[str]):
@@ -118,29 +114,3 @@ def _later(
             if reader.manifest.kafka_cluster_id in (kafka_cluster_id, None):
                 yield reader
         known.add(id_)
-
-
-def is_news(manifest: SnapshotManifest, snapshot_id: str, idle_since: datetime | None) -> bool:
-    """Return whether the judgement by another snapshot may not know what a later one shows of a group.
-
-    :param snapshot_id: the other one.
-    :param idle_since: since when the group is idle by the plan: by that judgement, or from a restore, of which the
-        judgement knows as little; ``None`` if it is not known.
-    """
-    return manifest.observed_at >= time_of(snapshot_id) or idle_since is None or idle_since < manifest.observed_at
-
-
-def may_see_less(reader: SnapshotReader, layout: Layout, view: ClusterView | None) -> bool:
-    """Return whether a snapshot in another folder is another user's: brokers hide from one what it may not describe.
-
-    So what it lacks may be there: groups, and, where it does not see all topics, offsets.
-
-    :param layout: the folder of the judged snapshot.
-    :param view: what the judged snapshot's connection saw of the cluster; ``None`` if it is not known.
-
-    Raises ``PlanError`` for a damaged view.
-    """
-    if reader.layout == layout or view is None:
-        return False
-    other = recorded_view(reader.manifest.view, f"snapshot {reader.manifest.snapshot_id}")
-    return other is not None and other.connection.identity != view.connection.identity

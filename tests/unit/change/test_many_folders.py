@@ -15,7 +15,7 @@ import pytest
 
 from airflow_kafka_groups.change.file_pruning.file_sets import find_sets
 from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLeft
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, other_folders
 from airflow_kafka_groups.observe.snapshot.later_snapshots import later_snapshots
 from airflow_kafka_groups.storage.file_storage import READERS

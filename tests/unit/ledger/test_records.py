@@ -9,7 +9,8 @@ from threading import Barrier
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeepAliveRecords, KeptAlive, last_kept
+from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeptAlive
+from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords, last_kept
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.file_storage import FILES, READERS

@@ -12,7 +12,8 @@ import pytest
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, KeptAlive
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.report.facts import gather_facts
 from airflow_kafka_groups.report.keep_alive import KeepAliveRuns, forecast, keep_alive_section

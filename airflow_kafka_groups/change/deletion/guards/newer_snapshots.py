@@ -15,11 +15,11 @@ from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.deletion.unseen import lost_topics, offsets_in, offsets_in_snapshot, sentence
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
-from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots, may_see_less
+from airflow_kafka_groups.observe.snapshot.newer import is_news, may_see_less
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, looked_for
-from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import utc_times
 
@@ -27,16 +27,16 @@ _MOVED = "its committed offsets had moved"
 _UNSEEN = keep(Reason.OFFSETS_UNSEEN, "")
 
 
-def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | None = None) -> dict[str, Decision]:
+def in_use_since(ledger: Ledger, plan: DeletionPlan) -> dict[str, Decision]:
     """Return the groups of a plan that a later snapshot shows in use, or less of, with the reason to keep them.
 
-    :param known: the snapshots that were read before; those that are read are added. Default: none.
+    :param ledger: what it yielded before is not read again.
 
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """
-    planned: dict[str, CommittedGroup] = {}
+    layout, planned = ledger.layout, dict[str, CommittedGroup]()
     found: dict[str, Decision] = {}
-    for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
+    for reader in ledger.later(plan.snapshot_id, plan.kafka_cluster_id):
         planned = planned or {group.group_id: group for group in plan.planned.committed()}
         newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
         asked, sees_less = _not_known(plan, planned, reader.manifest), may_see_less(reader, layout, plan.view)

@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, last_kept
+from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords, last_kept
 from airflow_kafka_groups.storage.file_storage import READERS
 from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout

@@ -23,7 +23,8 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, KeptAlive
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
