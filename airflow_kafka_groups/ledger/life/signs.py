@@ -12,15 +12,15 @@ from airflow_kafka_groups.ledger.outcomes import Reason
 
 
 class Sign(StrEnum):
-    """A kind of sign. Its value completes the sentence "it ..."."""
+    """A kind of sign. Its value completes the sentence "it ...". docs/safety.md has the table."""
 
     MEMBER = "had a member"
     STATE = "was in a state other than Empty"
     MOVED = "had other committed offsets, or another group epoch (KIP-848), than before"
     KIND = "was of another type or protocol type than before"
-    COMMIT = "committed, by the log of commits"
     CAME_BACK = "was there again, after a complete snapshot had lacked it"
     FIRST_SEEN = "was seen for the first time, after a complete snapshot had lacked it"
+    COMMIT = "moved or committed, by a judgement that may know the log of commits"
     RECHECK = "was found in use or gone by the recheck of a deletion"
     KEPT_ALIVE = "was kept alive"
     RESTORED = "was restored, or its offsets were set"

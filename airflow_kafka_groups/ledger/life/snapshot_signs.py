@@ -143,20 +143,16 @@ class _State:
         folder.note("used", where[has_members], at[has_members], Sign.MEMBER, by)
         in_use = _is_not_idle(rows)
         folder.note("used", where[in_use], at[in_use], Sign.STATE, by)
-        # Moved, or of another kind; what is found later than a newer one is taken for the time of the newer one:
+        # Moved, or of another kind. What is found later than a newer one differs from what followed, or lies in between:
         digest = np.stack([to_numpy(rows[name].cast(pa.int64())) for name in _DIGEST])
         kind = self._kinds_of(rows)
-        before = of["seen_at"][where]
+        before, since = of["seen_at"][where], of["since"][where]
         is_newer, when = at > before, np.maximum(at, before)
-        compared = readable & (of["has_digest"][where] == 1) & (is_newer | (at >= of["since"][where]))
-        differs = (np.stack([of[name][where] for name in _DIGEST]) != digest).any(axis=0)
-        moved = compared & differs
-        # Two snapshots of one second are in any order: what is found before what is known moved until that was seen.
-        until_then = readable & (of["has_digest"][where] == 1) & (at < of["since"][where]) & differs
-        folder.note("used", where[until_then], of["since"][where[until_then]], Sign.MOVED, by)
+        compared = readable & (of["has_digest"][where] == 1)
+        moved = compared & (np.stack([of[name][where] for name in _DIGEST]) != digest).any(axis=0)
         other = compared & (kind >= 0) & (of["kind"][where] >= 0) & (of["kind"][where] != kind)
         folder.note("used", where[other], when[other], Sign.KIND, by)
-        folder.note("used", where[moved], when[moved], Sign.MOVED, by)
+        folder.note("used", where[moved], np.where(at < since, since, when)[moved], Sign.MOVED, by)
         # There again, or for the first time:
         back = (of["absent_at"][where] != _NEVER) & (of["absent_at"][where] < at)
         folder.note("appeared", where[back], at[back], Sign.CAME_BACK, by)

@@ -69,7 +69,7 @@ def documented(kind: str) -> set[str]:
     return named ^ documented("begun") ^ {"begun"}  # those of both are named as exceptions
 
 
-@pytest.mark.parametrize("kind", ["begun", "intent", "outcome", "ended"])
+@pytest.mark.parametrize("kind", ["begun", "intent", "outcome", "ended", "snapshot"])
 async def test_an_entry_has_the_fields_of_the_page(tmp_path: Path, kind: str) -> None:
     admin, layout = cluster("a", "b"), layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
