@@ -143,7 +143,7 @@ class _State:
         folder.note("used", where[has_members], at[has_members], Sign.MEMBER, by)
         in_use = _is_not_idle(rows)
         folder.note("used", where[in_use], at[in_use], Sign.STATE, by)
-        # Moved, or of another kind. What is found later than a newer one differs from what followed, or lies in between:
+        # Moved, or of another kind. What is found after a newer one differs from what followed, or lies in between:
         digest = np.stack([to_numpy(rows[name].cast(pa.int64())) for name in _DIGEST])
         kind = self._kinds_of(rows)
         before, since = of["seen_at"][where], of["since"][where]
