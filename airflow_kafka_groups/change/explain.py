@@ -6,7 +6,7 @@ nothing. ``apply`` would delete the group with this plan only if no row keeps it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -166,7 +166,8 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
         if stopped is not None:
             yield Row("stop", "keeps", stopped, "whoever stopped deletions")
     policy = yield from _rows_of_newer_policy(layout, plan, request, now)
-    ledger, seen = Ledger(layout, plan.kafka_cluster_id), dict[str, SignOfLife]()
+    ledger = Ledger(layout, plan.kafka_cluster_id)
+    seen: Mapping[str, SignOfLife] = {}
     try:
         in_use = in_use_since(ledger, plan)
         seen = ledger.seen([group_id], plan.idle_from)

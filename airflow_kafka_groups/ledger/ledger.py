@@ -190,5 +190,7 @@ def fold_snapshots(layout: Layout, kafka_cluster_id: str | None) -> None:
     """
     from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
 
+    if kafka_cluster_id is None:  # brokers that start may not know it yet
+        return
     with unless_warned(_NOT_FOLDED):
         SnapshotSigns(layout, kafka_cluster_id).update()

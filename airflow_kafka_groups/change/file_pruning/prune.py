@@ -15,6 +15,7 @@ task that sets offsets stays for a year, whatever the limit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -24,8 +25,10 @@ from typing import Any
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, FileSet, find_sets
 from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLeft
 from airflow_kafka_groups.durations import show_duration
-from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
+from airflow_kafka_groups.ledger.ledger import fold_snapshots
 from airflow_kafka_groups.observe.snapshot.newer import SLOWEST
+from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.access import storage_errors
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK
@@ -78,6 +81,13 @@ def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool
         return _prune(layout, limits, now, dry_run)
 
 
+def _fold_first(layout: Layout) -> None:
+    """Let the ledger know what the snapshots show that are about to be removed: decisions may ask for it still."""
+    for snapshot_id in snapshot_ids(layout)[-1:]:
+        with suppress(SnapshotError):
+            fold_snapshots(layout, load_manifest(layout, snapshot_id).kafka_cluster_id)
+
+
 def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) -> PruneReport:
     removed: dict[str, tuple[str, ...]] = {}
     kept: dict[str, int] = {}
@@ -97,6 +107,8 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
                 every = chain.from_iterable(map(found, FileKind))
                 _require_a_new_one(layout, every, now, limits)
             files += len(file_set.files)
+            if not dry_run and kind is FileKind.SNAPSHOT and not gone:
+                _fold_first(layout)
             if not dry_run:  # one by one: a run that is killed has done its part, and the next one goes on
                 file_set.remove()
             gone.append(file_set.id)

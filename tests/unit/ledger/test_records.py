@@ -112,7 +112,7 @@ def test_records_that_were_read_cost_a_deletion_their_names_only(
         parsed.append(id_)
         return real(id_)
 
-    monkeypatch.setattr("airflow_kafka_groups.ledger.keep_alive_records.time_of", noted)
+    monkeypatch.setattr("airflow_kafka_groups.ledger.life.wanted.time_of", noted)
     assert (records.read_new(), parsed) == ({}, [])
     write(layout, SECOND, "before", BEFORE)
     assert (set(records.read_new()), parsed) == ({"a", "b"}, [SECOND])

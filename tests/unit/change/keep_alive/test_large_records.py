@@ -43,7 +43,7 @@ def test_the_offsets_of_a_few_records_only_are_in_memory_at_once(
         most = max(most, sum(each() is not None for each in made))
         return record
 
-    monkeypatch.setattr("airflow_kafka_groups.ledger.keep_alive_records.read_json", noted)
+    monkeypatch.setattr("airflow_kafka_groups.ledger.life.wanted.read_json", noted)
     assert KeepAliveRecords(Layout(tmp_path, "prod")).read().keys() == {"a"}
     assert last_kept(Layout(tmp_path, "prod"), AT).keys() == {"a"}
     assert len(made) == 8 * READERS
