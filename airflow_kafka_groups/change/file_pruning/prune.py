@@ -28,7 +28,7 @@ from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
 from airflow_kafka_groups.ledger.ledger import fold_snapshots
 from airflow_kafka_groups.observe.snapshot.newer import SLOWEST
-from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
+from airflow_kafka_groups.observe.snapshot.reader import load_manifest
 from airflow_kafka_groups.storage.access import storage_errors
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK
@@ -81,11 +81,10 @@ def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool
         return _prune(layout, limits, now, dry_run)
 
 
-def _fold_first(layout: Layout) -> None:
+def _fold_first(layout: Layout, snapshot_id: str) -> None:
     """Let the ledger know what the snapshots show that are about to be removed: decisions may ask for it still."""
-    for snapshot_id in snapshot_ids(layout)[-1:]:
-        with suppress(SnapshotError):
-            fold_snapshots(layout, load_manifest(layout, snapshot_id).kafka_cluster_id)
+    with suppress(SnapshotError):
+        fold_snapshots(layout, load_manifest(layout, snapshot_id).kafka_cluster_id)
 
 
 def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) -> PruneReport:
@@ -108,7 +107,7 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
                 _require_a_new_one(layout, every, now, limits)
             files += len(file_set.files)
             if not dry_run and kind is FileKind.SNAPSHOT and not gone:
-                _fold_first(layout)
+                _fold_first(layout, sets[-1].id)
             if not dry_run:  # one by one: a run that is killed has done its part, and the next one goes on
                 file_set.remove()
             gone.append(file_set.id)
