@@ -123,8 +123,10 @@ def test_a_consumer_that_comes_commits_nothing_and_leaves_between_two_snapshots_
     layout = Layout(tmp_path, CLUSTER)
     snapshot(bootstrap, layout)
     time.sleep(IDLE + 0.5)
+    came_at = datetime.now(UTC) - timedelta(seconds=1)
     with LiveConsumer(bootstrap, comes, [topic], protocol=protocol, commit_every=None):
         pass
+    left_at = datetime.now(UTC) + timedelta(seconds=1)
     snapshot_id = snapshot(bootstrap, layout)
     properties = str(write_properties(tmp_path, bootstrap))
     arguments = ["--base", str(tmp_path), "--cluster", CLUSTER, "--min-idle-seconds", str(IDLE)]
@@ -139,11 +141,13 @@ def test_a_consumer_that_comes_commits_nothing_and_leaves_between_two_snapshots_
         run(spark, parse_arguments(judged))
         verdicts = load_verdicts(layout, snapshot_id)
         (at,) = verdicts.table.filter(pc.equal(verdicts.table["group_id"], comes))["last_record_at"].to_pylist()
-        assert timedelta(0) < datetime.now(UTC) - at < timedelta(minutes=1)
+        assert came_at < at < left_at
         plan = make_plan(verdicts, SnapshotReader(layout, snapshot_id), policy, datetime.now(UTC))
         assert dead in plan.group_ids
         (kept,) = (group for group in plan.kept if group.group_id == comes)
-        assert re.match(r"a member joined or left it \d\.\d s ago, by the log of commits; the policy", kept.reason)
+        assert re.match(
+            "a member joined or left it .* ago, by the log|offsets or group epoch moved .* ago", kept.reason
+        )
 
 
 def manifest(tmp_path: Path, cluster_id: str) -> SnapshotManifest:
