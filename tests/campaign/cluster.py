@@ -127,7 +127,7 @@ class ModelAdmin(FakeAdmin):
         coordinators: Mapping[str, int] | None = None,
         before_sending: Callable[[], Awaitable[None]] | None = None,
     ) -> GroupResults[None]:
-        ids, began = list(group_ids), self.world.clock
+        ids, began = list(group_ids), self.process.monotonic()
         due = self.process.at("delete")
         for _ in range(6):  # a lease that ended meanwhile is noticed here, and the request does not leave
             await asyncio.sleep(0)
@@ -136,7 +136,7 @@ class ModelAdmin(FakeAdmin):
             await before_sending()
         if not self.process.alive:
             self.process.kill()
-        if send_within is not None and self.world.clock - began >= send_within:
+        if send_within is not None and self.process.monotonic() - began >= send_within:
             return GroupResults(GroupResult(id_, error=NotSentError("the time for it was over")) for id_ in ids)
         if (fault := due.get("error")) is not None:
             return self._refused(fault, ids)
@@ -210,7 +210,10 @@ def due_arg(due: Mapping[str, Fault]) -> int:
 
 
 class ModelLease:
-    """The cluster's lease as one process holds it: it ends when its heartbeats stay away for a session's time."""
+    """The cluster's lease as one process holds it: it ends when its heartbeats stay away for a session's time.
+
+    What a process believes goes by its own clock, which stands still while its host pauses it.
+    """
 
     group_id = "lease"
     member_id = "member"
@@ -222,11 +225,17 @@ class ModelLease:
         self.owner = f"process {process.number}"
         self.term = 1
         self.generation = world.generation
+        self._until = process.monotonic() + SESSION_SECONDS
+
+    @property
+    def _is_held(self) -> bool:
+        return self._world.holder is self._process and self._world.held_until > self._world.clock
 
     @property
     def remaining(self) -> float:
-        held = self._world.holder is self._process
-        return max(self._world.held_until - self._world.clock, 0.0) if held else 0.0
+        if self._is_held:
+            self._until = self._process.monotonic() + self._world.held_until - self._world.clock
+        return max(self._until - self._process.monotonic(), 0.0)
 
     def check(self, at_least: float = 0.0) -> None:
         if self.remaining <= at_least:
@@ -237,6 +246,8 @@ class ModelLease:
         self.check(at_least)
 
     async def prove(self, within: float) -> None:
+        if not self._is_held:
+            raise LeaseLostError(self.group_id, "the group removed this run")
         self.check()
 
 

@@ -9,6 +9,7 @@ from unittest.mock import patch
 from airflow_kafka_groups.change import lease
 from airflow_kafka_groups.change.deletion import chunk_loop as work
 from airflow_kafka_groups.change.deletion import delete_by_plan, recheck, sealed_run
+from airflow_kafka_groups.change.deletion.guards import named_signs
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.plan import make_plan, objections
 from airflow_kafka_groups.change.prune_topics import abandoned_topics
@@ -129,6 +130,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         (lease.LeaseGuard, "prove", _at_once),
         (lease.LeaseGuard, "run_while_held", _work),
     ),
+    "the coordinator is not asked before a request": ((lease.LeaseGuard, "prove", _at_once),),
+    "signs of life do not keep what is named": ((named_signs.NamedSigns, "alive", _no_mapping),),
     "every listing is complete": ((GroupListings, "complete", property(lambda self: True)),),
     "all types may be deleted": ((recheck, "JUDGED_TYPES", frozenset(GroupType)), (recheck, "_by_kind", _nothing)),
     "nothing is verified": ((delete_by_plan, "verify_deleted", _all_gone),),

@@ -19,6 +19,7 @@ T = TypeVar("T")
 CALL_SECONDS = 0.05
 CLOCKS = (-7 * 86_400.0, -90_000.0, -7_200.0, -240.0, 240.0)
 """What a worker's clock may suddenly be wrong by. No guard notices one that is days ahead: all looks idle by it."""
+PAUSE = 120.0
 JUMPS = (1.0, 9.0, 14.0, 16.0, 40.0, 120.0, 3_600.0, 20_000.0)
 
 
@@ -39,15 +40,16 @@ class Process:
         self.alive = True
         self.stale = False
         self.skew = timedelta(0)
+        self.paused = 0.0
         self.interrupted: BaseException | None = None
         self._faults = faults
         self._counts: Counter[str] = Counter()
 
     def now(self) -> datetime:
-        return self.world.now() + self.skew
+        return self.world.now() + self.skew - timedelta(seconds=self.paused)
 
     def monotonic(self) -> float:
-        return self.world.clock
+        return self.world.clock - self.paused
 
     def at(self, call: str) -> Mapping[str, Fault]:
         """Begin a call: let happen what is to happen before it, and return the faults that it is subject to."""
@@ -80,6 +82,9 @@ class Process:
             self.interrupted = KeyboardInterrupt()
         elif kind == "jump":
             self.world.jump(self, JUMPS[fault.arg % len(JUMPS)], stopped=fault.arg >= 500)
+        elif kind == "pause" and self.world.takes_lease:  # by its host, with all of its clocks
+            self.world.clock += PAUSE
+            self.paused += PAUSE
         elif kind == "clock":
             self.skew = timedelta(seconds=CLOCKS[fault.arg % len(CLOCKS)])
         elif kind == "life":
@@ -117,7 +122,7 @@ class ModelLoop(asyncio.SelectorEventLoop):
         super().__init__(self.instant)
 
     def time(self) -> float:
-        return super().time() if self.instant.process is None else self.instant.process.world.clock
+        return super().time() if self.instant.process is None else self.instant.process.monotonic()
 
     def run_in_executor(  # type: ignore[override]  # typeshed names the types of the arguments
         self, executor: Any, func: Callable[..., Any], *args: Any

@@ -19,7 +19,7 @@ class Fault:
 
     :param call: the kind of the call; ``nth``: which of them.
     :param kind: ``kill``, ``kill_after``, ``cancel``, ``interrupt``, ``error``, ``lost``, ``stale``, ``jump``,
-        ``clock``, ``move``, ``silent``, ``hidden``, ``life`` or ``other``.
+        ``pause``, ``clock``, ``move``, ``silent``, ``hidden``, ``life`` or ``other``.
     :param arg: the class of the error, the seconds of a jump, or the group and its event.
     :param steps: what another process does meanwhile.
     """
@@ -156,6 +156,7 @@ def _in_deletion(random: Random, groups: int) -> tuple[Fault, ...]:
         (Fault("describe", chunk, "life", join), Fault("delete", chunk, "life", leave)),
         (Fault("create", 1 + 2 * chunk, "jump", slow), Fault("delete", chunk, "life", commit)),
         (Fault("offsets", chunk, "jump", slow), Fault("delete", chunk, "life", commit)),
+        (Fault("delete", chunk, "pause"), Fault("delete", chunk, "life", commit)),
         (Fault(moment, chunk + (moment == "create"), "other", 1, again),),
         (Fault("delete", chunk, random.choice(("kill", "kill_after"))),),
         (

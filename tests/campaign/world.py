@@ -192,6 +192,8 @@ class World:
         for at, by in task.known.get(group_id, ()):
             if by == task.request_id:
                 self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: a try found it alive at {at:.0f}")
+            elif task.plan is None and by != "snapshot" and self.clock - at < DAY - TOLERANCE:
+                self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: known alive at {at:.0f}, and named")
             elif task.plan is None:
                 continue
             elif by == "snapshot" and task.plan.judged_at - MIN_IDLE + TOLERANCE < at <= task.plan.judged_at:
