@@ -45,7 +45,8 @@ class Shell(CommandLine):
     def offsets(self, *group_ids: str) -> list[int]:
         """Return what is committed; a group without any offset is dropped by the brokers."""
         done = self.run("offsets", *group_ids, "--conn-id", "lab", "-o", "json")
-        return [row["offset"] for row in json.loads(done.stdout)]
+        rows = sorted(json.loads(done.stdout), key=lambda row: (group_ids.index(row["group_id"]), row["partition"]))
+        return [row["offset"] for row in rows]  # brokers answer in any order
 
     def killed_after(self, method: str, *words: str) -> None:
         """Run a command whose process is killed by SIGKILL as soon as the brokers have done it."""
