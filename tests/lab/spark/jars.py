@@ -7,15 +7,17 @@ and the Kafka client of the version that the connector was built with.
 """
 
 import sys
-from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tests.lab.errors import LabError
 from tests.lab.jars import REPOSITORY
 from tests.lab.machine.maven import Artifact, Download, render_pom
 
-SPARK_VERSION = version("pyspark") if find_spec("pyspark.core") else "4.2.0"
+try:
+    SPARK_VERSION = version("pyspark")
+except PackageNotFoundError:  # jars are fetched while the environment is set up
+    SPARK_VERSION = "4.2.0"
 MINOR = SPARK_VERSION.rpartition(".")[0]
 KAFKA_CLIENTS_VERSIONS = {"4.0": "3.9.0", "4.1": "3.9.1", "4.2": "3.9.2"}
 """By the minor version of Spark; without the connector of Spark 4.3, which is not to be had yet."""
