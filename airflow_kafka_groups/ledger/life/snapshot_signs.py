@@ -38,7 +38,7 @@ from airflow_kafka_groups.observe.snapshot.reader import (
     snapshot_ids,
 )
 from airflow_kafka_groups.storage.access import unless_warned
-from airflow_kafka_groups.storage.arrow_values import to_numpy
+from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, in_one_piece, literal, of_numpy, to_numpy
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from airflow_kafka_groups.storage.paths import parse_time, time_of
@@ -74,7 +74,7 @@ class _Folder:
     :param identity: as whom its connection was logged in for the newest one; ``None`` if that is not known.
     """
 
-    ids: Any = field(default_factory=lambda: pa.array([], pa.string()))
+    ids: Any = field(default_factory=lambda: pa.nulls(0, pa.string()))
     numbers: dict[str, Ints] = field(default_factory=lambda: {name: np.empty(0, np.int64) for name in _COLUMNS})
     folded: set[str] = field(default_factory=set)
     full_at: int = _NEVER
@@ -83,7 +83,7 @@ class _Folder:
 
     def places_of(self, group_ids: Any) -> tuple[Ints, Ints]:
         """Return the places of groups, and those of new ones, which get a row each."""
-        group_ids = group_ids.combine_chunks() if isinstance(group_ids, pa.ChunkedArray) else group_ids
+        group_ids = in_one_piece(group_ids)
         places = pc.index_in(group_ids, self.ids)
         new = group_ids.filter(places.is_null())
         size, more = len(self.ids), len(new)
@@ -139,7 +139,7 @@ class _State:
         at = to_numpy(rows["observed_at"].cast(pa.int64()))
         readable = ~valid_of(rows["error"])
         # In use:
-        has_members = to_numpy(pc.fill_null(pc.not_equal(rows["members"], 0), False))
+        has_members = to_numpy(fill_nulls(pc.not_equal(rows["members"], literal(0)), False))
         folder.note("used", where[has_members], at[has_members], Sign.MEMBER, by)
         in_use = _is_not_idle(rows)
         folder.note("used", where[in_use], at[in_use], Sign.STATE, by)
@@ -185,7 +185,7 @@ class _State:
         absent[where] = False
         rows = np.flatnonzero(absent)
         if is_partial(manifest):
-            ids = folder.ids.take(pa.array(rows)).to_pylist()
+            ids = folder.ids.take(of_numpy(rows)).to_pylist()
             wanted = looked_for(manifest, ids)
             rows = rows[[group_id in wanted for group_id in ids]]
         seen_at = folder.numbers["seen_at"][rows]
@@ -195,8 +195,8 @@ class _State:
         folder.numbers["absent_at"][gone] = np.maximum(folder.numbers["absent_at"][gone], taken_at)
 
     def _kinds_of(self, rows: Any) -> Ints:
-        found = pc.binary_join_element_wise(rows["group_type"], rows["protocol_type"], pa.scalar("\t"))
-        encoded = found.combine_chunks().dictionary_encode()
+        found = pc.binary_join_element_wise(rows["group_type"], rows["protocol_type"], literal("\t"))
+        encoded = in_one_piece(found).dictionary_encode()
         numbers = []
         for name in encoded.dictionary.to_pylist():
             if name.startswith(f"{GroupType.UNKNOWN.value}\t"):
@@ -210,7 +210,7 @@ class _State:
 
 
 def _is_not_idle(rows: Any) -> Any:
-    idle = pa.array([GroupState.EMPTY.value, GroupState.UNKNOWN.value])
+    idle = column([GroupState.EMPTY.value, GroupState.UNKNOWN.value], pa.string())
     return ~to_numpy(pc.is_in(rows["state"].cast(pa.string()), value_set=idle))
 
 
@@ -355,7 +355,7 @@ class SnapshotSigns:
         """
         found: dict[str, SignOfLife] = {}
         own = self._state.folders.get(self._layout.cluster, _Folder()).identity
-        wanted = None if group_ids is None else pa.array(sorted(set(group_ids)), pa.string())
+        wanted = None if group_ids is None else column(sorted(set(group_ids)), pa.string())
         least = _NEVER + 1 if since is None else _micros(since)
         for name, folder in self._state.folders.items():
             is_own = name == self._layout.cluster
@@ -366,7 +366,7 @@ class SnapshotSigns:
                 if wanted is not None:
                     asked &= to_numpy(pc.is_in(folder.ids, value_set=wanted))
                 rows = np.flatnonzero(asked)
-                ids = folder.ids.take(pa.array(rows)).to_pylist()
+                ids = folder.ids.take(of_numpy(rows)).to_pylist()
                 signs, by = folder.numbers[f"{kind}_sign"][rows], folder.numbers[f"{kind}_by"][rows]
                 for group_id, at, sign, number in zip(ids, times[rows], signs, by, strict=True):
                     where = "" if is_own else _where(name)
@@ -391,7 +391,7 @@ class SnapshotSigns:
                 return
             table = load_verdicts(folder, judged).table.select(["group_id", "last_moved_at"])
             times = table["last_moved_at"].cast(pa.int64())
-            asked = pc.greater_equal(times, least)
+            asked = pc.greater_equal(times, literal(least))
             if wanted is not None:
                 asked = pc.and_(asked, pc.is_in(table["group_id"], value_set=wanted))
             rows = table.filter(asked)
@@ -432,10 +432,12 @@ def _content(state: _State) -> bytes:
         },
     }
     folders = list(state.folders.values())
-    columns = {"group_id": pa.concat_arrays([pa.array([], pa.string()), *(each.ids for each in folders)])}
+    columns = {"group_id": pa.concat_arrays([pa.nulls(0, pa.string()), *(each.ids for each in folders)])}
     for name in _COLUMNS:
-        columns[name] = pa.array(np.concatenate([np.empty(0, np.int64), *(each.numbers[name] for each in folders)]))
-    table = pa.table(columns).replace_schema_metadata({"ledger": json.dumps(meta)})
+        columns[name] = of_numpy(np.concatenate([np.empty(0, np.int64), *(each.numbers[name] for each in folders)]))
+    table = pa.Table.from_arrays(list(columns.values()), names=list(columns)).replace_schema_metadata(
+        {"ledger": json.dumps(meta)}
+    )
     with BytesIO() as stream:
         pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
         return stream.getvalue()
@@ -463,11 +465,11 @@ def _parsed(content: bytes) -> _State:
         state.unread[taken.folder, taken.snapshot_id] = taken, why
     start = 0
     for name, each in meta["folders"].items():
-        some = table.slice(start, each["rows"]).combine_chunks()
+        some = table.slice(start, each["rows"])
         start += each["rows"]
         state.folders[name] = _Folder(
-            ids=some["group_id"].combine_chunks() if some.num_rows else pa.array([], pa.string()),
-            numbers={column: to_numpy(some[column].combine_chunks()).copy() for column in _COLUMNS},
+            ids=in_one_piece(some["group_id"]),
+            numbers={name: to_numpy(some[name]).copy() for name in _COLUMNS},
             folded=set(each["folded"]),
             full_at=int(each["full_at"]),
             newest=each["newest"],
