@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -54,7 +54,7 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS, remedy_of
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, WHOLE
 from airflow_kafka_groups.spark.hadoop_storage import move
 from airflow_kafka_groups.spark.session.preflight import require_arrow
-from airflow_kafka_groups.spark.session.settings import jvm_of, settings_kept
+from airflow_kafka_groups.spark.session.settings import settings_kept
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import JobFiles, ReplacedFolder, footer_of
 from airflow_kafka_groups.storage.manifest import SnapshotFile, SnapshotManifest
@@ -92,10 +92,21 @@ _DAMAGED = re.compile(rf"{DamagedObservationsError.__name__}: (\S+)")
 _UNUSABLE = re.compile(r"exceptions\.SnapshotError: (.+)")
 _CANNOT_RUN = ("ModuleNotFoundError", "Cannot run program", "PYTHON_VERSION_MISMATCH")
 _MICROS = [f"unix_micros(last_{kind}_at) AS {kind}" for kind in ("commit", "record")]
-_JAVA_HASH = "org.apache.spark.unsafe.hash.Murmur3_x86_32"
-_SEED = 42  # Spark's for a partition's number
 
 Batches = Iterable[pa.RecordBatch]
+
+
+def hash_of(number: int) -> int:
+    """Return Spark's hash of an integer, by which it chooses the partition of a row: Murmur3 with the seed 42."""
+
+    def turned(value: int, bits: int) -> int:
+        return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
+
+    block = turned(number * 0xCC9E2D51 & 0xFFFFFFFF, 15) * 0x1B873593 & 0xFFFFFFFF
+    found = (turned(42 ^ block, 13) * 5 + 0xE6546B64) & 0xFFFFFFFF ^ 4
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        found = (found ^ found >> shift) * factor & 0xFFFFFFFF
+    return found - 2**32 if found >= 2**31 else found
 
 
 class InTasks:
@@ -208,14 +219,11 @@ class InTasks:
 
     def _labels(self, buckets: int) -> list[int]:
         """Return numbers of which Spark puts each into another one of as many partitions."""
-        java: Any = jvm_of(self._spark, "a judgement")
-        for name in _JAVA_HASH.split("."):
-            java = getattr(java, name)
         found = dict[int, int]()
         for number in count():
             if len(found) == buckets:
                 break
-            found.setdefault(java.hashInt(number, _SEED) % buckets, number)
+            found.setdefault(hash_of(number) % buckets, number)
         return [*found.values()]
 
     @contextmanager

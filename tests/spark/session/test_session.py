@@ -184,7 +184,7 @@ def test_the_settings_of_the_session_stay_the_users_after_two_jobs_at_once(
         return {}
 
     second = Thread(target=main, args=(given,))
-    monkeypatch.setattr(roll_up, "_days", days)
+    monkeypatch.setattr(roll_up, "_last_of_days", days)
     with settings_of(spark, {"spark.sql.session.timeZone": "Asia/Kolkata"}):
         assert main(given) == 0
         ended.set()

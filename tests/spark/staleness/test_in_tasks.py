@@ -252,3 +252,8 @@ def test_the_last_line_names_it(spark: SparkSession, tmp_path: Path, monkeypatch
     monkeypatch.setattr(judging, "_write_contents", run_out)
     with pytest.raises(JobError, match=r"Java heap space\. Give the executors more by spark\.executor\.memory"):
         judge(tmp_path, spark=spark)
+
+
+def test_a_bucket_has_the_number_that_spark_gives_it(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT id, hash(CAST(id AS int)) AS hash FROM range(300)").collect()
+    assert {row.id: row.hash for row in rows} == {number: judging.hash_of(number) for number in range(300)}
