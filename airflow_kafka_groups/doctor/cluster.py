@@ -167,6 +167,7 @@ SKEW_SECONDS = 5.0
 _FRESH_SECONDS = 60.0
 """An older commit says nothing of a clock. Consumers commit every five seconds by default."""
 _REACH = "Start the brokers that are down, and let this machine reach all of them at their advertised.listeners."
+_UNKNOWN_CLOCKS = "The brokers' clocks are not known"
 _NEEDED = (apis.LIST_GROUPS, apis.DESCRIBE_GROUPS, apis.OFFSET_FETCH, apis.FIND_COORDINATOR, apis.DELETE_GROUPS)
 _UPGRADE = "Nothing: older requests are used. A newer broker needs fewer requests."
 _OLDER = (
@@ -208,7 +209,10 @@ async def examine_cluster(
     _examine_listing(groups, report)
     for warning in other_leases(groups, lease_group_id):
         report.warn("other leases", f"{warning[0].upper()}{warning[1:]}.", "Use one lease for a cluster.")
-    await _examine_clock(admin, cluster.api_versions.values(), report, now, watch_seconds)
+    if groups.complete:
+        await _examine_clock(admin, cluster.api_versions.values(), report, now, watch_seconds)
+    else:  # whoever is silent is not waited for again
+        report.unknown("clock", f"{_UNKNOWN_CLOCKS}: not all brokers answer.")
     return groups
 
 
@@ -265,7 +269,7 @@ async def _examine_clock(
     Kafka has no request for its time. A record that is newer than now proves that a clock is wrong; an old one proves
     nothing, for nobody may have committed, unless it is committed while somebody watches.
     """
-    unknown = "The brokers' clocks are not known"
+    unknown = _UNKNOWN_CLOCKS
     if not all(of.supports(apis.LIST_OFFSETS, _MAX_TIMESTAMP_VERSION) for of in api_versions):
         report.unknown("clock", f"{unknown}: these brokers do not tell the time of the newest record.")
         return

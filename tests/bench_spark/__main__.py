@@ -108,6 +108,7 @@ def executors(quick: bool, repeat: int) -> Iterator[Results]:
                     "spark.cores.max": str(count),
                     "spark.executor.cores": "1",
                     "spark.eventLog.enabled": "true",
+                    "spark.eventLog.compress": "false",
                     "spark.eventLog.dir": logs.as_uri(),
                 },
                 timeout=900,

@@ -73,7 +73,9 @@ def write_history(base: Path, groups: int, partitions: int, snapshots: int, *, f
         }
         folder = base / CLUSTER / "data" / name
         folder.mkdir(parents=True)
-        table = pa.table({field.name: columns[field.name] for field in ARROW_SCHEMA}, schema=ARROW_SCHEMA)
+        missing = {field.name: pa.nulls(rows, field.type) for field in ARROW_SCHEMA if field.name not in columns}
+        named = columns | missing
+        table = pa.table([named[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
         entries, size = [], -(-groups // files) * partitions
         for number, part in enumerate(table.slice(at, size) for at in range(0, rows, size)):
             written = folder / f"part-{number:05}.parquet"

@@ -82,7 +82,7 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
             seed_groups(cluster.bootstrap, [*dead, other], {(prefix, 0): 5})
         run = dags["snapshot_fleet"].test(run_conf=conf)
         assert run.state == "success", states(run)
-        assert {folder.name for folder in storage.iterdir()} == {"east", "west"}
+        assert {folder.name for folder in storage.iterdir()} == {"_journal", "east", "west"}
 
     run = dags["cleanup_fleet"].test(run_conf={**conf, "dry_run": False, "require_approval": False, "max_share": 1})
     found = states(run)

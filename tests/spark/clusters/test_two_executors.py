@@ -44,6 +44,7 @@ def submit(cluster: SparkCluster, base: Path, logs: Path) -> dict[str, Any]:
         "spark.executor.cores": "1",
         "spark.executor.memory": "512m",
         "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
         "spark.eventLog.dir": logs.as_uri(),
         "spark.files.openCostInBytes": "1",
         "spark.sql.files.maxPartitionBytes": "300k",  # several tasks
