@@ -181,7 +181,7 @@ class MemberToRemove(NamedTuple):
 class GroupDescription(NamedTuple):
     """A group as described by its coordinator. One that does not exist has the state ``DEAD``, and no type.
 
-    :param group_epoch: grows whenever a member joins or leaves (KIP-848); ``None`` for a classic group.
+    Its ``group_epoch`` grows whenever a member joins or leaves (KIP-848); it is ``None`` for a classic group.
     """
 
     group_id: GroupId
