@@ -20,7 +20,7 @@ class Sign(StrEnum):
     KIND = "was of another type or protocol type than before"
     CAME_BACK = "was there again, after a complete snapshot had lacked it"
     FIRST_SEEN = "was seen for the first time, after a complete snapshot had lacked it"
-    COMMIT = "moved or committed, by a judgement that may know the log of commits"
+    COMMIT = "moved or committed, or had a member join or leave, by a judgement that may know the log of commits"
     RECHECK = "was found in use or gone by the recheck of a deletion"
     KEPT_ALIVE = "was kept alive"
     RESTORED = "was restored, or its offsets were set"

@@ -257,6 +257,7 @@ class SnapshotSigns:
         self._kafka_cluster_id = kafka_cluster_id
         self._place = ClusterLog(layout.base, kafka_cluster_id).folder.parent
         self._state = _State()
+        self._damaged: list[str] = []
 
     def update(self) -> None:
         """Fold what was taken since, and write the table if anything was.
@@ -341,8 +342,11 @@ class SnapshotSigns:
         return max(map(time_of, newest), default=None)
 
     def unread(self, since: datetime | None = None) -> list[str]:
-        """Return why snapshots could not be read, of those that were taken since a time. Default: of all."""
-        return [
+        """Return why snapshots could not be read, of those that were taken since a time. Default: of all.
+
+        Why ``signs`` could not read a judgement comes first: it may know of later commits than its snapshot shows.
+        """
+        return self._damaged + [
             f"snapshot {taken.snapshot_id} in the folder {taken.folder!r}: {why}"
             for taken, why in self._state.unread.values()
             if why and (since is None or taken.observed_at >= since)
@@ -354,6 +358,7 @@ class SnapshotSigns:
         What another user's snapshot lacked may have been there: that a group appeared counts for the same user only.
         """
         found: dict[str, SignOfLife] = {}
+        self._damaged = []
         own = self._state.folders.get(self._layout.cluster, _Folder()).identity
         wanted = None if group_ids is None else column(sorted(set(group_ids)), pa.string())
         least = _NEVER + 1 if since is None else _micros(since)
@@ -373,29 +378,37 @@ class SnapshotSigns:
                     each = SignOfLife(_SIGNS[sign], _time(int(at)), f"snapshot {self._state.names[number]}{where}")
                     if group_id not in found or found[group_id].at < each.at:
                         found[group_id] = each
-            for group_id, at in self._judged(Layout(self._layout.base, name), wanted, least):
-                if group_id not in found or found[group_id].at < at:
-                    found[group_id] = SignOfLife(
-                        Sign.COMMIT, at, f"the newest judgement{'' if is_own else _where(name)}"
-                    )
+            by_judgement = f"the newest judgement{'' if is_own else _where(name)}"
+            try:
+                for group_id, at in self._judged(Layout(self._layout.base, name), wanted, least):
+                    if group_id not in found or found[group_id].at < at:
+                        found[group_id] = SignOfLife(Sign.COMMIT, at, by_judgement)
+            except SnapshotError as exc:
+                self._damaged.append(f"{by_judgement}: {exc}")
         return found
 
     def _judged(self, folder: Layout, wanted: Any, least: int) -> Iterator[tuple[str, datetime]]:
-        """Yield the groups with the time of the last movement or commit that the newest judgement in a folder knows.
+        """Yield the groups with the time of the last movement, commit or membership that the newest judgement knows.
 
-        One that cannot be read, such as while a job writes it, says nothing: snapshots have what it was made of.
+        While a job writes it, or where a job was killed, there is no summary: snapshots have what it was made of.
+        Raises ``SnapshotError`` for one that has a summary and cannot be read.
         """
+        judged = None
         with suppress(SnapshotError):
             judged = newest_judged(folder)
-            if judged is None or load_manifest(folder, judged).kafka_cluster_id != self._kafka_cluster_id:
-                return
-            table = load_verdicts(folder, judged).table.select(["group_id", "last_moved_at"])
-            times = table["last_moved_at"].cast(pa.int64())
-            asked = pc.greater_equal(times, literal(least))
-            if wanted is not None:
-                asked = pc.and_(asked, pc.is_in(table["group_id"], value_set=wanted))
-            rows = table.filter(asked)
-            yield from zip(rows["group_id"].to_pylist(), utc_times(rows["last_moved_at"]), strict=True)
+        if judged is None:
+            return
+        if load_manifest(folder, judged, may_be_copied=True).kafka_cluster_id != self._kafka_cluster_id:
+            return
+        table = load_verdicts(folder, judged).table
+        kind = table.schema.field("last_moved_at").type
+        times = pc.max_element_wise(*(table[name].cast(pa.int64()) for name in ("last_moved_at", "last_record_at")))
+        asked = pc.greater_equal(times, literal(least))
+        if wanted is not None:
+            asked = pc.and_(asked, pc.is_in(table["group_id"], value_set=wanted))
+        yield from zip(
+            table["group_id"].filter(asked).to_pylist(), utc_times(times.filter(asked).cast(kind)), strict=True
+        )
 
 
 def _where(folder: str) -> str:

@@ -210,7 +210,8 @@ def restored(admin: FakeAdmin, storage: Path) -> None:
     )
 
 
-def in_the_log(admin: FakeAdmin, storage: Path) -> None:
+def in_the_log(admin: FakeAdmin, storage: Path, column: str = "last_moved_at") -> Path:
+    """Let another connection's judgement know of life of group a; return the file of its rows."""
     other = Layout(storage, "other")
     looks(admin, other, timedelta(seconds=2))()
     (snapshot_id,) = snapshot_ids(other)
@@ -219,8 +220,9 @@ def in_the_log(admin: FakeAdmin, storage: Path) -> None:
     table = pq.read_table(str(rows)).to_pylist()
     for row in table:
         if row["group_id"] == "a":
-            row["last_moved_at"] = row["observed_at"]
+            row[column] = row["observed_at"]
     pq.write_table(pa.Table.from_pylist(table), str(rows))
+    return rows
 
 
 RECORDED = {
@@ -264,6 +266,23 @@ def test_the_table_has_no_empty_cell() -> None:
     page = (DOCS / "safety.md").read_text().partition("\n## Signs of life\n")[2].partition("\n## ")[0]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| ")]
     assert rows == ["The group", *(sign.value for sign in Sign)]
+
+
+def test_a_member_that_the_log_of_commits_shows_keeps_the_group(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    in_the_log(admin, tmp_path, "last_record_at")
+    assert planned(tmp_path) == ["b"]
+
+
+def test_a_judgement_that_cannot_be_read_keeps_all_groups(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    rows = in_the_log(admin, tmp_path)
+    rows.write_bytes(rows.read_bytes()[:-9])
+    with pytest.raises(SnapshotError, match=r"the newest judgement in the folder 'other': .*Restore its files"):
+        planned(tmp_path)
+    other = Layout(tmp_path, "other")
+    Path(str(other.verdict_summary(snapshot_ids(other)[0]))).unlink()
+    assert planned(tmp_path) == ["a", "b"], "a job that judges again, or was killed, says nothing"
 
 
 def test_what_cannot_be_read_keeps_all_groups(admin: FakeAdmin, tmp_path: Path) -> None:
