@@ -66,7 +66,7 @@ class BrokerClocks:
     :param compared: how many of its partitions told their broker's time: what was committed since the snapshot before.
     :param seconds: the largest difference that was found.
     :param off_at: when a difference of more than five minutes was found last, by this snapshot or one before it;
-        ``None``: never. ``off_seconds`` has it, and ``off_ahead`` whether the broker's clock was ahead.
+        ``None``: never. ``off_seconds`` has the largest one, and ``off_ahead`` whether the broker's clock was ahead.
     """
 
     at: datetime

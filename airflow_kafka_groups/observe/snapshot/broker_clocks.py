@@ -93,7 +93,11 @@ def compared(marks: ClockMarks, before: BrokerClocks | None) -> BrokerClocks:
     ends = {str(number): end for number, end in marks.ends.items()}
     found = BrokerClocks(at=marks.at, ends=ends, compared=count, seconds=round(abs(largest)))
     if abs(largest) > CLOCKS_MAY_DIFFER:
-        return replace(found, off_at=marks.until, off_seconds=found.seconds, off_ahead=largest > 0)
+        found = replace(found, off_at=marks.until, off_seconds=found.seconds, off_ahead=largest > 0)
+        if before is None or before.off_seconds <= found.off_seconds:
+            return found
+        # The larger one may count still, by idle times that are not known here.
+        return replace(found, off_seconds=before.off_seconds, off_ahead=before.off_ahead)
     if before is None:
         return found
     return replace(found, off_at=before.off_at, off_seconds=before.off_seconds, off_ahead=before.off_ahead)

@@ -59,6 +59,13 @@ def test_five_minutes_are_allowed_and_what_was_found_is_remembered() -> None:
     assert later.why_off(NOW + HOUR) == "", "before the time that counts"
 
 
+def test_a_small_difference_does_not_hide_a_larger_one_from_before() -> None:
+    off = compared(marks(NOW, {0: 9}, {0: WEEK}), None)
+    behind = compared(marks(NOW + HOUR, {0: 10}, {0: -HOUR - timedelta(minutes=10)}), off)
+    assert (behind.seconds, behind.off_seconds, behind.off_ahead) == (600, off.off_seconds, True)
+    assert behind.why_off(NOW + HOUR), "it counts for as long as the newer one does"
+
+
 async def judged(tmp_path: Path, behind: timedelta) -> SnapshotManifest:
     """Take two snapshots between which something was committed, while a broker's clock was behind."""
     admin, layout, clock, end = FakeAdmin(), Layout(tmp_path, "prod"), Ticking(NOW), [0]
