@@ -140,6 +140,8 @@ class DeletionRun(SealedRun):
         if self.plan is None:
             return {}
         in_use = in_use_since(self._ledger, self.plan) if self.judged else {}
+        if self.signs is not None:
+            in_use = self.signs.seen(self.plan.kafka_cluster_id, self.plan.group_ids, self.request.now())
         return in_use | spare_new(self._ledger.wanted_since())
 
     def verified_backup(self) -> Backup | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.change.deletion.guards.exclusions import spare
 from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.durations import show_duration
+from airflow_kafka_groups.ledger.journal.history import IdleReset
 from airflow_kafka_groups.ledger.ledger import Known, Ledger
 from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.storage.layout import Layout
@@ -30,16 +31,30 @@ class NamedSigns:
 
         Raises ``SnapshotError``, ``JournalError``, ``MaintenanceError`` or ``StorageError`` for what cannot be read.
         """
-        since, idle = now - timedelta(seconds=self._idle_seconds), show_duration(self._idle_seconds)
+        since = now - timedelta(seconds=self._idle_seconds)
         known = Ledger(self._layout, kafka_cluster_id).known(group_ids, since)
         known.require_read()
         self.watched = self._why_unwatched(known, since)
         wanted = dict.fromkeys(known.kept_alive, self._idle_seconds)
-        found = spare(known.kept_alive, now, now, wanted)
-        for group_id, reset in known.resets().items():
-            if not reset.has_passed(now, self._idle_seconds):
-                found[group_id] = keep(reset.code, f"{reset.reason}, less than {idle} ago")
+        found = spare(known.kept_alive, now, now, wanted) | self._kept(known.resets(), now)
         return {group_id: found[group_id] for group_id in group_ids if group_id in found}
+
+    def seen(self, kafka_cluster_id: str | None, group_ids: Sequence[str], now: datetime) -> dict[str, Decision]:
+        """Return those that snapshots show. During a run: by the journal, its own intents would be signs, too.
+
+        Raises as ``alive``.
+        """
+        since = now - timedelta(seconds=self._idle_seconds)
+        signs = Ledger(self._layout, kafka_cluster_id).seen(group_ids, since)
+        return self._kept({group_id: sign.reset() for group_id, sign in signs.items()}, now)
+
+    def _kept(self, resets: Mapping[str, IdleReset], now: datetime) -> dict[str, Decision]:
+        idle = show_duration(self._idle_seconds)
+        return {
+            group_id: keep(reset.code, f"{reset.reason}, less than {idle} ago")
+            for group_id, reset in resets.items()
+            if not reset.has_passed(now, self._idle_seconds)
+        }
 
     def _why_unwatched(self, known: Known, since: datetime) -> str | None:
         first, last = known.watched_since, known.watched_until

@@ -106,6 +106,27 @@ async def test_a_snapshot_that_is_taken_while_the_groups_are_watched_counts(scen
     assert fates(await scene.delete(meanwhile)) == KEPT
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
+async def test_a_snapshot_that_is_taken_during_the_run_counts(
+    scene: Scene, is_damaged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete_groups = scene.admin.delete_consumer_groups
+
+    async def deleting(*arguments: Any, **how: Any) -> Any:
+        found = await delete_groups(*arguments, **how)
+        scene.admin.groups["b"].members = 1
+        await scene.look(timedelta(), "other")
+        scene.admin.groups["b"].members = 0
+        if is_damaged:
+            damage(Layout(scene.folder, "other"))
+        return found
+
+    monkeypatch.setattr(scene.admin, "delete_consumer_groups", deleting)
+    found = fates(await scene.delete(chunk_size=1))
+    assert found == {"a": "deleted:safe", "b": "kept:stopped" if is_damaged else "kept:alive_before"}
+    assert "b" in scene.admin.groups
+
+
 async def test_what_the_recheck_of_another_run_found_counts(scene: Scene) -> None:
     layout = Layout(scene.folder, "prod")
     plan = await planned(scene.admin, layout)
