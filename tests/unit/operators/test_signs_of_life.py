@@ -225,7 +225,7 @@ def in_the_log(admin: FakeAdmin, storage: Path, column: str = "last_moved_at") -
     return rows
 
 
-RECORDED = {
+RECORDED: dict[Sign, Callable[[FakeAdmin, Path], object]] = {
     Sign.RECHECK: found_by_a_recheck,
     Sign.KEPT_ALIVE: kept_alive,
     Sign.RESTORED: restored,
