@@ -39,6 +39,7 @@ def judged(
     folder = base / cluster / "summaries/verdicts"
     for each in (folder, base / cluster / "manifests"):
         each.mkdir(parents=True, exist_ok=True)
+    (base / cluster / "manifests" / "of-another-snapshot.json").touch()
     (folder / f"{snapshot_id}.json").write_text(json.dumps(summary, indent=1))  # as the job writes it
     return snapshot_id
 
