@@ -13,7 +13,7 @@ WHY = "the group went on without this run"
 
 
 async def at_once() -> None:
-    """Be ready to delete without a lease."""
+    """Return at once: without a lease, there is nobody to ask before a request leaves."""
 
 
 class ScriptedLease:

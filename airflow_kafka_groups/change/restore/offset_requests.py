@@ -140,13 +140,13 @@ class CopyRequest:
     existing: str = "keep"
 
     def __post_init__(self) -> None:
-        check_group_ids([*self.groups])
-        check_group_ids([*self.groups.values()])
-        targets = list(self.groups.values())
-        for target in targets:
-            if target in self.groups or targets.count(target) > 1:
-                why = "is the target of two groups" if target not in self.groups else "is a source and a target"
+        check_group_ids([*self.groups, *self.groups.values()])
+        seen = set[str]()
+        for target in self.groups.values():
+            if target in self.groups or target in seen:
+                why = "is a source and a target" if target in self.groups else "is the target of two groups"
                 raise ConfigurationError("groups", target, f"{why}: name each group once")
+            seen.add(target)
 
     async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier) -> list[Change]:
         """Return the changes that the copy would commit."""
