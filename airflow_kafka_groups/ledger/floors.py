@@ -37,9 +37,10 @@ class SiteFloors:
     :param approvers: the ids of the only Airflow users whose approval counts, wherever it was given.
     :param dry_run_only: whether nothing may be deleted at all.
     :param named_deletions: whether groups may be deleted by name, without a plan. Default: unless
-        ``min_idle_seconds``, ``require_commit_log`` or ``policy_file`` is set, since nobody has judged them.
+        ``min_idle_seconds``, ``require_commit_log`` or ``policy_file`` is set, since nobody has judged them. Only the
+        place that sets these can allow it.
     :param ignore_signs_of_life: whether a deletion by name may ignore signs of life that are known. Default: unless
-        ``min_idle_seconds`` is set.
+        ``min_idle_seconds`` is set. Only the place that sets it can allow it.
     :param storage_path: the only storage that may be used.
     :param require_commit_log: whether nothing may be planned unless the job read the log of commits.
     :param policy_file: the only policy file that plans and deletions may use; with it, groups are not deleted by
@@ -84,8 +85,8 @@ class SiteFloors:
             approve_above=_pick(min, self.approved_above, other.approved_above),
             approvers=approvers,
             dry_run_only=self.dry_run_only or other.dry_run_only,
-            named_deletions=_allowed(self.named_deletions, other.named_deletions),
-            ignore_signs_of_life=_allowed(self.ignore_signs_of_life, other.ignore_signs_of_life),
+            named_deletions=_allowed(self._allows_names, other._allows_names),
+            ignore_signs_of_life=_allowed(self._may_ignore_signs, other._may_ignore_signs),
             storage_path=self.storage_path or other.storage_path,
             require_commit_log=self.require_commit_log or other.require_commit_log,
             policy_file=self.policy_file or other.policy_file,
@@ -95,6 +96,16 @@ class SiteFloors:
     def approved_above(self) -> int | None:
         """The most groups that are deleted without an approval. Who names approvers wants to be asked."""
         return 0 if self.approve_above is None and self.approvers is not None else self.approve_above
+
+    @property
+    def _allows_names(self) -> bool | None:
+        judged = self.min_idle_seconds is not None or self.require_commit_log or self.policy_file is not None
+        return False if judged and self.named_deletions is None else self.named_deletions
+
+    @property
+    def _may_ignore_signs(self) -> bool | None:
+        implied = None if self.min_idle_seconds is None else False
+        return implied if self.ignore_signs_of_life is None else self.ignore_signs_of_life
 
     @property
     def limits_deletions(self) -> bool:
@@ -200,11 +211,9 @@ class SiteFloors:
         if dry_run:
             return
         self.require_deletions()
-        judged = self.min_idle_seconds is not None or self.require_commit_log or self.policy_file is not None
-        if judged if self.named_deletions is None else not self.named_deletions:
+        if self._allows_names is False:
             raise PlanError("the site allows no deletion by name (named_deletions): delete by a plan")
-        may_ignore = self.min_idle_seconds is None if self.ignore_signs_of_life is None else self.ignore_signs_of_life
-        if ignore_signs_of_life and not may_ignore:
+        if ignore_signs_of_life and self._may_ignore_signs is False:
             raise PlanError("the site lets no deletion ignore signs of life (its floor ignore_signs_of_life)")
         for name, most in (("max_groups", self.max_groups), ("approve_above", self.approved_above)):
             if most is not None and groups > most:

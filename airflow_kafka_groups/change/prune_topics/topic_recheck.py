@@ -21,7 +21,13 @@ from airflow_kafka_groups.change.deletion.recheck import (
 )
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.prune_topics.abandoned_topics import CONSUMER_PROTOCOL
-from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, PartitionsFailedError
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    KafkaGroupsError,
+    LeaseLostError,
+    NotSentError,
+    PartitionsFailedError,
+)
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, GroupDescription, GroupListing, GroupOffsets, GroupState
@@ -139,14 +145,15 @@ class TopicWork(ChunkWork):
         """Delete the offsets of each topic, with a request for each, by the broker that described its group.
 
         It said who subscribes to what, and may have been replaced since without knowing it, as in ``ChunkWork.delete``.
+        ``ready`` is asked before each request: the worker may be paused between two of them.
         """
         send_by, room = clock.now() + send_within, asyncio.Semaphore(_AT_ONCE)
-        await ready()
 
         async def delete(name: str, offsets: GroupOffsets) -> GroupResult[None]:
             group_id = self._topics[name].group_id
             async with room:
                 try:
+                    await _require(ready)
                     await self._admin.delete_consumer_group_offsets(
                         group_id,
                         list(offsets),
@@ -175,6 +182,13 @@ class TopicWork(ChunkWork):
                 return of_deletion(name, next(iter(errors.values())))
         reason = f"some of its offsets may be deleted: {error}"
         return GroupOutcome(group_id=name, outcome=Outcome.UNKNOWN, code=PARTLY_DELETED, reason=reason)
+
+
+async def _require(ready: Ready) -> None:
+    try:
+        await ready()
+    except LeaseLostError as error:  # of this topic, nothing was sent
+        raise NotSentError(str(error)) from None
 
 
 async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], names: Iterable[str]) -> Verification:

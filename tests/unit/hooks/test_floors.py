@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings, read_connection
 from airflow_kafka_groups.hooks.floors import DEFAULTS, read_floors, site_floors
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
@@ -68,7 +68,27 @@ def test_the_connection_sets_each_of_them(written: Any) -> None:
 def test_the_stricter_of_both_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(monkeypatch, min_idle_seconds="60", max_groups="500", dry_run_only="True", report_tab="False")
     floors = site_floors(connection({"min_idle_seconds": 600, "max_groups": 1000, "dry_run_only": False}), "/x")
-    assert floors == SiteFloors(min_idle_seconds=600.0, max_groups=500, dry_run_only=True)
+    assert floors == SiteFloors(
+        min_idle_seconds=600.0,
+        max_groups=500,
+        dry_run_only=True,
+        named_deletions=False,
+        ignore_signs_of_life=False,
+    )
+
+
+@pytest.mark.promise(9)
+def test_a_connection_cannot_allow_what_a_limit_of_the_site_forbids(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = {"named_deletions": True, "ignore_signs_of_life": True}
+    configure(monkeypatch, min_idle_seconds="600")
+    floors = site_floors(connection(allowed), "/x")
+    with pytest.raises(PlanError, match="named_deletions"):
+        floors.require_named(1, dry_run=False)
+    configure(monkeypatch, min_idle_seconds="600", named_deletions="True")
+    floors = site_floors(connection(allowed), "/x")
+    floors.require_named(1, dry_run=False)
+    with pytest.raises(PlanError, match="ignore_signs_of_life"):
+        floors.require_named(1, dry_run=False, ignore_signs_of_life=True)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.prune_topics import topic_recheck
+from tests.fakes.lease import ScriptedLease
 from tests.unit.change.prune_topics.scene import SAVED, cluster, layout_in, old_offsets, outcomes, planned
 
 pytestmark = pytest.mark.safety
@@ -32,3 +34,21 @@ async def test_all_topics_of_a_group_are_deleted_by_the_broker_that_described_it
     of = await planned(admin, layout)
     assert await outcomes(admin, layout, of) == {"app [old]": "deleted:safe"}
     assert admin.coordinators == [{"app": 2}]
+
+
+@pytest.mark.promise(11)
+async def test_a_worker_that_is_paused_between_two_topics_does_not_send_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_recheck, "_AT_ONCE", 1)
+    admin, layout, lease = cluster(), layout_in(tmp_path), ScriptedLease()
+    admin.commit("app", "older", 0, 1)
+    of = await planned(admin, layout)
+    assert len(of.groups) == 2
+
+    def pause(call: str) -> None:
+        lease.paused |= call == "delete offsets"
+
+    admin.before = pause
+    assert set((await outcomes(admin, layout, of, lease=lease)).values()) == {"deleted:safe", "kept:too_slow"}
+    assert len(admin.coordinators) == 1
