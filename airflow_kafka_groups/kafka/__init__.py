@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.membership.lease import MaintenanceLease
     from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
     from airflow_kafka_groups.kafka.membership.session import MemberSession
-    from airflow_kafka_groups.kafka.membership.work_assignment import KafkaGroupMember
     from airflow_kafka_groups.kafka.models import (
         Broker,
         BrokerId,
@@ -60,7 +59,6 @@ __all__ = [
     "GroupState",
     "GroupType",
     "JoinedMember",
-    "KafkaGroupMember",
     "LagFlag",
     "ListConsumerGroupOffsetsSpec",
     "ListedOffset",
@@ -88,7 +86,6 @@ _MODULES = {  # the others are in "models"
     "membership.lease": ("MaintenanceLease",),
     "membership.member": ("GroupMember", "GroupProtocol", "JoinedMember", "MemberOptions"),
     "membership.session": ("MemberSession",),
-    "membership.work_assignment": ("KafkaGroupMember",),
 }
 
 

@@ -44,7 +44,7 @@ def test_every_task_of_a_shipped_dag_checks_the_run(dags: dict[str, Any]) -> Non
 
 
 @pytest.mark.airflow
-@pytest.mark.parametrize("dag_id", ["cleanup_stale_groups", "prune_kafka_groups_files", "shared_out_snapshot"])
+@pytest.mark.parametrize("dag_id", ["cleanup_stale_groups", "prune_kafka_groups_files"])
 def test_a_run_with_a_misspelt_key_does_nothing(dags: dict[str, Any], dag_id: str, tmp_path: Any) -> None:
     conf = {"exlude": ["team-keep-*"], "storage_path": str(tmp_path), "cluster": "lab"}
     for _ in range(2):  # what one run is given does not become a parameter of the next
