@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.main import NO_GROUP, run_command
-from airflow_kafka_groups.cli.options import add_output_argument
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import COMMANDS, Command, ExitCode
 
@@ -30,22 +29,9 @@ def get_cli_commands() -> list[GroupCommand]:
 
 
 def _arguments(command: Command) -> list[Any]:
-    recorded = _Recorder()
-    command.load().add_arguments(recorded)
-    add_output_argument(recorded)
-    return recorded.arguments
+    from airflow.cli.cli_config import Arg
 
-
-class _Recorder:
-    """Collects arguments as Airflow's parser takes them."""
-
-    def __init__(self) -> None:
-        self.arguments: list[Any] = []
-
-    def add_argument(self, *flags: str, **settings: Any) -> None:
-        from airflow.cli.cli_config import Arg
-
-        self.arguments.append(Arg(flags=flags, **settings))  # type: ignore[no-untyped-call]  # Airflow's own
+    return [Arg(flags=flags, **settings) for flags, settings in command.arguments()]  # type: ignore[no-untyped-call]  # Airflow's own
 
 
 def _run(name: str, args: argparse.Namespace) -> None:

@@ -34,11 +34,9 @@ def add_change_arguments(parser: ArgumentTarget, *, partitions: bool = True) -> 
         parser.add_argument("--partitions", action="store_true", help="one row for each partition, with both offsets")
 
 
-def add_topics(parser: ArgumentTarget, help_text: str, *, required: bool = False) -> None:
+def add_topics(parser: ArgumentTarget, *, required: bool = False) -> None:
     """Add ``--topic``."""
-    parser.add_argument(
-        "--topic", action="append", dest="topics", metavar="TOPIC", required=required, help=f"{help_text} (repeat)"
-    )
+    parser.add_argument("--topic", action="append", dest="topics", metavar="TOPIC", required=required)
 
 
 def distinct(values: list[str] | None) -> list[str] | None:

@@ -17,6 +17,7 @@ from airflow_kafka_groups.cli.output import Output, Progress, Table, progress_ba
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_text
+from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
@@ -37,13 +38,8 @@ def add_deletion_arguments(parser: ArgumentTarget) -> None:
 def add_stopping_arguments(parser: ArgumentTarget) -> None:
     """Add what every deletion has."""
     parser.add_argument("--yes", action="store_true", help="delete; without it, only show what would be deleted")
-    add_value(parser, "lease_wait_seconds", "wait for another run's lease (default: 1min)", "1min")
-    parser.add_argument(
-        "--stop-variable",
-        metavar="NAME",
-        default="kafka_groups_stop",
-        help="the Airflow Variable that stops it (default: kafka_groups_stop)",
-    )
+    add_value(parser, "lease_wait_seconds", default="1min")
+    parser.add_argument("--stop-variable", metavar="NAME", default=STOP_VARIABLE)
 
 
 def require_allowed(args: argparse.Namespace, cluster: Cluster) -> None:
@@ -180,8 +176,6 @@ class Stoppable(DeletionObserver):
 
     def why_stop(self) -> str | None:
         """Return why the deletion is to stop."""
-        from airflow_kafka_groups.hooks.stop_variable import why_variable_stops
-
         return "it was interrupted" if self.interrupted else why_variable_stops(self._variable)
 
 

@@ -17,9 +17,8 @@ from typing import Any
 
 from airflow_kafka_groups import __version__
 from airflow_kafka_groups.cli.connection import PROGRAM
-from airflow_kafka_groups.cli.options import add_output_argument
 from airflow_kafka_groups.cli.output import Output, say, stdout_for
-from airflow_kafka_groups.cli.registry import COMMANDS, GROUPS, ExitCode
+from airflow_kafka_groups.cli.registry import COMMANDS, GROUPS, OTHER_NAMES, ExitCode, dest_of, name_shown
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.shown import with_links
 
@@ -29,8 +28,6 @@ _HAPPENED = "stdout lacks the result; what happened is in"
 NO_GROUP = "no group follows --, and without any the command is about all of them: leave -- out if that is meant"
 _DASHES = "\0--"
 """What no process can have as an argument."""
-_OTHER_NAMES = {"kafka_groups_conn_id": "conn_id", "group_ids": "groups"}
-"""Arguments of operators that have another name here than their option."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,8 +70,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             name, description=f"{command.help}.", epilog=_EPILOG, allow_abbrev=False
         )
         if name == chosen:  # the others need not be imported
-            command.load().add_arguments(of_command)
-            add_output_argument(of_command)
+            for flags, settings in command.arguments():
+                of_command.add_argument(*flags, **settings)
     args, left = parser.parse_known_args(_without_dashes(arguments))
     if left:
         _take_as_groups(left, args, parsers[args.command])
@@ -162,14 +159,12 @@ def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace)
 
     What the site's defaults filled in was not typed.
     """
-    parser = argparse.ArgumentParser()
-    COMMANDS[command].load().add_arguments(parser)
     names = {
-        action.dest: (*action.option_strings, action.metavar or action.dest)[0]
-        for action in parser._actions
-        if getattr(args, action.dest, None) not in (None, action.default)
+        dest_of(flags, settings): name_shown(flags, settings)
+        for flags, settings in COMMANDS[command].arguments()
+        if getattr(args, dest_of(flags, settings), None) not in (None, False, settings.get("default"))
     } | getattr(args, "site_fields", {})
-    names |= {of_operator: names[typed] for of_operator, typed in _OTHER_NAMES.items() if typed in names}
+    names |= {of_operator: names[typed] for of_operator, typed in OTHER_NAMES.items() if typed in names}
     return str(error).replace(error.field, str(names.get(error.field, error.field)), 1)
 
 

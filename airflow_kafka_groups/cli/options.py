@@ -19,11 +19,11 @@ def add_output_argument(parser: ArgumentTarget) -> None:
     parser.add_argument("--output", "-o", choices=FORMATS, default="table", help="format of stdout (default: table)")
 
 
-def add_value(parser: ArgumentTarget, name: str, help_text: str, default: str | None = None) -> None:
+def add_value(parser: ArgumentTarget, name: str, *, default: str | None = None, **settings: str) -> None:
     """Add an option. One whose name ends with ``_seconds`` takes a duration, and has a flag without that ending."""
     flags = list(dict.fromkeys((flag_of(name), f"--{name.replace('_', '-')}")))
     metavar = "TIME" if name.endswith(_SUFFIX) else "N"
-    parser.add_argument(*flags, dest=name, metavar=metavar, default=default, help=help_text)
+    parser.add_argument(*flags, dest=name, metavar=metavar, default=default, **settings)
 
 
 def flag_of(name: str) -> str:

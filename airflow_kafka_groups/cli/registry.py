@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,6 +13,19 @@ if TYPE_CHECKING:
     import argparse
 
     from airflow_kafka_groups.cli.output import Output
+
+
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+OTHER_NAMES = {
+    "kafka_groups_conn_id": "conn_id",
+    "group_ids": "groups",
+    "group_id": "group",
+    "plan_digest": "digest",
+    "assignors": "assignor",
+}
+"""Arguments of operators whose option has another name."""
+_OF_ANOTHER = re.compile(r"^with \S+: ")
+"""What an operator says first that has the arguments of two verbs."""
 
 
 class ExitCode(IntEnum):
@@ -31,6 +45,17 @@ class ArgumentTarget(Protocol):
         """Add an argument."""
 
 
+class _Recorder:
+    """Collects arguments before they are added to a parser."""
+
+    def __init__(self) -> None:
+        self.arguments: list[Argument] = []
+
+    def add_argument(self, *flags: str, **settings: Any) -> None:
+        """Remember an argument."""
+        self.arguments.append((flags, settings))
+
+
 class CommandModule(Protocol):
     """The functions of a command's module."""
 
@@ -47,46 +72,98 @@ class Command:
 
     :param module: its module within ``commands``.
     :param help: one line for the overview.
+    :param operator: the operators of the same verb, with spaces between them. Default: none.
     """
 
     module: str
     help: str
+    operator: str = ""
 
     def load(self) -> CommandModule:
         """Import the command's module."""
         return cast("CommandModule", import_module(f"airflow_kafka_groups.cli.commands.{self.module}"))
 
+    def arguments(self) -> list[Argument]:
+        """Return the flags and settings of each argument: without help of its own, it has the operator's words."""
+        from airflow_kafka_groups.cli.options import add_output_argument
+        from airflow_kafka_groups.operators.support.described import described
+
+        recorded = _Recorder()
+        self.load().add_arguments(recorded)
+        add_output_argument(recorded)
+        shown = {dest_of(*each): name_shown(*each) for each in recorded.arguments}
+        shown |= {name: shown[typed] for name, typed in OTHER_NAMES.items() if typed in shown}
+        texts = dict[str, str]()
+        for operator in self.operator.split():
+            texts |= described(operator, shown)
+        texts |= {typed: texts[name] for name, typed in OTHER_NAMES.items() if name in texts}
+        for flags, settings in recorded.arguments:
+            if self.operator and "help" not in settings:
+                repeat = " (repeat)" if settings.get("action") == "append" else ""
+                settings["help"] = (_OF_ANOTHER.sub("", texts[dest_of(flags, settings)]) + repeat).replace("%", "%%")
+        return recorded.arguments
+
+
+def dest_of(flags: tuple[str, ...], settings: Mapping[str, Any]) -> str:
+    """Return the name of a parsed argument."""
+    return str(settings.get("dest") or flags[0].lstrip("-").replace("-", "_"))
+
+
+def name_shown(flags: tuple[str, ...], settings: Mapping[str, Any]) -> str:
+    """Return what messages call an argument."""
+    return flags[0] if flags[0].startswith("-") else str(settings.get("metavar", flags[0]))
+
 
 GROUPS: Mapping[str, Mapping[str, Command]] = {
     "Look": {
-        "list": Command("look.list_groups", "List the groups of the cluster"),
-        "describe": Command("look.describe", "Describe groups with their members"),
-        "offsets": Command("look.offsets", "Show the committed offsets of groups"),
-        "lag": Command("look.lag", "Measure how far groups are behind"),
-        "readiness": Command("look.readiness", "Show which groups can move to the protocol of KIP-848"),
-        "metrics": Command("metrics", "Write the metrics of groups for a scraper (OpenMetrics)"),
+        "list": Command("look.list_groups", "List the groups of the cluster", "ListGroupsOperator"),
+        "describe": Command("look.describe", "Describe groups with their members", "DescribeGroupsOperator"),
+        "offsets": Command("look.offsets", "Show the committed offsets of groups", "SelectingOperator"),
+        "lag": Command("look.lag", "Measure how far groups are behind", "ListGroupLagOperator"),
+        "readiness": Command(
+            "look.readiness", "Show which groups can move to the protocol of KIP-848", "SelectingOperator"
+        ),
+        "metrics": Command(
+            "metrics", "Write the metrics of groups for a scraper (OpenMetrics)", "ExportGroupMetricsOperator"
+        ),
     },
     "Judge": {
-        "snapshot": Command("snapshot", "Take a snapshot of groups with their offsets"),
-        "judge": Command("judge", "Judge which groups are stale, from the snapshots in the storage"),
-        "plan": Command("plan", "Plan a clean-up from the verdicts in the storage"),
+        "snapshot": Command("snapshot", "Take a snapshot of groups with their offsets", "ListGroupOffsetsOperator"),
+        "judge": Command(
+            "judge", "Judge which groups are stale, from the snapshots in the storage", "PlanCleanupOperator"
+        ),
+        "plan": Command("plan", "Plan a clean-up from the verdicts in the storage", "PlanCleanupOperator"),
         "explain": Command("look.explain", "Explain why a group would be deleted or kept"),
         "policy": Command("policy", "Check a policy file, without a cluster; print its schema"),
     },
     "Change, without --yes a dry run": {
-        "apply": Command("apply", "Delete the groups of a plan"),
-        "delete": Command("change.delete", "Delete named groups"),
-        "prune-topics": Command("prune_topics", "Prune topics that live groups stopped reading"),
-        "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten"),
-        "reset": Command("change.reset", "Reset offsets to an end of the log, a time, by a distance, or from a file"),
-        "set": Command("change.set_offsets", "Set offsets of a group"),
-        "copy": Command("change.copy", "Copy a group's offsets to another group"),
-        "delete-offsets": Command("change.delete_offsets", "Delete groups' offsets of a topic"),
-        "remove-members": Command("change.remove_members", "Remove static members that are gone, and zombies"),
+        "apply": Command("apply", "Delete the groups of a plan", "DeleteGroupsOperator"),
+        "delete": Command("change.delete", "Delete named groups", "DeleteGroupsOperator"),
+        "prune-topics": Command(
+            "prune_topics",
+            "Prune topics that live groups stopped reading",
+            "PruneTopicOffsetsOperator PlanTopicPruningOperator",
+        ),
+        "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten", "KeepOffsetsAliveOperator"),
+        "reset": Command(
+            "change.reset",
+            "Reset offsets to an end of the log, a time, by a distance, or from a file",
+            "ResetGroupOffsetsOperator",
+        ),
+        "set": Command("change.set_offsets", "Set offsets of a group", "AlterGroupOffsetsOperator"),
+        "copy": Command("change.copy", "Copy a group's offsets to another group", "CopyGroupOffsetsOperator"),
+        "delete-offsets": Command(
+            "change.delete_offsets", "Delete groups' offsets of a topic", "DeleteGroupOffsetsOperator"
+        ),
+        "remove-members": Command(
+            "change.remove_members", "Remove static members that are gone, and zombies", "RemoveMembersOperator"
+        ),
     },
     "Undo": {
-        "backup": Command("backup", "Back up the committed offsets of groups"),
-        "restore": Command("change.restore", "Restore offsets of a backup, without --yes a dry run"),
+        "backup": Command("backup", "Back up the committed offsets of groups", "BackupGroupOffsetsOperator"),
+        "restore": Command(
+            "change.restore", "Restore offsets of a backup, without --yes a dry run", "RestoreGroupOffsetsOperator"
+        ),
     },
     "Help": {
         "doctor": Command("look.doctor", "Examine a connection, its storage and this machine"),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
-from airflow_kafka_groups.cli.options import absolute_place, flag_of
+from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
@@ -25,22 +25,19 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.ledger.floors import SiteFloors
 
 V = TypeVar("V")
-Numbers = Mapping[str, tuple[Callable[[str, Any], float], str]]
-"""Options of a plan: how each is read, and its help."""
+Numbers = Mapping[str, Callable[[str, Any], float]]
+"""Options of a plan: how each is read."""
 MAX_GAP_SECONDS = 2 * 86_400
 """The default of the longest time between two snapshots that a plan rests on, as in the shipped DAGs."""
 OF_RULES = ("min_idle_seconds", "min_observations")
 """The options that are for plans without a policy file: each of its rules has its own."""
 _FIRST = 20
-_HELP = "group ids (default: all groups of the cluster)"
 
 
 def add_pattern_arguments(parser: ArgumentTarget) -> None:
     """Add patterns of groups."""
-    parser.add_argument(
-        "--include", action="append", metavar="PATTERN", help="groups that match, e.g. 'team-a.*' or 're:…' (repeat)"
-    )
-    parser.add_argument("--exclude", action="append", metavar="PATTERN", help="leave out groups that match (repeat)")
+    parser.add_argument("--include", action="append", metavar="PATTERN")
+    parser.add_argument("--exclude", action="append", metavar="PATTERN")
 
 
 def add_group_arguments(parser: ArgumentTarget, *, required: bool = False) -> None:
@@ -49,11 +46,16 @@ def add_group_arguments(parser: ArgumentTarget, *, required: bool = False) -> No
     :param required: whether at least one group has to be named, so that there are no patterns.
     """
     add_connection_arguments(parser)
-    if required:
-        parser.add_argument("groups", nargs="+", metavar="GROUP", help="group ids")
-        return
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=_HELP)
-    add_pattern_arguments(parser)
+    parser.add_argument("groups", nargs="+" if required else "*", metavar="GROUP")
+    if not required:
+        add_pattern_arguments(parser)
+
+
+def add_numbers(parser: ArgumentTarget, numbers: Numbers) -> None:
+    """Add the options of a plan; without a policy file, the gap is that of the shipped DAGs."""
+    for name in numbers:
+        own = {"help": "longest time between two snapshots; 0: any (default: 2d)"} if name == "max_gap_seconds" else {}
+        add_value(parser, name, **own)
 
 
 def filter_of(args: argparse.Namespace) -> GroupFilter:
@@ -79,7 +81,7 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
 
     defaults = checked_defaults()
     args.site_fields = {}
-    for name, (read, _) in numbers.items():
+    for name, read in numbers.items():
         of_site = renamed.get(name, name)
         if getattr(args, name) is None and defaults.get(of_site) is not None:
             args.site_fields[name] = f"{DEFAULTS}.{of_site}"
@@ -117,7 +119,7 @@ def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: N
     """
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 
-    values = ((name, read, getattr(args, name)) for name, (read, _) in numbers.items())
+    values = ((name, read, getattr(args, name)) for name, read in numbers.items())
     given = {name: read(flag_of(name), value) for name, read, value in values if value is not None}
     patterns = filter_of(args)
     return PlanPolicy(

@@ -198,7 +198,7 @@ class DeclaredArguments:
                 remedy = "hides an argument, and what is passed for it: give another default to its __init__ instead"
                 raise ConfigurationError(f"{cls.__name__}.{name}", value, remedy)
         if "template_fields" not in vars(cls):
-            inherited: Collection[str] = super(cls, cls).template_fields  # type: ignore[misc]  # Airflow's base has it
+            inherited = chain.from_iterable(getattr(base, "template_fields", ()) for base in reversed(cls.__bases__))
             own = (name for name, found in vars(cls).items() if isinstance(found, Argument) and found.templated)
             cls.template_fields = tuple(dict.fromkeys((*inherited, *own)))
 

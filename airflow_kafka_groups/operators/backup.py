@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
-from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_text
+from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_text
 from airflow_kafka_groups.hooks.links import CleanupReportLink
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
+from airflow_kafka_groups.operators.support.selecting import SelectingOperator
 from airflow_kafka_groups.operators.support.tries import actor_of, task_run_of
 from airflow_kafka_groups.shown import one_line
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.change.backup.file import Backup
 
 
-class BackupGroupOffsetsOperator(StoredOperator):
+class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
     """Back up the committed offsets of groups, and verify the backup by reading it back.
 
     With ``plan_id`` and ``plan_digest``: the groups of a plan. Only groups in this backup can be deleted. Repeated for
@@ -31,9 +32,8 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     :param plan_id: the plan (templated).
     :param plan_digest: the plan's digest as returned by ``PlanCleanupOperator``; another plan is refused (templated).
-    :param group_ids: without a plan: the groups; duplicates are ignored (templated).
-    :param include: without a plan and ``group_ids``: patterns of the groups. Default: all (templated).
-    :param exclude: without a plan and ``group_ids``: patterns of the groups to leave out. Default: none (templated).
+    :param group_ids: without a plan: the groups; duplicates are ignored. Default: those of the cluster that match
+        (templated).
 
     Returns ``{"plan_id", "plan_digest", "path", "rows", "groups", "not_backed_up", "reasons"}``; without a plan,
     ``plan_id`` is the backup's own id. Groups that cannot be read, or moved since the plan, are not backed up and
@@ -45,9 +45,6 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     plan_id = Argument(optional(read_text))
     plan_digest = Argument(optional(read_text))
-    group_ids = Argument(optional(read_group_ids))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
 
     @sets_arguments
     def __init__(
@@ -56,11 +53,9 @@ class BackupGroupOffsetsOperator(StoredOperator):
         plan_id: str | None = None,
         plan_digest: str | None = None,
         group_ids: Sequence[str] | str | None = None,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(group_ids=group_ids, **kwargs)
         if (plan_id is None) != (plan_digest is None):
             raise ConfigurationError("plan_id, plan_digest", None, "pass both or none")
         if plan_id is not None and group_ids is not None:
@@ -77,9 +72,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
             plan_id=self.plan_id,
             plan_digest=self.plan_digest,
             group_ids=self.group_ids,
-            groups=GroupFilter(self.include, self.exclude)
-            if self.plan_id is None and self.group_ids is None
-            else GroupFilter(),
+            groups=self.matching if self.plan_id is None and self.group_ids is None else GroupFilter(),
         )
         layout, protected = self.site_layout(), self.hook.settings.protected_groups
         backup: Backup = self.hook.run(

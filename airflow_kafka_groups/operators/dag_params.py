@@ -25,7 +25,7 @@ from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import optional, read_mapping, read_place, read_text
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS
-from airflow_kafka_groups.operators.support.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, checked_defaults
+from airflow_kafka_groups.operators.support.dag_form import CLEANUP_FORM, SPARK_DEFAULTS, checked_defaults, schema_of
 from airflow_kafka_groups.operators.support.spark_connection import read_spark_arguments
 from airflow_kafka_groups.storage.paths import cluster_name_from
 from airflow_kafka_groups.storage.url_secrets import has_secret
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
-_KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}
 LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
 """What the job is asked for and a policy file may set."""
 _PLACES = ("storage_path", "policy_file")
@@ -56,7 +55,7 @@ def dag_params(*names: str) -> dict[str, Param]:
     defaults = {"cluster": cluster_name_from(connection), **defaults}
     params = {}
     for name in names or CLEANUP_FORM:
-        schema = dict(_KNOWN[name])
+        schema = schema_of(name)
         default = schema.pop("default")
         params[name] = Param(defaults.get(name, default), **schema)
         if name in defaults:

@@ -41,17 +41,19 @@ class DeleteGroupsOperator(DeletingOperator):
     :param plan_id: the plan to apply; or ``group_ids`` (templated).
     :param plan_digest: with ``plan_id``: its digest as ``PlanCleanupOperator`` returned it (templated).
     :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error (templated).
-    :param ignore_missing: with ``group_ids``: groups that do not exist are fine; default false: the task fails before
+    :param ignore_missing: with ``group_ids``: groups that do not exist are fine. Default false: it fails before
         anything is deleted, unless earlier tries of it deleted them, or found them gone.
-    :param observe_seconds: with ``group_ids``: how long they are watched; default 60 seconds (templated).
+    :param observe_seconds: with ``group_ids``: how long they are watched, such as ``"5min"``, or seconds. Default 60
+        (templated).
     :param ignore_signs_of_life: with ``group_ids``: delete also groups that somebody saw alive within the site's least
-        idle time, or a day where it has none; default false (templated).
+        idle time, or a day where it has none. Default false (templated).
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
-        so that groups may have offsets that it does not see; default false (templated). A plan has its own.
-    :param dry_run: make the checks of each group and delete nothing; default false (templated).
-    :param groups_per_second: the most groups deleted a second, on average; default 0: no limit (templated).
+        so that groups may have offsets that it does not see. A plan has its own. Default false (templated).
+    :param dry_run: make the checks of each group and delete nothing. Default false (templated).
+    :param groups_per_second: the most groups deleted a second, on average, to spare busy brokers; 0 for no limit.
+        Default 0 (templated).
     :param bytes_per_second: the most bytes a second that brokers write for it, before replication and estimated from
-        the number of offsets; default 0: no limit (templated).
+        the number of offsets; 0 for no limit. Default 0 (templated).
     :param fail_if_kept: fail the task when a group was kept. Default: true for ``group_ids``, false for a plan.
 
     Returns ``{"audit_path", "dry_run", "counts", "kept_reasons", "kept": {group: reason}, "verification", …}`` with the

@@ -23,8 +23,9 @@ class PruneFilesOperator(DryRunOperator):
     accessed. A backup is the only copy of deleted groups' offsets: keep clean-ups as long as a restore may be needed.
 
     :param snapshot_days: age limit of snapshots, in days or such as ``"8w"``: at least a day, and longer than the idle
-        time of stale groups. Default 60 (templated).
-    :param cleanup_days: age limit of plans, backups, audit records and reports in days. Default 730 (templated).
+        time of stale groups, which they show. Default 60 (templated).
+    :param cleanup_days: age limit of plans, backups, records and reports in days: a backup is the only copy of what was
+        deleted. Default 730 (templated).
     :param change_days: age limit of records of changed offsets, of long listings and of backlogs for Spark in days;
         records of tasks that set offsets stay for a year at least. Default 365 (templated).
     :param keep_newest: number of each kind that are kept regardless of age, at least 1. Default 10 (templated).

@@ -18,7 +18,6 @@ from airflow_kafka_groups.hooks.arguments import (
     read_group_ids,
     read_integer,
     read_names,
-    read_patterns,
     read_state_names,
     read_storage_path,
     read_switch,
@@ -26,13 +25,13 @@ from airflow_kafka_groups.hooks.arguments import (
     read_type_names,
 )
 from airflow_kafka_groups.kafka.models import CoordinatorType
-from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import (
     FIRST_FAILURES,
     DryRunOperator,
     KafkaGroupsOperator,
     first_failures,
 )
+from airflow_kafka_groups.operators.support.selecting import MatchingOperator, SelectingOperator
 from airflow_kafka_groups.operators.support.tries import tries_of
 from airflow_kafka_groups.shown import one_line, storable
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.change.remove_members import RemovedMembers
-    from airflow_kafka_groups.kafka import AdminClient
     from airflow_kafka_groups.kafka.admin.results import GroupResults
     from airflow_kafka_groups.kafka.models import Broker, GroupDescription, GroupListing
 
@@ -92,11 +90,9 @@ class _ListingOperator(KafkaGroupsOperator):
         return {what: None, "path": str(path)}
 
 
-class ListGroupsOperator(_ListingOperator):
+class ListGroupsOperator(MatchingOperator, _ListingOperator):
     """List the groups of all brokers with state, type and coordinator.
 
-    :param include: patterns of the groups. Default: all (templated).
-    :param exclude: patterns of the groups to leave out. Default: none (templated).
     :param states: only groups in these states, such as ``Empty``. Default: all (templated).
     :param types: only groups of these types, such as ``classic``. Default: all (templated).
 
@@ -105,27 +101,16 @@ class ListGroupsOperator(_ListingOperator):
     not answer.
     """
 
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
     states = Argument(read_state_names)
     types = Argument(read_type_names)
 
     @sets_arguments
-    def __init__(
-        self,
-        *,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
-        states: Sequence[str] | str = (),
-        types: Sequence[str] | str = (),
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, states: Sequence[str] | str = (), types: Sequence[str] | str = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """List with one client."""
-        wanted = GroupFilter(self.include, self.exclude)
-        listed = self.hook.run(lambda admin: admin.list_groups()).require_complete()
+        wanted, listed = self.matching, self.hook.run(lambda admin: admin.list_groups()).require_complete()
         groups = [
             group
             for group in listed.values()
@@ -197,48 +182,24 @@ class DescribeGroupsOperator(_ListingOperator):
         }
 
 
-class ChunkGroupsOperator(KafkaGroupsOperator):
+class ChunkGroupsOperator(SelectingOperator):
     """Split groups into even chunks by coordinator, for ``.expand(group_ids=chunks.output)``.
 
-    :param group_ids: the groups. Default: all of the cluster. Duplicates are ignored (templated).
-    :param include: patterns of the groups if ``group_ids`` is not passed. Default: all (templated).
-    :param exclude: patterns of the groups to leave out if ``group_ids`` is not passed. Default: none (templated).
     :param chunk_size: maximum number of groups per chunk. Default 5,000 (templated).
 
     Returns a list of lists of group ids; every group is in exactly one. Fails if a broker did not answer the listing,
     or a group has no coordinator at the moment, because it would be missing without notice.
     """
 
-    group_ids = Argument(optional(read_group_ids))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
     chunk_size = Argument(partial(read_integer, minimum=1))
 
     @sets_arguments
-    def __init__(
-        self,
-        *,
-        group_ids: Sequence[str] | str | None = None,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
-        chunk_size: int | str = 5_000,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, chunk_size: int | str = 5_000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> list[list[str]]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.observe.protocols import selected_groups, within_reach
-
-        chosen = GroupFilter(self.include, self.exclude)
-
-        async def find(admin: AdminClient) -> GroupResults[Broker]:
-            wanted = self.group_ids
-            return await admin.find_coordinators(await selected_groups(admin, chosen) if wanted is None else wanted)
-
-        found = self.hook.run(find)
-        if self.group_ids is None:
-            found = within_reach(found, self.hook.settings.protected_groups)
+        found = self.ask_about(self.group_ids, lambda admin, group_ids: admin.find_coordinators(group_ids))
         found.raise_for_errors()
         by_broker: dict[int, list[str]] = {}
         for group_id, broker in found.succeeded.items():
@@ -259,14 +220,12 @@ def _even(group_ids: list[str], size: int) -> list[list[str]]:
     return [group_ids[len(group_ids) * i // count : len(group_ids) * (i + 1) // count] for i in range(count)]
 
 
-class FindCoordinatorsOperator(KafkaGroupsOperator):
+class FindCoordinatorsOperator(SelectingOperator):
     """Find the coordinator of every group or transactional id, and count them by broker.
 
-    :param group_ids: the groups; ``None`` (default) for all groups of the cluster. Duplicates are removed and counted
+    :param group_ids: the groups; duplicates are removed and counted. Default: those of the cluster that match
         (templated).
     :param transactional_ids: transactional ids to look up instead of groups (templated).
-    :param include: patterns of the groups if no ids are passed. Default: all (templated).
-    :param exclude: patterns of the groups to leave out if no ids are passed. Default: none (templated).
     :param fail_on_error: fail the task if any id has no coordinator. Default false: it is in the result.
 
     Returns ``{"groups", "brokers": {id: {"address", "groups"}}, "failed", "failures": {group: reason},
@@ -277,8 +236,6 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
 
     group_ids = Argument(optional(partial(read_names, may_be_empty=True)))
     transactional_ids = Argument(optional(read_names))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
     fail_on_error = Argument(read_switch, templated=False)
 
     @sets_arguments
@@ -287,33 +244,21 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
         *,
         group_ids: Sequence[str] | str | None = None,
         transactional_ids: Sequence[str] | str | None = None,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
         fail_on_error: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(group_ids=group_ids, **kwargs)
         if group_ids is not None and transactional_ids is not None:
             raise ConfigurationError("group_ids, transactional_ids", None, "pass at most one of them")
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.observe.protocols import selected_groups, within_reach
-
         what = "groups" if self.transactional_ids is None else "transactional_ids"
         given = self.group_ids if what == "groups" else self.transactional_ids
         named = None if given is None else list(dict.fromkeys(given))
         duplicates = 0 if given is None or named is None else len(given) - len(named)
-        chosen = GroupFilter(self.include, self.exclude)
         key_type = CoordinatorType.GROUP if what == "groups" else CoordinatorType.TRANSACTION
-
-        async def find(admin: AdminClient) -> GroupResults[Broker]:
-            wanted = await selected_groups(admin, chosen) if named is None else named
-            return await admin.find_coordinators(wanted, key_type=key_type)
-
-        found = self.hook.run(find)
-        if named is None:
-            found = within_reach(found, self.hook.settings.protected_groups)
+        found = self.ask_about(named, lambda admin, keys: admin.find_coordinators(keys, key_type=key_type))
         if found and (self.fail_on_error or not found.succeeded):
             found.raise_for_errors()
         return self._summary(what, found, duplicates)

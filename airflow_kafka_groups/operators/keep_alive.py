@@ -12,12 +12,11 @@ from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_duration,
     read_flag,
-    read_group_ids,
     read_integer,
     read_names,
-    read_patterns,
 )
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
+from airflow_kafka_groups.operators.support.selecting import SelectingOperator
 from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
@@ -26,16 +25,15 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.change.keep_alive import KeepAliveReport, KeepAliveRequest
 
 
-class KeepOffsetsAliveOperator(DryRunOperator):
+class KeepOffsetsAliveOperator(SelectingOperator, DryRunOperator):
     """Commit exactly the same offsets of sleeping groups again, before the brokers forget them.
 
     Run it on a schedule: a group is due when a third of ``offsets.retention.minutes`` is left, or when no earlier run
     is recorded. Groups that have members, moved, or are protected by the connection are left alone. Pass ``group_ids``
     or ``include``. What was committed is recorded in ``changes/`` before and afterwards.
 
-    :param group_ids: the groups; duplicates are ignored (templated).
-    :param include: patterns of the groups (templated).
-    :param exclude: patterns of the groups to leave out of ``include``. Default: none (templated).
+    :param group_ids: the groups; duplicates are ignored. Default: those that ``include`` matches (templated).
+    :param include: patterns of the groups. Default: none (templated).
     :param allow_membership: join and leave classic groups that had members: brokers count from when the last member
         left, and a commit does not change that. It adds to the group's generation. Default false (templated).
     :param assignors: the assignors that the brief member offers. Default: those of Kafka's own clients (templated).
@@ -53,9 +51,6 @@ class KeepOffsetsAliveOperator(DryRunOperator):
 
     ui_color = "#d4f0dc"
 
-    group_ids = Argument(optional(read_group_ids))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
     allow_membership = Argument(read_flag)
     assignors = Argument(optional(read_names))
     offsets_retention_minutes = Argument(optional(partial(read_integer, minimum=1)))
@@ -67,9 +62,7 @@ class KeepOffsetsAliveOperator(DryRunOperator):
     def __init__(
         self,
         *,
-        group_ids: Sequence[str] | str | None = None,
         include: Sequence[str] | str = (),
-        exclude: Sequence[str] | str = (),
         allow_membership: bool | str = False,
         assignors: Sequence[str] | str | None = None,
         offsets_retention_minutes: int | str | None = None,
@@ -78,7 +71,7 @@ class KeepOffsetsAliveOperator(DryRunOperator):
         observe_seconds: float | str = 10.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(include=include, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Keep the due groups alive with one client."""

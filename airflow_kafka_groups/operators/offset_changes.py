@@ -244,11 +244,13 @@ class CopyGroupOffsetsOperator(_OffsetChangeOperator):
 class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     """Restore the offsets of a backup written by ``BackupGroupOffsetsOperator`` or by a deletion.
 
-    :param plan_id: the plan of the backup (templated).
-    :param group_ids: only these groups. Default, also for a template that renders to ``null``: all in the backup.
-        Duplicates are ignored (templated).
-    :param overwrite: also reset groups that have committed other offsets since; a retry, or the task cleared, keeps
-        those that did after an earlier try had reset them. Default false (templated).
+    :param plan_id: id of the plan of the backup, or of a backup without a plan, such as
+        ``20261122T081500Z-1a2b3c4d``; the report has it (templated).
+    :param group_ids: only these groups; duplicates are ignored. Default, also for a template that renders to ``null``:
+        all in the backup (templated).
+    :param overwrite: also set groups back that have committed other offsets since: their consumers read records again,
+        or skip some. A retry, or the task cleared, keeps those that did after an earlier try had reset them. Default
+        false (templated).
 
     Returns what ``ResetGroupOffsetsOperator`` does. A group that has members, or was
     used since the backup, is kept; a partition whose topic was deleted or recreated is skipped. Fails if the backup is

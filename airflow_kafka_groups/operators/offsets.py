@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
-from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
+from airflow_kafka_groups.hooks.arguments import read_integer, read_switch
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.operators.support.base import (
-    KafkaGroupsOperator,
-    StoredOperator,
-    collection_paused,
-    first_failures,
-)
+from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
+from airflow_kafka_groups.operators.support.selecting import SelectingOperator
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
@@ -27,13 +22,11 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary
 
 
-class ListGroupOffsetsOperator(StoredOperator):
+class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
     """Write a snapshot: every group with its state, committed offsets and log ends, as Parquet.
 
-    :param group_ids: only these groups; duplicates are removed. The clean-up does not judge such a snapshot
-        (templated).
-    :param include: patterns of the groups. Default: all (templated).
-    :param exclude: patterns of the groups to leave out. Default: none (templated).
+    :param group_ids: only these groups; duplicates are ignored. The clean-up does not judge such a snapshot. Default:
+        those of the cluster that match (templated).
     :param require_complete: fail the task if a broker did not answer the listing, so that groups may be missing.
         Default true. The snapshot is stored, but never judged.
     :param fail_on_error: fail the task if any group could not be read. Default false: it is in the snapshot with the
@@ -46,9 +39,6 @@ class ListGroupOffsetsOperator(StoredOperator):
 
     mended_by_retry = (SnapshotError,)  # a broker did not answer, which may be back at the next try
 
-    group_ids = Argument(optional(read_group_ids))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
     require_complete = Argument(read_switch, templated=False)
     fail_on_error = Argument(read_switch, templated=False)
 
@@ -56,9 +46,6 @@ class ListGroupOffsetsOperator(StoredOperator):
     def __init__(
         self,
         *,
-        group_ids: Sequence[str] | str | None = None,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
         require_complete: bool = True,
         fail_on_error: bool = False,
         **kwargs: Any,
@@ -74,7 +61,7 @@ class ListGroupOffsetsOperator(StoredOperator):
         layout = self.layout()
         request = SnapshotRequest(
             group_ids=self.group_ids,
-            groups=GroupFilter(self.include, self.exclude),
+            groups=self.matching,
             protected=self.hook.settings.protected_groups,
             taken_by=str(context.get("run_id", "")),
         )
@@ -139,13 +126,10 @@ FIRST_GROUPS = 100
 """The number of groups in the XCom, those with the largest lag first."""
 
 
-class ListGroupLagOperator(KafkaGroupsOperator):
+class ListGroupLagOperator(SelectingOperator):
     """Measure the lag of all or given groups, and report those with more than ``max_lag``.
 
-    :param group_ids: the groups; ``None`` (default) for all groups of the cluster. Duplicates are ignored (templated).
-    :param include: patterns of the groups if ``group_ids`` is not passed. Default: all (templated).
-    :param exclude: patterns of the groups to leave out if ``group_ids`` is not passed. Default: none (templated).
-    :param max_lag: maximum acceptable total lag of a group, in messages. Default 0 (templated).
+    :param max_lag: the largest acceptable lag of a group, in messages over all its partitions. Default 0 (templated).
     :param fail_if_lagging: fail the task if a group lags more. Default false: it is in the result.
 
     Returns ``{"groups", "total_lag", "total_lost", "lagging", "lagging_groups": {group: lag}, "unknown",
@@ -155,44 +139,25 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     can read them. Fails if a broker did not answer the listing of all groups.
     """
 
-    group_ids = Argument(optional(read_group_ids))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
     max_lag = Argument(read_integer)
     fail_if_lagging = Argument(read_switch, templated=False)
 
     @sets_arguments
-    def __init__(
-        self,
-        *,
-        group_ids: Sequence[str] | str | None = None,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
-        max_lag: int | str = 0,
-        fail_if_lagging: bool = False,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, max_lag: int | str = 0, fail_if_lagging: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
-        from airflow_kafka_groups.observe.protocols import selected_groups, why_short, within_reach
+        from airflow_kafka_groups.observe.protocols import why_short
 
-        chosen = GroupFilter(self.include, self.exclude)
-
-        async def measure(admin: AdminClient) -> GroupResults[GroupLag]:
-            wanted = self.group_ids
-            if wanted is None:
-                wanted = await selected_groups(admin, chosen, with_offsets=True)
-            found = await admin.list_consumer_group_lag(wanted)
-            if self.group_ids is None:
-                found = within_reach(found, self.hook.settings.protected_groups)
+        async def measure(admin: AdminClient, group_ids: Sequence[str]) -> GroupResults[GroupLag]:
+            found = await admin.list_consumer_group_lag(group_ids)
             if (warning := await why_short(admin, "These lags may lack")) is not None:
                 self.log.warning("%s", warning)
             return found
 
-        return self._summary(context, self.hook.run(measure))
+        return self._summary(context, self.ask_about(self.group_ids, measure, with_offsets=True))
 
     def _summary(self, context: Context, found: GroupResults[GroupLag]) -> dict[str, Any]:
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events

@@ -37,20 +37,20 @@ class PlanCleanupOperator(PlanningOperator):
     the run update.
 
     :param snapshot_id: the judged snapshot. Default: the newest complete one that is not of named groups (templated).
-    :param min_idle_seconds: how long a group must have been empty and unmoved: ``"7d"``, a ``timedelta`` or a number of
-        seconds. Default: a week (templated).
-    :param min_observations: number of complete snapshots that show it so. Default and minimum 2 (templated).
+    :param min_idle_seconds: how long a group must have been without a member and without a commit, such as ``"36h"``,
+        or seconds. Default 7d (templated).
+    :param min_observations: number of complete snapshots that show it so, at least 2. Default 2 (templated).
     :param allow_hidden_topics: plan even if the connection's user may not describe all topics, so that groups may have
         offsets that are not visible. Default false (templated).
-    :param max_gap_seconds: the longest time between two snapshots that the job may have bridged, such as ``"2d"``, or
-        seconds; 0 for no limit. Pass the job's ``--max-gap-seconds``. Default 0 (templated).
+    :param max_gap_seconds: the longest time between two snapshots, such as ``"2d"``, or seconds; 0 for no limit. A
+        longer one resets the idle time: pass the job's ``--max-gap-seconds``. Default 0 (templated).
     :param policy_file: a policy file: an absolute path or a URL. Its rules decide about idle time and number of
         snapshots instead of ``min_idle_seconds`` and ``min_observations``; patterns and limits here narrow it further.
         Default: none (templated).
     :param require_commit_log: plan only if the job read the log of commits until after the snapshot. Default false
         (templated).
-    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``, in place of what the snapshot has;
-        the plan warns of idle times that do not fit it. Default 0: what the snapshot has (templated).
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 for what the snapshot has. The plan
+        shows when offsets expire, and warns of idle times that do not fit. Default 0 (templated).
 
     The event of an asset in ``outlets`` has the counts, and ``growing_families`` if families grow faster than their
     rules allow.
@@ -125,8 +125,7 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
     group's own rule. Without a file, the arguments are returned as they are.
 
     :param policy_file: the policy file: an absolute path or a URL; empty or ``None`` for none (templated).
-    :param min_idle_seconds: the idle time without a file: ``"7d"``, a ``timedelta`` or a number of seconds. Default: a
-        week (templated).
+    :param min_idle_seconds: the idle time without a file, such as ``"36h"``, or seconds. Default 7d (templated).
     :param min_observations: the number of snapshots without a file. Default 2 (templated).
     :param max_gap_seconds: the longest time between two snapshots that the job may bridge, such as ``"2d"``, or
         seconds; 0 for no limit. The stricter of this and the file's counts. Default 0 (templated).

@@ -33,11 +33,11 @@ class PlanTopicPruningOperator(PlanningOperator):
         ``prune-topics``; patterns and limits here narrow it further. Default: none, and all groups that match may be
         pruned (templated).
     :param min_idle_seconds: without a policy file: how long a topic must have been without subscription and movement,
-        such as ``"7d"``, or seconds. Default: a week (templated).
-    :param min_observations: without a policy file: number of complete snapshots that prove it. Default and minimum 2
+        such as ``"36h"``, or seconds. Default 7d (templated).
+    :param min_observations: without a policy file: number of complete snapshots that show it, at least 2. Default 2
         (templated).
-    :param max_gap_seconds: the longest time between two snapshots that prove the subscriptions, such as ``"2d"``, or
-        seconds; 0 for no limit. Default: two days (templated).
+    :param max_gap_seconds: the longest time between two snapshots that show the subscriptions, such as ``"2d"``, or
+        seconds; 0 for no limit. Default 2d (templated).
 
     Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_topics"}``.
     Fails if the snapshot is incomplete or too old.
@@ -80,7 +80,8 @@ class PruneTopicOffsetsOperator(DeletingOperator):
     :param plan_id: the plan (templated).
     :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it; another plan is refused (templated).
     :param dry_run: make the checks of each topic; back up and delete nothing. Default true (templated).
-    :param topics_per_second: the most topics of groups pruned a second, on average; default 0: no limit (templated).
+    :param topics_per_second: the most topics of groups pruned a second, on average; 0 for no limit. Default 0
+        (templated).
 
     Returns ``{"audit_path", "dry_run", "counts", "partitions", "kept_reasons", "kept": {topic: reason}, "verification",
     …}`` with the first 20 kept topics. Fails before anything is deleted when the connection is read-only, the plan is

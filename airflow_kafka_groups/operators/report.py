@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,13 @@ from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_flag,
     read_integer,
-    read_patterns,
     read_storage_path,
     read_text,
     read_text_or_nothing,
 )
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
-from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused
+from airflow_kafka_groups.operators.support.selecting import MatchingOperator
 from airflow_kafka_groups.operators.support.tries import actor_of
 from airflow_kafka_groups.shown import storable
 
@@ -87,15 +85,13 @@ def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any
 _read_limit = partial(read_integer, minimum=1, maximum=10_000)
 
 
-class ExportGroupMetricsOperator(StoredOperator):
+class ExportGroupMetricsOperator(MatchingOperator, StoredOperator):
     """Export the lag, the time since the last movement and the days to expiry of each group of a judged snapshot.
 
     They go to Airflow's metrics, to an OpenMetrics file for a scraper, or both. Groups with generated ids are exported
     as their family. No cluster is accessed.
 
     :param snapshot_id: the judged snapshot. Default: the newest judged one (templated).
-    :param include: patterns of the groups. Default: all (templated).
-    :param exclude: patterns of the groups to leave out. Default: none (templated).
     :param max_groups: maximum number of single groups, and of families, those with the largest lag first; at most
         10,000. The number left out is a metric. Default 500 (templated).
     :param openmetrics_path: the file to replace: an absolute path or a URL. For node_exporter, a file in its textfile
@@ -108,8 +104,6 @@ class ExportGroupMetricsOperator(StoredOperator):
     """
 
     snapshot_id = Argument(optional(read_text))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
     max_groups = Argument(_read_limit)
     openmetrics_path = Argument(optional(read_storage_path))
     airflow_metrics = Argument(read_flag)
@@ -119,8 +113,6 @@ class ExportGroupMetricsOperator(StoredOperator):
         self,
         *,
         snapshot_id: str | None = None,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
         max_groups: int | str = 500,
         openmetrics_path: str | None = None,
         airflow_metrics: bool | str = False,
@@ -137,9 +129,7 @@ class ExportGroupMetricsOperator(StoredOperator):
         if self.openmetrics_path is None and not self.airflow_metrics:
             raise ConfigurationError("openmetrics_path", None, "pass it, or airflow_metrics=True, or both")
         path = None if self.openmetrics_path is None else open_path("openmetrics_path", self.openmetrics_path)
-        snapshot_id, metrics = metrics_of_snapshot(
-            self.layout(), self.snapshot_id, GroupFilter(self.include, self.exclude), self.max_groups
-        )
+        snapshot_id, metrics = metrics_of_snapshot(self.layout(), self.snapshot_id, self.matching, self.max_groups)
         if self.airflow_metrics:
             gauges_of_groups(self.cluster_name, metrics)
         if path is not None:

@@ -3,7 +3,6 @@
 import argparse
 
 from airflow_kafka_groups.cli.connection import PROGRAM
-from airflow_kafka_groups.cli.options import add_output_argument
 from airflow_kafka_groups.cli.registry import COMMANDS
 from tests.reference.markdown import Row, listing, page, shared_by, without
 
@@ -28,8 +27,8 @@ def command_line_page() -> str:
 
 def _rows(name: str) -> list[Row]:
     parser = argparse.ArgumentParser(prog=f"{PROGRAM} {name}")
-    COMMANDS[name].load().add_arguments(parser)
-    add_output_argument(parser)
+    for flags, settings in COMMANDS[name].arguments():
+        parser.add_argument(*flags, **settings)
     return [_row(action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
 
 

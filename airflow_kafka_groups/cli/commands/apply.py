@@ -27,7 +27,7 @@ from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, NEVER, RULES, 
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
-    parser.add_argument("plan_id", metavar="PLAN", help="the plan's id")
+    parser.add_argument("plan_id", metavar="PLAN")
     add_deletion_arguments(parser)
     parser.add_argument(
         "--approval-rule",
@@ -35,14 +35,12 @@ def add_arguments(parser: ArgumentTarget) -> None:
         default=NEVER,
         help="when a person has to have approved the plan in Airflow, beside what the site demands (default: never)",
     )
-    parser.add_argument("--approve-above", metavar="N", help="threshold for above_cap (default: 100)")
+    parser.add_argument("--approve-above", metavar="N")
     parser.add_argument("--no-lease", action="store_true", help="do not take the cluster's lease")
     parser.add_argument(
         "--groups-per-second", metavar="N", help="maximum deletions per second (default: the DAGs'; 0: no limit)"
     )
-    parser.add_argument(
-        "--bytes-per-second", metavar="N", default="0", help="maximum bytes written per second (default: no limit)"
-    )
+    parser.add_argument("--bytes-per-second", metavar="N", default="0")
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

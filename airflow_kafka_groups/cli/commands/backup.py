@@ -21,10 +21,10 @@ COLUMNS = ("group_id", "result", "reason")
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="group ids (default: all groups of the cluster)")
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
     add_pattern_arguments(parser)
-    parser.add_argument("--plan-id", metavar="PLAN", help="the groups of this plan: the backup that apply asks for")
-    parser.add_argument("--digest", metavar="SHA256", help="with --plan-id: the plan's digest, as plan showed it")
+    parser.add_argument("--plan-id", metavar="PLAN")
+    parser.add_argument("--digest", metavar="SHA256")
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.options import add_value, flag_of
+from airflow_kafka_groups.cli.options import flag_of
 from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.cli.selection import MAX_GAP_SECONDS, OF_RULES, Numbers
+from airflow_kafka_groups.cli.selection import MAX_GAP_SECONDS, OF_RULES, Numbers, add_numbers
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
 from airflow_kafka_groups.judge.evidence import REQUIRED
 
 COLUMNS = ("verdict", "groups", "lag")
 _NUMBERS: Numbers = {
-    "min_idle_seconds": (read_duration, "how long a group must have been empty and unmoved, e.g. 36h (default: 7d)"),
-    "min_observations": (partial(read_integer, minimum=2), "minimum number of complete snapshots (default: 2)"),
-    "max_gap_seconds": (read_duration, "a longer gap between snapshots restarts the idle time; 0: any (default: 2d)"),
-    "offsets_retention_minutes": (read_integer, "the brokers' setting (default: as the snapshot has it)"),
+    "min_idle_seconds": read_duration,
+    "min_observations": partial(read_integer, minimum=2),
+    "max_gap_seconds": read_duration,
+    "offsets_retention_minutes": read_integer,
 }
 _DEFAULTS = {"min_idle_seconds": 7 * 86_400, "min_observations": 2, "max_gap_seconds": MAX_GAP_SECONDS}
 _WHY = "the command judges in its own process. To read the log of commits, run the DAG cleanup_stale_groups"
@@ -34,8 +34,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID", help="the snapshot to judge (default: the newest one)")
-    for name, (_, help_text) in _NUMBERS.items():
-        add_value(parser, name, help_text)
+    add_numbers(parser, _NUMBERS)
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -48,7 +47,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     limits, has_file = _limits_of_site()
     if cluster.floors().require_commit_log:
         raise ConfigurationError("require_commit_log", True, _NO_LOG)
-    limits |= {name: _NUMBERS[name][0](flag_of(name), value) for name, value in given.items()}
+    limits |= {name: _NUMBERS[name](flag_of(name), value) for name, value in given.items()}
     asked = {
         # The jobs take a local URL as Hadoop does, with a %20 as it is; Airflow opens it as what that stands for.
         "--base": str(layout.base) if isinstance(layout.base, Path) else cluster.storage_path,
@@ -84,7 +83,7 @@ def _limits_of_site() -> tuple[dict[str, float], bool]:
     of_site = checked_defaults()
     found: dict[str, Any] = {
         name: read(f"{DEFAULTS}.{name}", of_site[name])
-        for name, (read, _) in _NUMBERS.items()
+        for name, read in _NUMBERS.items()
         if of_site.get(name) is not None
     }
     if of_site.get("commit_log") == REQUIRED:

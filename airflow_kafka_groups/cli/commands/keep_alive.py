@@ -17,32 +17,18 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
 
 COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason")
-_NUMBERS = {
-    "margin_seconds": "remaining time at which a group is due, at least two intervals (default: a third of the "
-    "retention or two intervals, whichever is longer)",
-    "interval_seconds": "time between two runs of your schedule",
-    "observe_seconds": "time between two readings that must be equal (default: 10s)",
-}
+_NUMBERS = ("margin_seconds", "interval_seconds", "observe_seconds")
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="group ids, or give --include")
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
     add_pattern_arguments(parser)
-    parser.add_argument(
-        "--allow-membership",
-        action="store_true",
-        help="join and leave classic groups that had members: a commit does not help them",
-    )
-    parser.add_argument(
-        "--assignor", action="append", metavar="NAME", help="assignor that such a member offers (repeat)"
-    )
-    parser.add_argument(
-        "--offsets-retention-minutes", metavar="N", help="the brokers' setting, where they do not report it"
-    )
-    for name, help_text in _NUMBERS.items():
-        add_value(parser, name, help_text)
+    parser.add_argument("--allow-membership", action="store_true")
+    parser.add_argument("--assignor", action="append", metavar="NAME")
+    for name in ("offsets_retention_minutes", *_NUMBERS):
+        add_value(parser, name)
     parser.add_argument("--yes", action="store_true", help="commit; without it, only show what would be done")
 
 

@@ -12,20 +12,15 @@ from airflow_kafka_groups.cli.selection import add_pattern_arguments, filter_of
 from airflow_kafka_groups.hooks.arguments import read_integer
 
 COLUMNS = ("group_or_family", "groups", "lag", "since_movement_seconds", "expiry_days")
-_DEFAULT_GROUPS = 500
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
     add_pattern_arguments(parser)
-    parser.add_argument("--snapshot-id", metavar="ID", help="the judged snapshot (default: the newest judged one)")
-    parser.add_argument(
-        "--max-groups", metavar="N", help=f"most single groups, and most families (default: {_DEFAULT_GROUPS})"
-    )
-    parser.add_argument(
-        "--openmetrics-path", metavar="FILE", help="the file to replace; for node_exporter, one that ends with .prom"
-    )
+    parser.add_argument("--snapshot-id", metavar="ID")
+    parser.add_argument("--max-groups", metavar="N", default=500)
+    parser.add_argument("--openmetrics-path", metavar="FILE")
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -33,8 +28,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.hooks.storage import open_path
     from airflow_kafka_groups.report.metrics import MAX_SERIES_GROUPS, metrics_of_snapshot, write_openmetrics
 
-    given = _DEFAULT_GROUPS if args.max_groups is None else args.max_groups
-    most = read_integer("--max-groups", given, minimum=1, maximum=MAX_SERIES_GROUPS)
+    most = read_integer("--max-groups", args.max_groups, minimum=1, maximum=MAX_SERIES_GROUPS)
     selected = filter_of(args)
     cluster = Cluster(args)
     _ = cluster.settings  # an option that is wrong is an error, although no broker is asked

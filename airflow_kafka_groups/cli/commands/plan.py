@@ -8,13 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.options import add_value, flag_of
+from airflow_kafka_groups.cli.options import flag_of
 from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
     MAX_GAP_SECONDS,
     OF_RULES,
     Numbers,
+    add_numbers,
     add_pattern_arguments,
     policy_file_of,
     policy_of,
@@ -30,12 +31,12 @@ PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
 KEPT = ("group_id", "why", "reason")
 _COUNTED = ("found", "planned")  # a table leaves the other counts out that are 0
 _NUMBERS: Numbers = {
-    "min_idle_seconds": (read_duration, "how long a group must have been empty and unmoved, e.g. 36h (default: 7d)"),
-    "min_observations": (partial(read_integer, minimum=2), "minimum number of complete snapshots (default: 2)"),
-    "max_groups": (partial(read_integer, minimum=1), "most groups of the plan (default: 500)"),
-    "max_share": (partial(read_number, maximum=1), "largest share of all groups in the plan (default: 0.5)"),
-    "max_plan_age_seconds": (read_duration, "age of the snapshot at which the plan expires (default: 1d)"),
-    "max_gap_seconds": (read_duration, "longest gap that the job may have bridged; 0: any (default: 2d)"),
+    "min_idle_seconds": read_duration,
+    "min_observations": partial(read_integer, minimum=2),
+    "max_groups": partial(read_integer, minimum=1),
+    "max_share": partial(read_number, maximum=1),
+    "max_plan_age_seconds": read_duration,
+    "max_gap_seconds": read_duration,
 }
 
 
@@ -44,22 +45,11 @@ def add_arguments(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
     add_pattern_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID", help="the judged snapshot (default: the newest judged one)")
-    for name, (_, help_text) in _NUMBERS.items():
-        add_value(parser, name, help_text)
-    parser.add_argument(
-        "--require-commit-log", action="store_true", help="plan only if the job read the log of commits"
-    )
-    parser.add_argument(
-        "--allow-hidden-topics", action="store_true", help="plan even if topics may be hidden from this user"
-    )
-    parser.add_argument(
-        "--policy-file",
-        metavar="PATH",
-        help="a policy file: idle times are those of its rules, other options narrow it",
-    )
-    parser.add_argument(
-        "--offsets-retention-minutes", metavar="N", help="the brokers' setting (default: as the snapshot has it)"
-    )
+    add_numbers(parser, _NUMBERS)
+    for flag in ("--require-commit-log", "--allow-hidden-topics"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("--policy-file", metavar="PATH")
+    parser.add_argument("--offsets-retention-minutes", metavar="N")
     parser.add_argument("--kept", action="store_true", help="show the groups that are kept, instead of those planned")
 
 

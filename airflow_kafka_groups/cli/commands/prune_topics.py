@@ -14,12 +14,13 @@ from airflow_kafka_groups.cli.deleting import (
     show_outcomes,
     to_delete,
 )
-from airflow_kafka_groups.cli.options import add_value, flag_of
+from airflow_kafka_groups.cli.options import flag_of
 from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
     MAX_GAP_SECONDS,
     Numbers,
+    add_numbers,
     add_pattern_arguments,
     policy_file_of,
     policy_of,
@@ -31,11 +32,11 @@ from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, re
 PLANNED = ("group_id", "topic", "partitions", "idle_seconds", "reason")
 KEPT = ("group_id", "topic", "why", "reason")
 _NUMBERS: Numbers = {
-    "min_idle_seconds": (read_duration, "time without subscription and movement (default: 7d)"),
-    "min_observations": (partial(read_integer, minimum=2), "complete snapshots that prove it (default: 2)"),
-    "max_groups": (partial(read_integer, minimum=1), "most groups of the plan (default: 500)"),
-    "max_share": (partial(read_number, maximum=1), "largest share of all groups in the plan (default: 0.5)"),
-    "max_gap_seconds": (read_duration, "longest time between two of them; 0: any (default: 2d)"),
+    "min_idle_seconds": read_duration,
+    "min_observations": partial(read_integer, minimum=2),
+    "max_groups": partial(read_integer, minimum=1),
+    "max_share": partial(read_number, maximum=1),
+    "max_gap_seconds": read_duration,
 }
 
 
@@ -43,15 +44,12 @@ def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
     add_pattern_arguments(parser)
-    parser.add_argument("--snapshot-id", metavar="ID", help="the newest snapshot to judge by (default: the newest)")
-    for name, (_, help_text) in _NUMBERS.items():
-        add_value(parser, name, help_text)
-    parser.add_argument("--policy-file", metavar="PATH", help="a policy file: rules with prune-topics decide")
+    parser.add_argument("--snapshot-id", metavar="ID")
+    add_numbers(parser, _NUMBERS)
+    parser.add_argument("--policy-file", metavar="PATH")
     parser.add_argument("--kept", action="store_true", help="show the topics that are kept, instead of those planned")
     parser.add_argument("--plan-id", metavar="PLAN", help="apply this plan instead of making one")
-    parser.add_argument(
-        "--topics-per-second", metavar="N", default="0", help="maximum topics per second (default: no limit)"
-    )
+    parser.add_argument("--topics-per-second", metavar="N", default="0")
     add_deletion_arguments(parser)
 
 

@@ -51,7 +51,8 @@ def collection_paused(execute: Callable[P, T]) -> Callable[P, T]:
 class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
     """The base class of operators that access a cluster.
 
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
+    :param kafka_groups_conn_id: id of a connection of type ``kafka_groups`` or ``kafka``. Default
+        ``kafka_groups_default`` (templated).
     """
 
     ui_color = "#d4e6f0"
@@ -79,8 +80,10 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
 class StoredOperator(KafkaGroupsOperator):
     """The base class of operators that store files.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param storage_path: folder above all clusters: an absolute path, or a URL that Airflow's workers and Spark can both
+        access, such as ``s3a://bucket/folder`` (templated).
+    :param cluster: name of the cluster's folder in the storage, one for each cluster. Default: the connection's id
+        (templated).
     """
 
     storage_path = Argument(read_storage_path)
@@ -130,7 +133,7 @@ class StoredOperator(KafkaGroupsOperator):
 class DryRunOperator(StoredOperator):
     """The base class of operators that can show what they would change, without changing it.
 
-    :param dry_run: only report what would be changed. Default false (templated).
+    :param dry_run: only show what would be changed or deleted. Default false (templated).
     """
 
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.

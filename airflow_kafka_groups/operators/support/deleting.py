@@ -103,8 +103,10 @@ class DeletingOperator(DryRunOperator):
         than ``approve_above`` groups, or topics; ``"never"`` (default) (templated).
     :param approve_above: the most groups, or topics, that ``"above_cap"`` lets pass. Default 100 (templated).
     :param lease: delete only while this run holds the cluster's lease, which one run has at a time, of groups or of
-        topics. A dry run needs none. Default true (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for. Default 60 (templated).
+        topics: it needs READ on the group ``airflow-kafka-groups-lease``, with the connection's prefix. A dry run needs
+        none. Default true (templated).
+    :param lease_wait_seconds: how long a lease that another run holds is waited for, such as ``"5min"``, or seconds.
+        Default 60 (templated).
     :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
         (templated).
     :param stop_variable: an Airflow Variable that stops the deletion before its next intent, unless it does not exist

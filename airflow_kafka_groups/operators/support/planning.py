@@ -18,6 +18,7 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED
 from airflow_kafka_groups.operators.support.base import StoredOperator
+from airflow_kafka_groups.operators.support.selecting import MatchingOperator
 from airflow_kafka_groups.shown import storable
 
 if TYPE_CHECKING:
@@ -30,25 +31,25 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 
 
-class PlanningOperator(StoredOperator):
+class PlanningOperator(MatchingOperator, StoredOperator):
     """The base class of operators that write a plan. Each says what its evidence and its policy file are.
 
-    :param include: patterns of the groups to consider. Default: all that have a name (templated).
-    :param exclude: patterns of the groups to keep. Default: none (templated).
+    :param include: patterns of the groups to consider, such as ``orders-*``, or ``re:`` and a regular expression.
+        Default: all that have a name (templated).
+    :param exclude: patterns of the groups to keep; platform groups (``connect-*``, ``__*`` …) are kept, too. Default:
+        none (templated).
     :param protected: patterns of groups to keep; replaces the built-in list, including ``connect-*``: use ``exclude``
         to add patterns. Default: the built-in list (templated).
-    :param max_groups: maximum number of groups in a plan. Default 500 (templated).
+    :param max_groups: maximum number of groups in a plan, the longest idle first. Default 500 (templated).
     :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
     :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.
-        Default: a day (templated).
+        Default 1d (templated).
     """
 
     seldom_counted: ClassVar[Mapping[str, int]] = {}
     """The counts that a plan leaves out where they are 0."""
 
     snapshot_id = Argument(optional(read_text))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
     protected = Argument(optional(read_patterns))
     policy_file = Argument(optional(read_place_or_nothing))
     min_idle_seconds = Argument(read_duration)
@@ -63,8 +64,6 @@ class PlanningOperator(StoredOperator):
         self,
         *,
         snapshot_id: str | None = None,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
         protected: Sequence[str] | str | None = None,
         policy_file: str | None = None,
         min_idle_seconds: float | str | timedelta = 7 * 86_400,

@@ -34,9 +34,7 @@ def test_every_command_has_an_example(name: str) -> None:
 def test_no_option_is_named_that_does_not_exist() -> None:
     known = {"--help", "--output"}
     for command in COMMANDS.values():
-        parser = argparse.ArgumentParser()
-        command.load().add_arguments(parser)
-        known |= {flag for action in parser._actions for flag in action.option_strings}
+        known |= {flag for flags, _ in command.arguments() for flag in flags}
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) <= known
 
 
@@ -58,8 +56,8 @@ def test_it_names_the_commands_whose_json_is_a_list(name: str) -> None:
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    add_value(parser, "min_idle_seconds", "the idle time", "7d")
-    add_value(parser, "max_groups", "the most groups")
+    add_value(parser, "min_idle_seconds", default="7d")
+    add_value(parser, "max_groups")
     return parser.parse_args(words)
 
 

@@ -14,13 +14,8 @@ def add_arguments(parser: ArgumentTarget) -> None:
     add_change_arguments(parser)
     parser.add_argument("source", metavar="SOURCE", help="the group whose offsets are copied; it may have members")
     parser.add_argument("target", metavar="TARGET", help="the group that gets them: without members, or a new one")
-    add_topics(parser, "copy only the offsets of this topic")
-    parser.add_argument(
-        "--existing",
-        choices=("keep", "replace", "lower"),
-        default="keep",
-        help="where the target has committed: keep that, replace it, or take the lower offset (default: keep)",
-    )
+    add_topics(parser)
+    parser.add_argument("--existing", choices=("keep", "replace", "lower"), default="keep")
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

@@ -17,15 +17,10 @@ from airflow_kafka_groups.hooks.arguments import read_duration, read_group_ids_o
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
-    parser.add_argument("groups", nargs="+", metavar="GROUP", help="group ids")
-    add_value(parser, "observe_seconds", "how long they are watched", "60s")
-    parser.add_argument("--ignore-missing", action="store_true", help="groups that do not exist are fine")
-    parser.add_argument(
-        "--ignore-signs-of-life", action="store_true", help="delete also groups that somebody saw alive within a day"
-    )
-    parser.add_argument(
-        "--allow-hidden-topics", action="store_true", help="delete also where this user may not describe all topics"
-    )
+    parser.add_argument("groups", nargs="+", metavar="GROUP")
+    add_value(parser, "observe_seconds", default="60s")
+    for flag in ("--ignore-missing", "--ignore-signs-of-life", "--allow-hidden-topics"):
+        parser.add_argument(flag, action="store_true")
     add_stopping_arguments(parser)
 
 

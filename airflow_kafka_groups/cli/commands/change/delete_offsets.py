@@ -13,8 +13,8 @@ from airflow_kafka_groups.hooks.arguments import read_topics
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_change_arguments(parser, partitions=False)
-    parser.add_argument("groups", nargs="+", metavar="GROUP", help="group ids")
-    add_topics(parser, "delete the offsets of this topic", required=True)
+    parser.add_argument("groups", nargs="+", metavar="GROUP")
+    add_topics(parser, required=True)
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

@@ -17,24 +17,11 @@ _NEXT = "Nobody was removed. To remove these members, give --yes too: those that
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_change_arguments(parser, partitions=False)
-    parser.add_argument("group", metavar="GROUP", help="group id")
-    parser.add_argument(
-        "--member-id", action="append", dest="member_ids", metavar="ID", help="a member by its id (repeat)"
-    )
-    parser.add_argument(
-        "--instance-id",
-        action="append",
-        dest="instance_ids",
-        metavar="ID",
-        help="a static member by its group.instance.id (repeat)",
-    )
-    parser.add_argument("--all-members", action="store_true", help="all members")
-    parser.add_argument(
-        "--reason",
-        metavar="TEXT",
-        default="removed by airflow-kafka-groups",
-        help="what brokers log (default: removed by airflow-kafka-groups)",
-    )
+    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument("--member-id", action="append", dest="member_ids", metavar="ID")
+    parser.add_argument("--instance-id", action="append", dest="instance_ids", metavar="ID")
+    parser.add_argument("--all-members", action="store_true")
+    parser.add_argument("--reason", metavar="TEXT", default="removed by airflow-kafka-groups")
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

@@ -25,17 +25,11 @@ _TARGETS = ("to", "timestamp", "ago", "shift_by", "from_file")
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_change_arguments(parser)
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="group ids (default with --from-file: all in it)")
-    parser.add_argument("--to", choices=("earliest", "latest"), help="the start or the end of the log")
-    parser.add_argument(
-        "--timestamp", metavar="TIME", help="the first record at or after, e.g. 2026-01-31T12:00:00+00:00"
-    )
-    parser.add_argument("--ago", metavar="TIME", help="the first record at or after the time so long ago, e.g. 36h")
-    parser.add_argument("--shift-by", metavar="N", help="records to move forward, or back if negative: --shift-by=-10")
-    parser.add_argument(
-        "--from-file", metavar="CSV", help="topic,partition,offset or group,topic,… as kafka-consumer-groups exports it"
-    )
-    add_topics(parser, "only this topic")
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("--to", choices=("earliest", "latest"))
+    for flag, metavar in (("--timestamp", "TIME"), ("--ago", "TIME"), ("--shift-by", "N"), ("--from-file", "CSV")):
+        parser.add_argument(flag, metavar=metavar)
+    add_topics(parser)
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

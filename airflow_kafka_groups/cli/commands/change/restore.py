@@ -12,9 +12,9 @@ from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_change_arguments(parser)
-    parser.add_argument("plan_id", metavar="PLAN", help="the plan of the backup, or the id of a backup without a plan")
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="only these groups (default: all in the backup)")
-    parser.add_argument("--overwrite", action="store_true", help="also groups that have committed other offsets since")
+    parser.add_argument("plan_id", metavar="PLAN")
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("--overwrite", action="store_true")
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

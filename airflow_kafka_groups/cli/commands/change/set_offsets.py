@@ -16,7 +16,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     add_change_arguments(parser)
     parser.add_argument("group", metavar="GROUP", help="group id")
     parser.add_argument("offsets", nargs="+", metavar="TOPIC:PARTITION=OFFSET", help="the offsets, e.g. orders:0=1200")
-    parser.add_argument("--create", action="store_true", help="also create the group if it does not exist")
+    parser.add_argument("--create", action="store_true")
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
     help_text = "idle time of the clean-up, to compare with the brokers' retention (default: the DAGs')"
-    add_value(parser, "min_idle_seconds", help_text)
+    add_value(parser, "min_idle_seconds", help=help_text)
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
