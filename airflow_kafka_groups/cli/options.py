@@ -1,4 +1,4 @@
-"""Options of many commands: the format, numbers, durations and places.
+"""Options of many commands: numbers, durations and places.
 
 ``--min-idle 36h`` is the same as ``--min-idle-seconds 129600``.
 """
@@ -7,16 +7,10 @@ from __future__ import annotations
 
 import os
 
-from airflow_kafka_groups.cli.output import FORMATS
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
 _SUFFIX = "_seconds"
-
-
-def add_output_argument(parser: ArgumentTarget) -> None:
-    """Add ``--output``."""
-    parser.add_argument("--output", "-o", choices=FORMATS, default="table", help="format of stdout (default: table)")
 
 
 def add_value(parser: ArgumentTarget, name: str, *, default: str | None = None, **settings: str) -> None:

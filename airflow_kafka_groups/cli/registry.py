@@ -85,12 +85,14 @@ class Command:
 
     def arguments(self) -> list[Argument]:
         """Return the flags and settings of each argument: without help of its own, it has the operator's words."""
-        from airflow_kafka_groups.cli.options import add_output_argument
+        from airflow_kafka_groups.cli.output import FORMATS
         from airflow_kafka_groups.operators.support.described import described
 
         recorded = _Recorder()
         self.load().add_arguments(recorded)
-        add_output_argument(recorded)
+        recorded.add_argument(
+            "--output", "-o", choices=FORMATS, default="table", help="format of stdout (default: table)"
+        )
         shown = {dest_of(*each): name_shown(*each) for each in recorded.arguments}
         shown |= {name: shown[typed] for name, typed in OTHER_NAMES.items() if typed in shown}
         texts = dict[str, str]()
