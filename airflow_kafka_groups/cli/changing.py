@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
@@ -55,15 +56,22 @@ def change(args: argparse.Namespace, out: Output, command: str, request: AnyRequ
     layout = cluster.site_layout()
     with terms_of(args, cluster, command) as terms:
         done = cluster.run(lambda admin: change_offsets(admin, layout, request, terms))
-    return show_results(out, done, _table(args, command, done), f"Nothing was changed. To {command}, give --yes too.")
+    return show_results(out, done, table_of(args, command, done), f"Nothing was changed. To {command}, give --yes too.")
 
 
-def show_results(out: Output, done: RecordedChanges | RemovedMembers, table: Table, next_step: str) -> ExitCode:
+def show_results(
+    out: Output,
+    done: RecordedChanges | RemovedMembers,
+    table: Table,
+    next_step: str,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> ExitCode:
     """Show what became of each group or member, and the first failure.
 
     :param next_step: what a dry run says at its end.
+    :param more: what the summary has besides. Default: nothing.
     """
-    summary = {"dry_run": done.dry_run, **done.summary()}
+    summary = {"dry_run": done.dry_run, **done.summary(), **more}
     out.write(table, {**summary, "record": summary.pop("result_path")})
     if done.dry_run:
         say(next_step)
@@ -96,7 +104,8 @@ def _tries(args: argparse.Namespace, command: str) -> Tries:
     return Tries(task_run=name, since=utc_now() - _CONTINUED, interrupted=True)
 
 
-def _table(args: argparse.Namespace, command: str, done: RecordedChanges) -> Table:
+def table_of(args: argparse.Namespace, command: str, done: RecordedChanges) -> Table:
+    """Return one row for each group, or with ``--partitions`` for each offset."""
     rows: list[tuple[Any, ...]]
     csv = None
     if command in ("reset", "set"):  # as kafka-consumer-groups exports it, and reset --from-file reads it

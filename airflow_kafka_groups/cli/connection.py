@@ -66,6 +66,14 @@ def add_storage_arguments(parser: ArgumentTarget) -> None:
     )
 
 
+def source_of(args: argparse.Namespace) -> Callable[[], GuardedAdminClient] | None:
+    """Return what builds the client of the cluster that ``--source-…`` names, ``None`` where nothing does."""
+    given = {name: getattr(args, f"source_{name}") for name in _WAYS}
+    if not any(given.values()):
+        return None
+    return Cluster(argparse.Namespace(**given)).client
+
+
 class Cluster:
     """The cluster that a command's options name.
 

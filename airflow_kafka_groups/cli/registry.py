@@ -154,6 +154,9 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         ),
         "set": Command("change.set_offsets", "Set offsets of a group", "AlterGroupOffsetsOperator"),
         "copy": Command("change.copy", "Copy a group's offsets to another group", "CopyGroupOffsetsOperator"),
+        "migrate": Command(
+            "change.migrate", "Set groups to their positions in another cluster", "MigrateGroupOffsetsOperator"
+        ),
         "delete-offsets": Command(
             "change.delete_offsets", "Delete groups' offsets of a topic", "DeleteGroupOffsetsOperator"
         ),

@@ -280,14 +280,14 @@ def read_milliseconds(field: str, value: Any) -> int:
     return number
 
 
-def read_group_pairs(field: str, value: Any) -> dict[str, str]:
+def read_pairs(field: str, value: Any) -> dict[str, str]:
     """Read ``{source: target}``, as a mapping or a JSON string."""
     given = parse_object(value) if isinstance(value, str) else value
     if not isinstance(given, Mapping) or not given:
         raise ConfigurationError(field, value, "must be a mapping of sources to targets, or a JSON object of them")
     for group_id in (*given, *given.values()):
         if not isinstance(group_id, str) or not group_id:
-            raise ConfigurationError(field, group_id, "every source and target must be the id of a group")
+            raise ConfigurationError(field, group_id, "every source and target must be a name")
     return dict(given)
 
 

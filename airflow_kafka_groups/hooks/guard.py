@@ -18,6 +18,7 @@ from airflow_kafka_groups.hooks.time_limit import within_time_limit
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig, ConnectionPrint
 from airflow_kafka_groups.kafka.cluster_admin.client import ClusterAdmin, OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord, Span, SpanRecords
 from airflow_kafka_groups.kafka.membership.brief import join_and_leave
 
 T = TypeVar("T")
@@ -62,6 +63,10 @@ class GuardedAdminClient(AdminClient):
     async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of topics; see ``ClusterAdmin.topic_ids``."""
         return await self._cluster_admin.topic_ids(topics, await self.cluster_id())
+
+    async def read_records(self, spans: Sequence[Span], keep: Callable[[LogRecord], T]) -> list[SpanRecords[T]]:
+        """Read records, joining no group; see ``ClusterAdmin.read_records``."""
+        return await self._cluster_admin.read_records(spans, keep)
 
     async def offsets_retention(self) -> OffsetsRetention:
         """Return how long the brokers keep the offsets of a group without members."""

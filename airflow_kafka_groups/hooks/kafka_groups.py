@@ -245,9 +245,10 @@ class KafkaGroupsHook(BaseHook):
     ) -> RecordedChanges | RemovedMembers:
         """Change committed offsets, or remove members, with the checks and records of the operators.
 
-        :param request: a ``ResetRequest``, ``SetRequest``, ``RestoreRequest`` or ``DeleteOffsetsRequest`` of
-            ``airflow_kafka_groups.change.restore.offset_requests``, or a ``RemoveMembersRequest`` of
-            ``airflow_kafka_groups.change.remove_members``.
+        :param request: a ``ResetRequest``, ``SetRequest``, ``CopyRequest``, ``RestoreRequest`` or
+            ``DeleteOffsetsRequest`` of ``airflow_kafka_groups.change.restore.offset_requests``, a ``MigrateRequest`` of
+            ``airflow_kafka_groups.change.migrate.migrate``, whose ``source`` is another hook's ``get_conn``, or a
+            ``RemoveMembersRequest`` of ``airflow_kafka_groups.change.remove_members``.
         :param storage_path: folder above all clusters: an absolute path or a URL.
         :param cluster: name of the cluster's folder. Default: the connection's id.
         :param dry_run: only return what would be changed. Default false.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
@@ -19,6 +19,10 @@ from airflow_kafka_groups.kafka.models import (
     keeps_progress_elsewhere,
 )
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, protecting
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord, Span, SpanRecords
+    from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 
 V = TypeVar("V")
 
@@ -86,6 +90,16 @@ class BackupAdmin(GroupAdmin, Protocol):
 
         Raises ``UnsupportedByClientError`` when this client cannot learn them.
         """
+
+
+class RecordAdmin(BackupAdmin, Protocol):
+    """What a migration needs of each of its clusters, beside ``BackupAdmin``."""
+
+    async def authorized_operations(self, topics: Iterable[str], /) -> MetadataAnswer:
+        """Return the metadata of topics."""
+
+    async def read_records(self, spans: Sequence[Span], keep: Callable[[LogRecord], V], /) -> list[SpanRecords[V]]:
+        """Read spans of partitions, joining no group."""
 
 
 class OffsetDeletionAdmin(GroupAdmin, Protocol):

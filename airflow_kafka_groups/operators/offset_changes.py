@@ -15,13 +15,14 @@ from airflow_kafka_groups.hooks.arguments import (
     read_duration,
     read_flag,
     read_group_ids,
-    read_group_pairs,
     read_integer,
     read_milliseconds,
+    read_pairs,
     read_partition_offsets,
     read_place,
     read_switch,
     read_text,
+    read_text_or_nothing,
     read_topics,
     require_one,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
     from airflow_kafka_groups.change.restore.offset_requests import AnyRequest
     from airflow_kafka_groups.change.restore.recorded import RecordedChanges
 
@@ -219,7 +221,7 @@ class CopyGroupOffsetsOperator(_OffsetChangeOperator):
     Results and failures are those of ``ResetGroupOffsetsOperator``.
     """
 
-    groups = Argument(read_group_pairs)
+    groups = Argument(read_pairs)
     topics = Argument(optional(read_topics))
     existing = Argument(one_of("keep", "replace", "lower"))
 
@@ -241,6 +243,110 @@ class CopyGroupOffsetsOperator(_OffsetChangeOperator):
         return CopyRequest(groups=self.groups, topics=self.topics, existing=self.existing)
 
 
+def _read_groups_or_all(field: str, value: Any) -> list[str] | None:
+    return None if value in (None, "null") else read_group_ids(field, value)
+
+
+class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
+    """Set groups to the positions that they have in another cluster, whose topics are mirrored into this one.
+
+    The connection is that of the target. A dry run writes a plan; ``plan_id`` and ``plan_digest`` apply it as it is. A
+    partition whose position is not known as well as ``position`` wants is left out, with the reason; so is one whose
+    topic has another number of partitions. A target's group that has members is kept.
+
+    :param source_conn_id: the connection of the source. Required for the methods ``payload`` and ``timestamp``, and
+        without a backup (templated).
+    :param backup_id: take the offsets of this backup instead of the source's (templated).
+    :param source_cluster: with ``backup_id``: the source's folder in the storage (templated).
+    :param group_ids: only these groups. Default: all of the backup, or all that the source lists (templated).
+    :param topics: only these topics of the source. Default: all topics with a commit (templated).
+    :param method: what offsets are translated by: ``"header"`` (a record header with the source offset),
+        ``"offset-syncs"`` or ``"checkpoints"`` (of MirrorMaker 2), ``"payload"`` or ``"timestamp"``. Required without
+        ``plan_id`` (templated).
+    :param position: ``"at-or-before"`` (no record is skipped), ``"exact"`` or ``"at-or-after"``. Default
+        ``"at-or-before"`` (templated).
+    :param existing: what happens where a group has a commit in the target: ``"keep"`` it, ``"replace"`` it, or take the
+        ``"lower"`` of both. Default ``"keep"`` (templated).
+    :param topic_pattern: the name of a mirror, with ``{topic}`` in it. Default ``"{topic}"`` (templated).
+    :param mapping: topics, or partitions as ``topic:0``, with a counterpart of another name, ``{source: target}``
+        (templated).
+    :param header: the name of the header. Default ``"redpanda-migrator-offset"`` (templated).
+    :param mirror_topic: MirrorMaker 2's topic, such as ``mm2-offset-syncs.west.internal`` (templated).
+    :param plan_id: the plan to apply, with ``plan_digest`` (templated).
+    :param plan_digest: its SHA-256, which the dry run returned (templated).
+
+    Returns what ``ResetGroupOffsetsOperator`` does, and ``{"plan_id", "plan_digest", "method", "position", "distance",
+    "refused"}``: the most records that are read twice (or skipped), and the number of partitions left out. Failures are
+    those of ``ResetGroupOffsetsOperator``.
+    """
+
+    source_conn_id = Argument(optional(read_text_or_nothing))
+    backup_id = Argument(optional(read_text_or_nothing))
+    source_cluster = Argument(optional(read_text_or_nothing))
+    group_ids = Argument(_read_groups_or_all)
+    topics = Argument(optional(read_topics))
+    method = Argument(optional(one_of("header", "offset-syncs", "checkpoints", "payload", "timestamp")))
+    position = Argument(one_of("at-or-before", "exact", "at-or-after"))
+    existing = Argument(one_of("keep", "replace", "lower"))
+    topic_pattern = Argument(read_text)
+    mapping = Argument(optional(read_pairs))
+    header = Argument(read_text)
+    mirror_topic = Argument(optional(read_text_or_nothing))
+    plan_id = Argument(optional(read_text_or_nothing))
+    plan_digest = Argument(optional(read_text_or_nothing))
+
+    @sets_arguments
+    def __init__(
+        self,
+        *,
+        source_conn_id: str | None = None,
+        backup_id: str | None = None,
+        source_cluster: str | None = None,
+        group_ids: Sequence[str] | str | None = None,
+        topics: Sequence[str] | str | None = None,
+        method: str | None = None,
+        position: str = "at-or-before",
+        existing: str = "keep",
+        topic_pattern: str = "{topic}",
+        mapping: Mapping[str, str] | str | None = None,
+        header: str = "redpanda-migrator-offset",
+        mirror_topic: str | None = None,
+        plan_id: str | None = None,
+        plan_digest: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+
+    def request(self) -> MigrateRequest:
+        """Build the request from the arguments. Raises ``ConfigurationError``."""
+        from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+        from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+        source = KafkaGroupsHook(self.source_conn_id).get_conn() if self.source_conn_id else None
+        return MigrateRequest(
+            source=None if source is None else lambda: source,
+            backup_id=self.backup_id or None,
+            source_cluster=self.source_cluster or None,
+            group_ids=self.group_ids,
+            topics=self.topics,
+            method=self.method,
+            position=self.position,
+            existing=self.existing,
+            topic_pattern=self.topic_pattern,
+            mapping=self.mapping or {},
+            header=self.header,
+            mirror_topic=self.mirror_topic or None,
+            plan_id=self.plan_id or None,
+            plan_digest=self.plan_digest or None,
+            progress=self.log_progress,
+        )
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Migrate the offsets, and return the summary with the plan's."""
+        request = self.request()
+        return {**self.change(context, request), **request.made.summary()}
+
+
 class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     """Restore the offsets of a backup written by ``BackupGroupOffsetsOperator`` or by a deletion.
 
@@ -259,7 +365,7 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     """
 
     plan_id = Argument(read_text)
-    group_ids = Argument(lambda field, value: None if value in (None, "null") else read_group_ids(field, value))
+    group_ids = Argument(_read_groups_or_all)
     overwrite = Argument(read_flag)
 
     @sets_arguments

@@ -7,7 +7,7 @@ Kafka itself.
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 from airflow_kafka_groups.exceptions import (
     IncompleteListingError,
@@ -21,6 +21,7 @@ from airflow_kafka_groups.kafka.admin.lag import GroupLag
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
 from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord, Span, SpanRecords
 from airflow_kafka_groups.kafka.models import (
     Broker,
     BrokerId,
@@ -42,6 +43,7 @@ from tests.fakes.groups import FakeGroup, broker_error
 from tests.fakes.state import ClusterState, Log
 
 GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
+T = TypeVar("T")
 _EVERYTHING = frozenset({"read", "describe", "delete"})
 
 
@@ -82,6 +84,7 @@ class FakeAdmin(ClusterState):
         self.delete_hangs = False
         self.before: Callable[[str], None] = lambda call: None
 
+        self.records: dict[TopicPartition, Sequence[LogRecord]] = {}
         self.calls: list[tuple[str, list[str]]] = []
         self.key_types: list[CoordinatorType] = []
         self.send_within: list[float | None] = []
@@ -296,6 +299,20 @@ class FakeAdmin(ClusterState):
     ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:
         self._note("list_offsets", [f"{where.topic}-{where.partition}" for where in specs])
         return {where: self._listed(where, spec) for where, spec in specs.items()}
+
+    async def read_records(self, spans: Sequence[Span], keep: Callable[[LogRecord], T]) -> list[SpanRecords[T]]:
+        self._note("read_records", [f"{span.where.topic}-{span.where.partition}" for span in spans])
+        return [self._read(span, keep) for span in spans]
+
+    def _read(self, span: Span, keep: Callable[[LogRecord], T]) -> SpanRecords[T]:
+        found = SpanRecords[T]()
+        for each in self.records.get(span.where, ()):
+            if each.offset >= span.start:
+                found.records.append(keep(each))
+                if (span.until is not None and each.offset >= span.until) or len(found.records) == span.most:
+                    return found
+        found.is_end = True
+        return found
 
     def _require_coordinator(self, group_id: str, asked: Mapping[str, BrokerId] | None) -> None:
         if asked is not None and asked[group_id] != self._coordinator(group_id):

@@ -71,7 +71,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.PRUNE_PLANS, re.compile(rf"({ID})\.json"), False),
     ),
     FileKind.CHANGE: (
-        (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{'|'.join(KINDS)})-)?(?:before|result)\.json"), False),
+        (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{'|'.join(KINDS)})-)?(?:before|result|plan)\.json"), False),
     ),
     FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
     # Not its folder: what the job made of the records is the user's.

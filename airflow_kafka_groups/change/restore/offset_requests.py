@@ -29,13 +29,13 @@ from airflow_kafka_groups.change.restore.reset import (
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.ledger.proposed_changes import Change
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin
+from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin, RecordAdmin
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
 
 Earlier: TypeAlias = Callable[[str | None], EarlierTries]
 
 
-class OffsetAdmin(CommitAdmin, OffsetDeletionAdmin, Protocol):
+class OffsetAdmin(CommitAdmin, OffsetDeletionAdmin, RecordAdmin, Protocol):
     """The part of ``AdminClient`` that these verbs use."""
 
 

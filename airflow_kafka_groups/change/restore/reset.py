@@ -135,32 +135,51 @@ async def propose_copy(
     """
     is_chosen = in_topics(topics)
     found = await committed_of(admin, list(groups))
-    sources = {target: found[source] for source, target in groups.items()}
-    copied = {target: {} if each.value is None else commits_in(each.value) for target, each in sources.items()}
-    wanted, ends = await _read(admin, list(sources), lambda target, _: list(filter(is_chosen, copied[target])))
+    copied: dict[str, Commits] = {}
+    why_none: dict[str, str] = {}
+    for source, target in groups.items():
+        value, error = found[source].value, found[source].error
+        copied[target] = {} if value is None else {at: of for at, of in commits_in(value).items() if is_chosen(at)}
+        unread = error is not None and Unread(f"the offsets of {source!r} cannot be read: {error}")
+        why_none[target] = unread or f"{source!r} has no committed offsets to copy"
+    return await propose_commits(admin, copied, why_none, existing)
+
+
+async def propose_commits(
+    admin: GroupAdmin,
+    commits: Mapping[str, Commits],
+    why_none: Mapping[str, str],
+    existing: Existing,
+    *,
+    must_fit: bool = False,
+) -> list[Change]:
+    """Return the changes that would give groups these commits, with their metadata; nothing is written.
+
+    :param commits: what each group is to have.
+    :param why_none: why a group gets nothing, for those without any.
+    :param must_fit: leave out an offset outside the log. Default false: it is moved to the nearer end.
+    """
+    wanted, ends = await _read(admin, list(commits), lambda target, _: list(commits[target]))
 
     def offset(target: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
-        of_source = copied[target][where].offset
+        given = commits[target][where].offset
+        if must_fit and not start <= given <= end:
+            return f"offset {given:,} is outside the log, {start:,} to {end:,}"
         if before is None or existing is Existing.REPLACE:
-            return of_source
-        if existing is Existing.KEEP and before != of_source:
-            return f"the group has committed {before:,} there, and the source {of_source:,}"
-        return min(before, of_source)
+            return given
+        if existing is Existing.KEEP and before != given:
+            return f"the group has committed {before:,} there, and the source {given:,}"
+        return min(before, given)
 
     changes = []
-    for source, target in groups.items():
+    for target, given in commits.items():
         before, partitions, kept = wanted[target]
-        if (error := sources[target].error) is not None:
-            kept = Unread(f"the offsets of {source!r} cannot be read: {error}")
-        elif kept is not None and not isinstance(kept, Unread):
-            kept = f"{source!r} has no committed offsets to copy"
+        if not given and (isinstance(why_none[target], Unread) or not isinstance(kept, Unread)):
+            kept = why_none[target]
         change = _propose(target, before, partitions, kept, ends, partial(offset, target))
         if kept is None and not change.after and unread_of(change.skipped.values()) is None:
             change = replace(change, kept=f"nothing is left to copy: {next(iter(change.skipped.values()))}")
-        of_source = copied[target]  # with its metadata, where it is within the log
-        exact = {
-            where: of_source[where] for where, new in change.after.items() if new.offset == of_source[where].offset
-        }
+        exact = {where: given[where] for where, new in change.after.items() if new.offset == given[where].offset}
         changes.append(replace(change, after={**change.after, **exact}))
     return changes
 

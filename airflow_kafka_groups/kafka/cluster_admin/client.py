@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import (
     BrokerError,
@@ -16,9 +18,12 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.patience import Patience
+from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord, Span, SpanRecords, read_spans
 from airflow_kafka_groups.kafka.cluster_admin.session import Session, in_session
 from airflow_kafka_groups.kafka.models import BrokerId
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+
+T = TypeVar("T")
 
 OFFSETS_RETENTION = "offsets.retention.minutes"
 
@@ -156,6 +161,14 @@ class ClusterAdmin:
             elif found is not None and not (isinstance(found, BrokerError) and found.code in _ABSENT):
                 raise found
         return ids
+
+    async def read_records(self, spans: Sequence[Span], keep: Callable[[LogRecord], T]) -> list[SpanRecords[T]]:
+        """Read spans of partitions; see ``read_spans``. It needs Read on the topics, and joins no group."""
+        cancelled = threading.Event()
+        try:
+            return await asyncio.to_thread(read_spans, self._config, spans, keep, cancelled) if spans else []
+        finally:
+            cancelled.set()
 
 
 def _describe_cluster(session: Session, kafka_cluster_id: str | None) -> Any:

@@ -121,7 +121,7 @@ class Session:
         self._cancelled = cancelled
         self._request_timeout = config.request_timeout
         self._reported: KafkaError | None = None
-        settings = to_librdkafka(config)
+        settings = client_settings(config)
         self.servers = str(settings["bootstrap.servers"])
         self.client = self._connect(settings)
 
@@ -163,12 +163,7 @@ class Session:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        if (source := settings.get("oauth_cb")) is not None:
-            token = source(settings.get("sasl.oauthbearer.config", ""))
-            settings["oauth_cb"] = lambda _config: token
         settings["error_cb"] = self._remember
-        settings["enable.metrics.push"] = "false"  # a client of one call has none, and librdkafka would log its ids
-        _trust_what_python_trusts(settings)
         try:
             return AdminClient(settings, logger=_logger)
         except KafkaException as exc:
@@ -205,6 +200,17 @@ class Session:
 
     def _context(self) -> str:
         return "" if self._reported is None else f"last connection error: {self._reported.str()}"
+
+
+def client_settings(config: ClientConfig) -> dict[str, Any]:
+    """Return librdkafka's settings of a client of one call. Raises the error of the token source."""
+    settings = to_librdkafka(config)
+    if (source := settings.get("oauth_cb")) is not None:
+        token = source(settings.get("sasl.oauthbearer.config", ""))
+        settings["oauth_cb"] = lambda _config: token
+    settings["enable.metrics.push"] = "false"  # a client of one call has none, and librdkafka would log its ids
+    _trust_what_python_trusts(settings)
+    return settings
 
 
 def _trust_what_python_trusts(settings: dict[str, Any]) -> None:

@@ -42,6 +42,11 @@ def _patterns(default: Any, title: str, described_by: str, more: str, type: Any)
     return _field(default, title, described_by, more, items={"type": "string", "minLength": 1}, type=type)
 
 
+def _choice(default: str, title: str, argument: str, *choices: str) -> _Field:
+    described_by = f"MigrateGroupOffsetsOperator.{argument}"
+    return _field(default, title, described_by, type="string", enum=list(choices))
+
+
 CLEANUP_FORM: dict[str, _Field] = {
     "kafka_groups_conn_id": _field(
         DEFAULT_CONNECTION, "Connection", "KafkaGroupsOperator.kafka_groups_conn_id", type="string", minLength=1
@@ -115,10 +120,24 @@ OTHER_FORMS: dict[str, _Field] = {
     ),
     "group_ids": _patterns(
         None,
-        "Groups to restore",
+        "Groups",
         "RestoreGroupOffsetsOperator.group_ids",
-        "One per line. Empty: all groups in the backup.",
+        "One per line. Empty: all groups in the backup, or of the source.",
         ["null", "array"],
+    ),
+    "plan_digest": _field(
+        None, "Digest of the plan", "MigrateGroupOffsetsOperator.plan_digest", type=["null", "string"]
+    ),
+    "groups": _field(None, "Groups to copy", "CopyGroupOffsetsOperator.groups", type=["null", "object"]),
+    "source_conn_id": _field(None, "Source", "MigrateGroupOffsetsOperator.source_conn_id", type=["null", "string"]),
+    "method": _choice("payload", "Method", "method", "header", "offset-syncs", "checkpoints", "payload", "timestamp"),
+    "position": _choice("at-or-before", "Position", "position", "at-or-before", "exact", "at-or-after"),
+    "existing": _choice("keep", "Existing offsets", "existing", "keep", "replace", "lower"),
+    "topic_pattern": _field(
+        "{topic}", "Names of mirrors", "MigrateGroupOffsetsOperator.topic_pattern", type="string", minLength=1
+    ),
+    "mirror_topic": _field(
+        None, "MirrorMaker 2's topic", "MigrateGroupOffsetsOperator.mirror_topic", type=["null", "string"]
     ),
     "overwrite": _flag(False, "Overwrite newer offsets", "RestoreGroupOffsetsOperator.overwrite"),
     "max_lag": _number(10_000, "Maximum lag", "ListGroupLagOperator.max_lag", minimum=0),

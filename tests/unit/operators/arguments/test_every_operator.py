@@ -42,6 +42,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "ListGroupOffsetsOperator": {"storage_path": "/x"},
     "ListGroupOffsetsSensor": {"group_ids": ["a"], "max_total_lag": 1},
     "ListGroupsOperator": {},
+    "MigrateGroupOffsetsOperator": {"storage_path": "/x", "source_conn_id": "s", "method": "header"},
     "NotifyOwnersOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "PlanCleanupOperator": {"storage_path": "/x"},
     "PlanTopicPruningOperator": {"storage_path": "/x"},

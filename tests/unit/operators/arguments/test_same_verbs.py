@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
+from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 from airflow_kafka_groups.change.restore.offset_requests import (
     CopyRequest,
@@ -28,6 +29,7 @@ from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     CopyGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
+    MigrateGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,
 )
@@ -44,6 +46,7 @@ VERBS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "delete-offsets": (DeleteGroupOffsetsOperator, (DeleteOffsetsRequest,)),
     "apply": (DeleteGroupsOperator, ()),
     "keep-alive": (KeepOffsetsAliveOperator, (KeepAliveRequest,)),
+    "migrate": (MigrateGroupOffsetsOperator, (MigrateRequest,)),
     "plan": (PlanCleanupOperator, ()),
     "prune-topics": (PruneTopicOffsetsOperator, ()),
     "remove-members": (RemoveMembersOperator, (RemoveMembersRequest,)),
@@ -76,7 +79,7 @@ OTHERS = {
     "prune-topics": {"approval_rule", "approve_above"},
 }
 """Arguments of an operator that are another command's."""
-IN_REQUEST = {"timestamp": "timestamp_ms", "ago": "ago_seconds"}
+IN_REQUEST = {"source_conn_id": "source", "timestamp": "timestamp_ms", "ago": "ago_seconds"}
 
 
 def actions_of(command: str) -> dict[str, argparse.Action]:

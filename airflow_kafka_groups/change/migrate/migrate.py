@@ -1,0 +1,285 @@
+"""Migrate the committed offsets of groups into another cluster: plan, approve, apply, read back.
+
+A plan translates each offset of the source once (see ``translation``). To apply it is a copy: the target's groups are
+read, recorded, checked and written as all verbs do that set offsets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeAlias
+
+from airflow_kafka_groups.change.backup.file import Backup, open_backup
+from airflow_kafka_groups.change.migrate.offset_translator import OFFSET_HEADER, OffsetTranslator, counts_of
+from airflow_kafka_groups.change.migrate.plan import (
+    GroupPlan,
+    MigrationPlan,
+    PlannedOffset,
+    load_migration_plan,
+    write_plan,
+)
+from airflow_kafka_groups.change.migrate.translation import Method, Position, Translated
+from airflow_kafka_groups.change.restore.current_logs import Unread, ids_of, recreated_topics
+from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries, in_topics, spare_used
+from airflow_kafka_groups.change.restore.reset import Existing, propose_commits
+from airflow_kafka_groups.checks import check_digest
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
+from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids
+from airflow_kafka_groups.observe.protocols import RecordAdmin, committed_of, selected_groups
+from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress, utc_now
+from airflow_kafka_groups.storage.paths import new_id
+
+Source: TypeAlias = Callable[[], AbstractAsyncContextManager[RecordAdmin]]
+Earlier: TypeAlias = Callable[[str | None], EarlierTries]
+_PLAN = "migration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateRequest:
+    """Set groups of this cluster, which is the target, to the positions that they have in another one.
+
+    The groups keep their names; their topics may have others. Members of the source's groups are no obstacle, and the
+    target's groups must not have any.
+
+    :param source: opens the client of the source. Required for the methods ``payload`` and ``timestamp``, and without
+        a backup.
+    :param backup_id: take the offsets of this backup instead of the source's, which ``source_cluster`` names.
+    :param source_cluster: the folder of the source in the same storage.
+    :param group_ids: only these groups. Default: all of the backup, or all that the source lists with offsets.
+    :param topics: only these topics of the source. Default: all topics with a commit.
+    :param method: ``header``, ``offset-syncs``, ``checkpoints``, ``payload`` or ``timestamp``.
+    :param position: ``at-or-before`` (default: no record is skipped), ``exact`` or ``at-or-after``. A partition whose
+        position is not known so well is left out.
+    :param existing: see ``CopyRequest``.
+    :param topic_pattern: the name of a mirror, with ``{topic}`` in it. Default ``"{topic}"``.
+    :param mapping: topics, or partitions as ``topic:0``, with a counterpart of another name.
+    :param header: the header with the source offset: of 8 bytes, or a decimal number.
+    :param mirror_topic: MirrorMaker 2's topic, such as ``mm2-offset-syncs.west.internal``.
+    :param plan_id: apply this plan, with ``plan_digest``, instead of making one.
+
+    Raises ``ConfigurationError`` for invalid values.
+    """
+
+    what: ClassVar[str] = "migrate"
+    continues: ClassVar[bool] = True
+    may_be_absent: ClassVar[bool] = True
+    source: Source | None = None
+    backup_id: str | None = None
+    source_cluster: str | None = None
+    group_ids: Sequence[str] | None = None
+    topics: Sequence[str] | None = None
+    method: str | None = None
+    position: str = "at-or-before"
+    existing: str = "keep"
+    topic_pattern: str = "{topic}"
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    header: str = OFFSET_HEADER
+    mirror_topic: str | None = None
+    plan_id: str | None = None
+    plan_digest: str | None = None
+    progress: Progress = field(default=ignore_progress, compare=False)
+    _new_id: str = field(default_factory=lambda: new_id(utc_now()), init=False, compare=False)
+    _made: list[MigrationPlan] = field(default_factory=list, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.group_ids is not None:
+            check_group_ids(self.group_ids)
+        if (self.plan_id is None) != (self.plan_digest is None):
+            raise ConfigurationError("plan_id, plan_digest", None, "give both or none")
+        if self.plan_id is not None:
+            check_digest("plan_digest", self.plan_digest)
+            return
+        if self.method is None:
+            raise ConfigurationError("method", None, f"must be one of {', '.join(Method)}")
+        if (self.backup_id is None) != (self.source_cluster is None):
+            raise ConfigurationError("backup_id, source_cluster", None, "give both or none")
+        if self.source is None and (self.backup_id is None or Method(self.method) in _OF_RECORDS):
+            raise ConfigurationError("source", None, "name the connection of the source cluster")
+        if "{topic}" not in self.topic_pattern:
+            raise ConfigurationError("topic_pattern", self.topic_pattern, "must have {topic} in it")
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What the record of the change has about the plan."""
+        return {_PLAN: self.plan_id or self._new_id}
+
+    @property
+    def made(self) -> MigrationPlan:
+        """The plan, after it was made or loaded."""
+        return self._made[0]
+
+    async def propose(self, admin: RecordAdmin, layout: Layout, earlier: Earlier) -> list[Change]:
+        """Return the changes that the plan would commit. It is made, and written, unless one is named."""
+        if not self._made:
+            self._made.append(await self._plan(admin, layout))
+        return await spare_used(admin, self._changes(admin, self._made[0]), earlier)
+
+    async def _changes(self, admin: RecordAdmin, plan: MigrationPlan) -> list[Change]:
+        chosen = {each: plan.groups[each] for each in self._chosen(plan)}
+        commits = {group_id: group.commits for group_id, group in chosen.items()}
+        why_none = {group_id: group.why_none() for group_id, group in chosen.items()}
+        existing = Existing(plan.facts["existing"])
+        forward = plan.facts["position"] == Position.AT_OR_AFTER
+        found = []
+        for change in await propose_commits(admin, commits, why_none, existing, must_fit=True):
+            group = chosen[change.group_id]
+            new = [row for row in group.rows if row.target in change.after and row.target not in change.before]
+            off = sum(row.distance for row in new)
+            found.append(
+                replace(
+                    change,
+                    skipped={**group.refused, **change.skipped},
+                    topic_ids=plan.topic_ids,
+                    skips=change.skips + (off if forward else 0),
+                    rereads=change.rereads + (0 if forward else off),
+                )
+            )
+        return found
+
+    def _chosen(self, plan: MigrationPlan) -> Sequence[str]:
+        if self.plan_id is None or self.group_ids is None:
+            return list(plan.groups)
+        if unknown := [each for each in self.group_ids if each not in plan.groups]:
+            raise ConfigurationError("group_ids", unknown, f"these groups are not in the plan {plan.plan_id}")
+        return self.group_ids
+
+    async def _plan(self, admin: RecordAdmin, layout: Layout) -> MigrationPlan:
+        here = await admin.cluster_id()
+        if self.plan_id is not None:
+            return await load_migration_plan(layout, self.plan_id, str(self.plan_digest), here)
+        async with AsyncExitStack() as stack:
+            source = None if self.source is None else await stack.enter_async_context(self.source())
+            there = None if source is None else await source.cluster_id()
+            backup, offsets, kept, starts = await self._offsets(source, layout, there)
+            if here == there:
+                why = f"both clusters have the id {here!r}: it is one (use copy or restore), or one is a clone"
+                raise ConfigurationError("source", None, why)
+            plan = await self._translated(source, admin, backup, offsets, starts)
+        groups = {group_id: GroupPlan(kept=why) for group_id, why in kept.items()}
+        plan = replace(plan, kafka_cluster_id=here, groups=groups | dict(plan.groups))
+        plan = replace(plan, facts={**plan.facts, "source": there})
+        return replace(plan, digest=await asyncio.to_thread(write_plan, layout, plan))
+
+    async def _offsets(
+        self, source: RecordAdmin | None, layout: Layout, there: str | None
+    ) -> tuple[Backup | None, dict[str, Commits], dict[str, str], dict[TopicPartition, int]]:
+        """Return the offsets of the source's groups, the groups that could not be read, and log starts."""
+        is_chosen = in_topics(self.topics)
+        if self.backup_id is None or self.source_cluster is None:
+            assert source is not None  # noqa: S101 - as checked
+            wanted = self.group_ids
+            if wanted is None:
+                every = GroupFilter(exclude=DEFAULT_PROTECTED)
+                wanted = await selected_groups(source, every, with_offsets=True)
+            found = await committed_of(source, wanted)
+            kept = {
+                group_id: Unread(f"its offsets in the source cannot be read: {each.error}")
+                for group_id, each in found.items()
+                if each.value is None
+            }
+            read = {group_id: commits_in(each.value) for group_id, each in found.items() if each.value is not None}
+            return None, {group_id: _only(commits, is_chosen) for group_id, commits in read.items()}, dict(kept), {}
+        of_source = replace(layout, cluster=self.source_cluster)
+        backup, groups = await asyncio.to_thread(open_backup, of_source, self.backup_id)
+        if there not in (None, backup.kafka_cluster_id):
+            why = f"is of Kafka cluster {backup.kafka_cluster_id!r}, and the source is {there!r}"
+            raise ConfigurationError("backup_id", self.backup_id, why)
+        offsets: dict[str, Commits] = {}
+        starts: dict[TopicPartition, int] = {}
+        for group in await asyncio.to_thread(list, groups):
+            if self.group_ids is None or group.entry.group_id in self.group_ids:
+                offsets[group.entry.group_id] = _only(commits_in(group.offsets), is_chosen)
+                starts.update(zip(group.offsets, group.bounds[0], strict=True))
+        if missing := [group_id for group_id in self.group_ids or () if group_id not in offsets]:
+            raise ConfigurationError("group_ids", missing, f"these groups are not in the backup {self.backup_id}")
+        return backup, offsets, {}, starts
+
+    async def _translated(
+        self,
+        source: RecordAdmin | None,
+        admin: RecordAdmin,
+        backup: Backup | None,
+        offsets: Mapping[str, Commits],
+        starts: Mapping[TopicPartition, int],
+    ) -> MigrationPlan:
+        wanted = {where for commits in offsets.values() for where in commits}
+        there = {where: self._counterpart(where) for where in wanted}
+        if len(set(there.values())) < len(there):
+            raise ConfigurationError("mapping", None, "two partitions of the source have the same counterpart")
+        refused = await self._without_counterpart(source, admin, there)
+        if source is not None and backup is not None:
+            recreated = await recreated_topics(source, ids_of(backup))
+            refused |= {where: recreated[where.topic] for where in wanted if where.topic in recreated}
+        method, position = Method(str(self.method)), Position(self.position)
+        evidence = OffsetTranslator(
+            source=source,
+            target=admin,
+            counterparts=there,
+            source_starts=starts,
+            header=self.header,
+            mirror_topic=self.mirror_topic,
+            progress=self.progress,
+        )
+        places = (
+            (where, value.offset) for of in offsets.values() for where, value in of.items() if where not in refused
+        )
+        found = await evidence.translate(places, method, position)
+        groups = {}
+        for group_id, commits in offsets.items():
+            rows, left_out = list[PlannedOffset](), dict[TopicPartition, str]()
+            for where, value in commits.items():
+                one = refused.get(where) or found[where, value.offset]
+                if isinstance(one, Translated):
+                    rows.append(
+                        PlannedOffset(where, value.offset, there[where], one.offset, one.distance, value.metadata)
+                    )
+                else:
+                    left_out[where] = one
+            groups[group_id] = GroupPlan(rows=tuple(rows), refused=left_out)
+        ids = await admin.topic_ids(sorted({where.topic for where in there.values()})) if there else {}
+        facts = {
+            "method": method.value,
+            "position": position.value,
+            "existing": Existing(self.existing).value,
+            "backup_id": self.backup_id,
+        }
+        return MigrationPlan(plan_id=self._new_id, facts=facts, kafka_cluster_id=None, topic_ids=ids, groups=groups)
+
+    def _counterpart(self, where: TopicPartition) -> TopicPartition:
+        if (mapped := self.mapping.get(f"{where.topic}:{where.partition}")) is not None:
+            topic, _, partition = mapped.rpartition(":")
+            if not topic or not partition.isdecimal():
+                raise ConfigurationError("mapping", mapped, "must be a partition such as orders:0, as its source is")
+            return TopicPartition(topic, int(partition))
+        topic = self.mapping.get(where.topic) or self.topic_pattern.replace("{topic}", where.topic)
+        return TopicPartition(topic, where.partition)
+
+    async def _without_counterpart(
+        self, source: RecordAdmin | None, target: RecordAdmin, there: Mapping[TopicPartition, TopicPartition]
+    ) -> dict[TopicPartition, str]:
+        """Return the partitions that have none: the topic is missing, or has another number of partitions."""
+        here = {} if source is None else await counts_of(source, (where.topic for where in there))
+        counts = await counts_of(target, (where.topic for where in there.values()))
+        refused = {}
+        for where, other in there.items():
+            before, now = here.get(where.topic), counts.get(other.topic)
+            is_mapped = f"{where.topic}:{where.partition}" in self.mapping
+            if now is None:
+                refused[where] = f"the target has no topic {other.topic!r}, or this user may not see it"
+            elif other.partition >= now or (before is not None and before != now and not is_mapped):
+                shown = f"the source has {before} partitions, and" if before is not None else ""
+                why = f"{shown} {other.topic!r} in the target {now}".strip()
+                refused[where] = f"{why}: map partitions that have the same records"
+        return refused
+
+
+_OF_RECORDS = (Method.PAYLOAD, Method.TIMESTAMP)
+
+
+def _only(commits: Commits, is_chosen: Callable[[TopicPartition], bool]) -> Commits:
+    return {where: value for where, value in commits.items() if is_chosen(where)}

@@ -1,0 +1,314 @@
+"""What is read of both clusters to translate offsets: log ends, records, times, and the mirror's own topics.
+
+Each pair of a partition and an offset is translated once, however many groups have it, and a time is asked for once of
+each partition. Records become small at once: what is kept of one is its offset, its time and a hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
+from typing import TypeVar
+
+from airflow_kafka_groups.change.migrate.mirror_topics import Marks, read_checkpoints, read_syncs
+from airflow_kafka_groups.change.migrate.translation import (
+    Anchor,
+    Bounds,
+    HeaderSearch,
+    Method,
+    Position,
+    RecordsOfATime,
+    Refusal,
+    Translated,
+    anchor_of,
+    by_marks,
+    by_payload,
+    by_timestamp,
+    choose,
+)
+from airflow_kafka_groups.change.restore.current_logs import Ends, left_out, log_ends
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord, Span
+from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.observe.protocols import RecordAdmin
+from airflow_kafka_groups.storage.layout import Progress
+
+OFFSET_HEADER = "redpanda-migrator-offset"
+"""The header of Redpanda's migrator: the source offset, as 8 bytes."""
+_WINDOW = 200
+"""Records of the target that are read at once."""
+_NEAR = 500
+"""Offsets so close to one another are read in one go."""
+_BEFORE = (64, 65_536)
+"""How far before a log's end its last record is looked for: markers and compaction leave gaps."""
+_OF_A_TIME = 1_000
+"""Records from a time on, among which a payload is looked for."""
+_BATCH = 5_000
+_ROUNDS_AT_ONCE = 16
+
+Place = tuple[TopicPartition, int]
+"""A partition of the source, and an offset."""
+Found = dict[Place, Bounds | Refusal | str]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetTranslator:
+    """How offsets are translated.
+
+    :param source: the source's client; ``None`` where there is only a backup.
+    :param counterparts: the partition of the target for each of the source.
+    :param source_starts: the log starts of the source where they are known otherwise.
+    :param mirror_topic: the topic of MirrorMaker 2's pairs of offsets.
+    :param progress: called with (stage, done, total).
+    """
+
+    source: RecordAdmin | None
+    target: RecordAdmin
+    counterparts: Mapping[TopicPartition, TopicPartition]
+    source_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    header: str = OFFSET_HEADER
+    mirror_topic: str | None = None
+    progress: Progress
+
+    async def translate(
+        self, places: Iterable[Place], method: Method, position: Position
+    ) -> dict[Place, Translated | str]:
+        """Translate offsets of the source, each to one of the target, or to the reason why it is refused."""
+        wanted = sorted(set(places))
+        source_ends = await log_ends(self.source, (where for where, _ in wanted)) if self.source is not None else {}
+        target_ends = await log_ends(self.target, (self.counterparts[where] for where, _ in wanted))
+        found: Found = {}
+        for place in wanted:
+            if (why := self._refusal(place, source_ends, target_ends)) is not None:
+                found[place] = why
+        left = [place for place in wanted if place not in found]
+        translate: Callable[[Sequence[Place], Ends, Ends], Awaitable[Found]]
+        if method in (Method.OFFSET_SYNCS, Method.CHECKPOINTS):
+            translate = partial(self._by_marks, await self._marks(method) if left else {}, method)
+        else:
+            translate = {
+                Method.HEADER: self._by_header,
+                Method.PAYLOAD: self._by_payload,
+                Method.TIMESTAMP: self._by_timestamp,
+            }[method]
+        for batch in _batches(left, _BATCH):
+            found |= await translate(batch, source_ends, target_ends)
+            self.progress("translate", len(found), len(wanted))
+        return {place: self._chosen(place, found[place], position, target_ends) for place in wanted}
+
+    def _chosen(self, place: Place, found: Bounds | str, position: Position, ends: Ends) -> Translated | str:
+        bounds = ends[self.counterparts[place[0]]]
+        if isinstance(found, str) or isinstance(bounds, str):
+            return found if isinstance(found, str) else str(bounds)
+        return choose(found, position, *bounds)
+
+    def _refusal(self, place: Place, source_ends: Ends, target_ends: Ends) -> str | None:
+        where, offset = place
+        if isinstance(ends := target_ends[self.counterparts[where]], str):
+            return ends
+        if self.source is None:
+            return None
+        if isinstance(ends := source_ends[where], str):
+            return ends
+        if offset > ends[1]:
+            return Refusal(f"offset {offset:,} is beyond the source's log end {ends[1]:,}: the topic was recreated")
+        return None
+
+    async def _marks(self, method: Method) -> Marks:
+        """Read the mirror's own topic, where it exists: in the source, or else in the target."""
+        topic = self.mirror_topic
+        if topic is None:
+            raise ConfigurationError("mirror_topic", None, f"name the topic of MirrorMaker 2 for {method.value}")
+        read = read_syncs if method is Method.OFFSET_SYNCS else read_checkpoints
+        for cluster in (self.source, self.target):
+            if cluster is None or not (count := (await counts_of(cluster, [topic])).get(topic)):
+                continue
+            parts = [TopicPartition(topic, number) for number in range(count)]
+            starts = {at: each[0] for at, each in (await log_ends(cluster, parts)).items() if not isinstance(each, str)}
+            spans = [Span(where=where, start=start) for where, start in starts.items()]
+            records = await cluster.read_records(spans, lambda each: (each.key, each.value))
+            return read([each for span in records for each in span.records], topic)
+        raise ConfigurationError("mirror_topic", topic, "exists in neither cluster, or this user may not see it")
+
+    async def _by_marks(
+        self, marks: Marks, method: Method, places: Sequence[Place], source_ends: Ends, target_ends: Ends
+    ) -> Found:
+        found: Found = {}
+        for where, offset in places:
+            there = self.counterparts[where]
+            key = where if method is Method.OFFSET_SYNCS else there
+            found[where, offset] = by_marks(marks.get(key, []), offset, _end(target_ends, there))
+        return found
+
+    async def _by_header(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
+        searches: dict[Place, HeaderSearch] = {}
+        for where, offset in places:
+            bounds, of_source = target_ends[self.counterparts[where]], source_ends.get(where)
+            assert not isinstance(bounds, str)  # noqa: S101 - those were refused
+            start = of_source[0] if isinstance(of_source, tuple) else self.source_starts.get(where, -1)
+            searches[where, offset] = HeaderSearch(offset, *bounds, start, _WINDOW)
+        while left := {place: search for place, search in searches.items() if search.result is None}:
+            asked = list(dict.fromkeys((self.counterparts[where], left[where, at].next_offset) for where, at in left))
+            spans = [Span(where=there, start=start, most=_WINDOW) for there, start in asked]
+            read = dict(zip(asked, await self.target.read_records(spans, self._named), strict=True))
+            for (where, _), search in left.items():
+                window = read[self.counterparts[where], search.next_offset]
+                search.feed(window.records, is_end=window.is_end)
+        return {place: search.result for place, search in searches.items() if search.result is not None}
+
+    def _named(self, record: LogRecord) -> tuple[int, int | None]:
+        value = next((value for name, value in reversed(record.headers) if name == self.header), None)
+        if value is None:
+            return record.offset, None
+        if len(value) == 8:
+            return record.offset, int.from_bytes(value, "big")
+        return record.offset, int(value) if value.isdigit() else None  # as other mirrors write it
+
+    async def _by_payload(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
+        anchors, found = await self._anchors(places, source_ends)
+        here = await self._windows(self._live(), {(at[0], of.timestamp) for at, of in anchors.items()})
+        there = await self._windows(
+            self.target, {(self.counterparts[at[0]], of.timestamp) for at, of in anchors.items()}
+        )
+        for place, anchor in anchors.items():
+            before, after = here[place[0], anchor.timestamp], there[self.counterparts[place[0]], anchor.timestamp]
+            if isinstance(before, RecordsOfATime) and isinstance(after, RecordsOfATime):
+                found[place] = by_payload(anchor, before, after)
+            else:
+                found[place] = _not_listed(anchor, after if isinstance(before, RecordsOfATime) else before)
+        return found
+
+    async def _windows(
+        self, admin: RecordAdmin, wanted: Iterable[tuple[TopicPartition, int]]
+    ) -> dict[tuple[TopicPartition, int], RecordsOfATime | ListedOffset | KafkaGroupsError]:
+        """Read records from each time on; a time without any has what was listed instead."""
+        times = await self._times(admin, wanted)
+        spans = {
+            key: Span(where=key[0], start=listed.offset, most=_OF_A_TIME)
+            for key, listed in times.items()
+            if isinstance(listed, ListedOffset) and listed.offset >= 0
+        }
+        read = zip(spans, await admin.read_records(list(spans.values()), _hashed), strict=True)
+        return {**times, **{key: RecordsOfATime(each.records, each.is_end) for key, each in read}}
+
+    async def _by_timestamp(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
+        anchors, found = await self._anchors(places, source_ends)
+        here = await self._times(self._live(), {(at[0], of.timestamp) for at, of in anchors.items()})
+        there = await self._times(self.target, {(self.counterparts[at[0]], of.timestamp) for at, of in anchors.items()})
+        for place, anchor in anchors.items():
+            first, listed = here[place[0], anchor.timestamp], there[self.counterparts[place[0]], anchor.timestamp]
+            if isinstance(first, ListedOffset) and isinstance(listed, ListedOffset):
+                found[place] = by_timestamp(anchor, first.offset, listed.offset, listed.timestamp)
+            else:
+                found[place] = _not_listed(anchor, first if isinstance(first, KafkaGroupsError) else listed)
+        return found
+
+    def _live(self) -> RecordAdmin:
+        if self.source is None:
+            raise ConfigurationError("method", None, "needs the source cluster, whose records it reads: name it, too")
+        return self.source
+
+    async def _anchors(self, places: Sequence[Place], ends: Ends) -> tuple[dict[Place, Anchor], Found]:
+        """Return the record by which each offset is found, or why there is none."""
+        anchors: dict[Place, Anchor] = {}
+        found: Found = {}
+        next_ones, last_ones = list[Place](), list[Place]()
+        for place in places:
+            where, offset = place
+            start, end = bounds if isinstance(bounds := ends.get(where, (0, 0)), tuple) else (0, 0)
+            if offset < start:
+                lost = f"the source has lost the records from {offset:,} to {start:,}, and the target may have them"
+                found[place] = Refusal(f"{lost}: translate by header or offset-syncs")
+            else:
+                (next_ones if offset < end else last_ones).append(place)
+        groups = list(_close(next_ones))
+        spans = [Span(where=group[0][0], start=group[0][1], until=group[-1][1]) for group in groups]
+        for group, window in zip(groups, await self._live().read_records(spans, _hashed), strict=True):
+            for place in group:
+                if (anchor := anchor_of(window.records, place[1])) is not None:
+                    anchors[place] = anchor
+                else:
+                    last_ones.append(place)
+        for reach in _BEFORE:
+            spans = [
+                Span(where=where, start=max(offset - reach, _start(ends, where)), until=offset)
+                for where, offset in last_ones
+            ]
+            windows = await self._live().read_records(spans, _hashed)
+            for place, window in zip(tuple(last_ones), windows, strict=True):
+                if before := [each for each in window.records if each.offset < place[1]]:
+                    anchors[place] = replace(before[-1], is_next=False)
+                    last_ones.remove(place)
+        why = Refusal("the source has no record behind it, and none shortly before it")
+        return anchors, {**found, **dict.fromkeys(last_ones, why)}
+
+    async def _times(
+        self, admin: RecordAdmin, wanted: Iterable[tuple[TopicPartition, int]]
+    ) -> dict[tuple[TopicPartition, int], ListedOffset | KafkaGroupsError]:
+        """Ask for each time of each partition once. Brokers take one time of a partition in a request."""
+        of_partition: dict[TopicPartition, list[int]] = {}
+        for where, time_ms in wanted:
+            of_partition.setdefault(where, []).append(time_ms)
+        rounds = [
+            {where: times[number] for where, times in of_partition.items() if number < len(times)}
+            for number in range(max(map(len, of_partition.values()), default=0))
+        ]
+        found: dict[tuple[TopicPartition, int], ListedOffset | KafkaGroupsError] = {}
+
+        async def ask(asked: Mapping[TopicPartition, int]) -> None:
+            specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in asked.items()}
+            for where, listed in (await admin.list_offsets(specs)).items():
+                found[where, asked[where]] = listed
+
+        for some in _batches(rounds, _ROUNDS_AT_ONCE):
+            await asyncio.gather(*map(ask, some))
+        return found
+
+
+async def counts_of(admin: RecordAdmin, topics: Iterable[str]) -> Mapping[str, int]:
+    """Return the number of partitions of each topic that exists and that this user may describe."""
+    wanted = sorted(set(topics))
+    return (await admin.authorized_operations(wanted)).partition_counts if wanted else {}
+
+
+def _hashed(record: LogRecord) -> Anchor:
+    digest = blake2b(digest_size=16)
+    for part in (record.key, record.value):
+        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
+    return Anchor(record.offset, record.timestamp, digest.digest())
+
+
+def _not_listed(anchor: Anchor, listed: object) -> str:
+    if isinstance(listed, KafkaGroupsError):
+        return left_out(f"the offset for the timestamp cannot be read: {listed}", listed)
+    return by_timestamp(anchor, -1, -1, -1)  # type: ignore[return-value]  # nothing was listed
+
+
+def _start(ends: Ends, where: TopicPartition) -> int:
+    bounds = ends.get(where)
+    return bounds[0] if isinstance(bounds, tuple) else 0
+
+
+def _end(ends: Ends, where: TopicPartition) -> int:
+    bounds = ends.get(where)
+    return bounds[1] if isinstance(bounds, tuple) else 0
+
+
+def _close(places: Iterable[Place]) -> Iterator[list[Place]]:
+    """Yield places of one partition that are near to one another, of places in order."""
+    group: list[Place] = []
+    for place in places:
+        if group and (place[0] != group[-1][0] or place[1] > group[-1][1] + _NEAR):
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
+
+
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

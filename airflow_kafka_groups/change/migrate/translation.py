@@ -1,0 +1,293 @@
+"""Where a committed offset of a source partition is in the mirror of that partition, without any I/O.
+
+Mirrors keep the order of records and lose their offsets: they begin later, and compaction, aborted transactions and
+transaction markers shift them. The *position* of a source offset is the offset in the mirror from which exactly those
+records follow that follow it in the source. Every method yields bounds, and the choice picks one of them:
+
+======================  =====================================================================================
+``header``              each record of the mirror names its source offset (Redpanda's migrator)
+``offset-syncs``        MirrorMaker 2's pairs of offsets: the record of one is the other
+``checkpoints``         MirrorMaker 2's translated commits: none is behind its position
+``payload``             the first record that is left to read, found by its time, and by the hash of key and value
+``timestamp``           the first record of the same time; timestamps may repeat, and need not grow
+======================  =====================================================================================
+
+Mirrors write at least once: after a restart, records come again, in order. From each copy of a record on, all later
+ones follow, so any copy is safe.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import attrgetter
+
+
+class Method(StrEnum):
+    """What an offset is translated by."""
+
+    HEADER = "header"
+    OFFSET_SYNCS = "offset-syncs"
+    CHECKPOINTS = "checkpoints"
+    PAYLOAD = "payload"
+    TIMESTAMP = "timestamp"
+
+
+class Position(StrEnum):
+    """Which of the bounds a group is set to. ``AT_OR_BEFORE`` never skips a record."""
+
+    EXACT = "exact"
+    AT_OR_BEFORE = "at-or-before"
+    AT_OR_AFTER = "at-or-after"
+
+
+class Refusal(str):
+    """Why a position is not known well enough."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Between which offsets of the mirror a position is.
+
+    :param high: the last offset that it can be, or where ``is_sure`` is false, as far as it is known.
+    :param most: the most records that are read twice from ``low`` on, also of those that the mirror has yet to write.
+        Default: those up to ``high``.
+    """
+
+    low: int
+    high: int
+    most: int | None = None
+    is_sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """An offset in the mirror.
+
+    :param distance: the most records that are read twice, or with ``AT_OR_AFTER`` skipped. Markers count.
+    """
+
+    offset: int
+    distance: int
+
+
+def choose(bounds: Bounds, position: Position, start: int, end: int) -> Translated | Refusal:
+    """Return the offset that a group is set to.
+
+    :param start: the log start of the mirror, and ``end`` its log end.
+    """
+    low, high = bounds.low, bounds.high
+    if low < start:
+        return Refusal(
+            f"the target's log starts at {start:,}, and the position is at or after {low:,}: records are lost"
+        )
+    if low > end:
+        return Refusal(f"the position is at or after {low:,}, beyond the target's log end {end:,}: was it recreated?")
+    twice = high - low if bounds.most is None else bounds.most
+    if position is Position.AT_OR_BEFORE:
+        return Translated(low, twice)
+    if (low < high or twice) and (position is Position.EXACT or not bounds.is_sure):
+        where = f"between {low:,} and {high:,}" if bounds.is_sure and low < high else f"at or after {low:,}"
+        return Refusal(f"it is not known exactly: the position is {where}")
+    return Translated(high, high - low)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A pair of offsets: the record ``source`` of the source is ``target`` in the mirror.
+
+    :param is_exact: otherwise, ``target`` is at or before that record.
+    """
+
+    source: int
+    target: int
+    is_exact: bool = True
+
+
+def ordered(marks: Iterable[Mark]) -> list[Mark]:
+    """Return marks in order that were written in time, without those that a later one contradicts.
+
+    A mirror that is restarted reads some records again: earlier marks of these are older copies. A topic that was
+    recreated begins at 0 again: in the source nothing that was known is left, and in the mirror neither.
+    """
+    kept: list[Mark] = []
+    for mark in marks:
+        if kept and mark.target < kept[-1].target:
+            kept.clear()
+        while kept and kept[-1].source >= mark.source:
+            kept.pop()
+        kept.append(mark)
+    return kept
+
+
+def by_marks(marks: Sequence[Mark], offset: int, end: int) -> Bounds | Refusal:
+    """Return the bounds of a position by marks in order.
+
+    :param end: the log end of the mirror.
+    """
+    at = bisect_right(marks, offset, key=attrgetter("source")) - 1
+    if at < 0:
+        known = f"the first one is of {marks[0].source:,}" if marks else "there are none"
+        return Refusal(f"no pair of offsets at or before {offset:,} is known: {known}")
+    before = marks[at]
+    if before.is_exact and before.source == offset:
+        return Bounds(before.target, before.target)
+    # The record of an exact pair was read: what is left begins behind it.
+    low = before.target + before.is_exact
+    if not before.is_exact:
+        return Bounds(low, max(end, low), most=max(end - low, 0) + offset - before.source)
+    most = offset - before.source - 1  # of each that is read twice, the source offset is in between
+    if at + 1 == len(marks):
+        return Bounds(low, max(end, low), most=most)
+    high = max(marks[at + 1].target, low)
+    return Bounds(low, high, most=min(most, high - low))
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The record of the source that a position is found by: the next one to be read, or else the last one before it.
+
+    :param is_next: whether it is the next one. Otherwise nothing is left to be read.
+    """
+
+    offset: int
+    timestamp: int
+    digest: bytes
+    is_next: bool = True
+
+
+def anchor_of(records: Sequence[Anchor], offset: int) -> Anchor | None:
+    """Return the first record at or after an offset, of records in order."""
+    at = bisect_left(records, offset, key=attrgetter("offset"))
+    return records[at] if at < len(records) else None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsOfATime:
+    """Records in order, from the first one of a time on.
+
+    :param is_end: whether nothing follows them.
+    """
+
+    records: Sequence[Anchor]
+    is_end: bool
+
+    def alike(self, anchor: Anchor) -> list[int]:
+        """Return the offsets of the records that are like an anchor in time, key and value."""
+        wanted = anchor.timestamp, anchor.digest
+        return [each.offset for each in self.records if (each.timestamp, each.digest) == wanted]
+
+    def is_cut(self, anchor: Anchor) -> bool:
+        """Return whether the records of the anchor's time go on."""
+        return not self.is_end and self.records[-1].timestamp == anchor.timestamp
+
+
+def by_payload(anchor: Anchor, here: RecordsOfATime, there: RecordsOfATime) -> Bounds | Refusal:
+    """Return the bounds of a position by the records that are like its anchor.
+
+    :param here: records of the source from the anchor's time on, and ``there`` of the mirror.
+    """
+    copies, twins = there.alike(anchor), here.alike(anchor)
+    if here.is_cut(anchor) or there.is_cut(anchor):
+        return Refusal(f"more than {len(here.records):,} records are of the millisecond {anchor.timestamp}")
+    if len(copies) < max(len(twins), 1):
+        like = "" if len(twins) < 2 else f", or one of {len(twins):,} like it"
+        return Refusal(f"record {anchor.offset:,} of the source{like} is not in the target at {anchor.timestamp} ms")
+    behind = 0 if anchor.is_next else 1
+    low, high = copies[0] + behind, copies[-1] + behind
+    if twins == [anchor.offset]:
+        return Bounds(low, high)
+    first = twins[0] if twins else anchor.offset  # of several, nobody knows which is whose copy
+    return Bounds(low, high, most=max(anchor.offset - first, 0), is_sure=False)
+
+
+def by_timestamp(anchor: Anchor, in_source: int, in_target: int, found_ms: int) -> Bounds | Refusal:
+    """Return the bounds of a position by the first records of the anchor's time or later.
+
+    Between the first one in the source and the anchor are as many records as may be read twice, whether timestamps
+    grow or not. If they do not, the anchor must have been mirrored: ``payload`` would find that out.
+
+    :param in_source: the offset of the first one in the source, and ``in_target`` in the mirror; -1 for none.
+    :param found_ms: the timestamp of the one in the mirror.
+    """
+    if in_target < 0:
+        return Refusal(f"the target has no record of {anchor.timestamp} ms or later: the mirror is behind")
+    if found_ms != anchor.timestamp or in_source < 0:
+        why = "the mirror does not keep timestamps, or lacks the record"
+        return Refusal(f"the target's first record of {anchor.timestamp} ms or later is of {found_ms} ms: {why}")
+    distance = anchor.offset - in_source
+    if distance <= 0:
+        low = in_target + (not anchor.is_next)
+        return Bounds(low, low)
+    return Bounds(in_target, in_target + distance + (not anchor.is_next), is_sure=False)
+
+
+class HeaderSearch:
+    """The search for a position in a mirror whose records name their source offsets.
+
+    Read from ``next_offset`` what ``feed`` is to be given, until ``result`` is there. It halves what is left, or
+    guesses by the offsets that it knows, in turn.
+
+    :param offset: the committed offset of the source.
+    :param start: the log start of the mirror, and ``end`` its log end.
+    :param source_start: the log start of the source, -1 if it is not known.
+    :param window: how many records are read at once.
+    """
+
+    def __init__(self, offset: int, start: int, end: int, source_start: int, window: int) -> None:
+        self.result: Bounds | Refusal | None = None
+        self.next_offset = start
+        self._offset, self._first_left, self._window = offset, max(offset, source_start), window
+        self._low = start
+        self._high, self._found, self._end = end, end, end
+        self._known: Mark | None = None
+        self._turn = 0
+
+    def feed(self, records: Sequence[tuple[int, int | None]], *, is_end: bool) -> None:
+        """Take records from ``next_offset`` on: the offset of each, and that of the source which it names.
+
+        :param is_end: whether the log ends behind them.
+        """
+        lacking = next((where for where, named in records if named is None), None)
+        if lacking is not None:
+            self.result = Refusal(f"the target's record {lacking:,} does not name its source offset")
+            return
+        named = [(where, source) for where, source in records if source is not None]
+        at = next((number for number, (_, source) in enumerate(named) if source >= self._offset), len(named))
+        if not named:
+            self._high = self.next_offset  # and nothing can be read from there on
+        elif 0 < at < len(named):
+            self._end_at(named[at][0])
+        elif at:
+            self._low, self._known = named[-1][0] + 1, Mark(named[-1][1], named[-1][0])
+            self._high = max(self._low, self._high) if not is_end else self._low
+        elif self.next_offset <= self._low and self._known is None and named[0][1] > self._first_left:
+            first = f"the target's first record is {named[0][1]:,} of the source"
+            self.result = Refusal(f"{first}, and {self._offset:,} is left to be read: it was not mirrored, or is lost")
+        else:
+            self._high, self._found = self.next_offset, named[0][0]
+        if self.result is None and self._low >= self._high:
+            self._end_at(self._found)
+            if self._found == self._end:
+                self.result = self._at_the_end()
+        if self.result is None:
+            self.next_offset = self._guess()
+
+    def _end_at(self, offset: int) -> None:
+        self.result = Bounds(offset, offset)
+
+    def _at_the_end(self) -> Bounds | Refusal:
+        if self._known is None:
+            return Refusal("the target has no record there: the mirror is behind, or they are lost")
+        return Bounds(self._low, self._low, most=self._offset - self._known.source - 1)  # which it may still write
+
+    def _guess(self) -> int:
+        self._turn += 1
+        at = (self._low + self._high) // 2
+        if self._turn % 2 and self._known is not None:
+            at = self._known.target + (self._offset - self._known.source) - self._window // 2
+        return min(max(at, self._low), self._high - 1)

@@ -1,0 +1,211 @@
+"""A migration: its plan, what is refused, how it is applied, and what an interruption leaves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, change_offsets
+from airflow_kafka_groups.change.restore.recorded import RecordedChanges
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.storage.layout import Layout
+from tests.fakes.groups import FakeGroup, broker_error
+from tests.fakes.mirrors import RecordedAdmin, record
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def log(count: int = 10, *, first: int = 0, shift: int = 0, mirror: bool = False) -> tuple[int, list[LogRecord], int]:
+    """Return a log of records a second apart; as a mirror, each names its source offset."""
+    found = [record(at - shift, at * 1000, str(at), at if mirror else None) for at in range(first, count)]
+    return found[0].offset, found, found[-1].offset + 1
+
+
+class Scene:
+    """Two clusters: records of ``t`` are three offsets lower in the target, which begins with the fourth."""
+
+    def __init__(self, tmp_path: Path, groups: dict[str, dict[TopicPartition, int]]) -> None:
+        logs = {T0: log(), T1: log()}
+        self.source = RecordedAdmin("west", logs, {name: FakeGroup(of) for name, of in groups.items()})
+        mirrored = log(first=3, shift=3, mirror=True)
+        self.target = RecordedAdmin("east", {T0: mirrored, T1: mirrored})
+        self.layout = Layout(tmp_path, "east")
+
+    def request(self, **asked: Any) -> MigrateRequest:
+        made = {"source": lambda: self.source, "group_ids": ["a"], "method": "header", **asked}
+        return MigrateRequest(**made)
+
+    async def run(self, request: MigrateRequest, *, dry_run: bool = False) -> RecordedChanges:
+        terms = ChangeTerms(dry_run=dry_run, protects=lambda name: name == "protected")
+        return await change_offsets(self.target, self.layout, request, terms)
+
+    def offsets(self, group_id: str = "a") -> dict[TopicPartition, int]:
+        group = self.target.groups.get(group_id)
+        return {} if group is None else {where: each.offset for where, each in group.offsets.items()}
+
+
+def outcomes(done: RecordedChanges) -> dict[str, tuple[str, str]]:
+    return {each.group_id: (each.outcome.value, each.reason) for each in done.results}
+
+
+@pytest.mark.parametrize("method", ["header", "payload", "timestamp"])
+async def test_a_group_gets_its_positions_with_their_metadata(tmp_path: Path, method: str) -> None:
+    scene = Scene(tmp_path, {"a": {T0: OffsetAndMetadata(5, metadata="by hand"), T1: 10}})
+    done = await scene.run(scene.request(method=method, position="exact"))
+    assert outcomes(done)["a"][0] == "changed"
+    assert scene.target.groups["a"].offsets == {T0: OffsetAndMetadata(2, metadata="by hand"), T1: OffsetAndMetadata(7)}
+
+
+async def test_a_dry_run_writes_a_plan_that_is_applied_as_it_is(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}})
+    dry = scene.request()
+    await scene.run(dry, dry_run=True)
+    assert scene.offsets() == {}
+    scene.source.commit("a", "t", 0, 8)  # the plan is what was approved
+    plan = dry.made
+    await scene.run(MigrateRequest(plan_id=plan.plan_id, plan_digest=plan.digest))
+    assert scene.offsets() == {T0: 2}
+    facts = json.loads((scene.layout.root / "changes" / f"{plan.plan_id}-plan.json").read_text())
+    assert (facts["facts"]["method"], facts["facts"]["position"]) == ("header", "at-or-before")
+    assert [row[1:6] for row in plan.rows()] == [("t", 0, 5, "t", 0)]
+
+
+async def test_a_plan_that_was_changed_or_is_of_another_target_is_not_applied(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}})
+    dry = scene.request()
+    await scene.run(dry, dry_run=True)
+    plan = dry.made
+    again = {"plan_id": plan.plan_id, "plan_digest": plan.digest}
+    with pytest.raises(MaintenanceError, match="not the one that was approved"):
+        await scene.run(MigrateRequest(**{**again, "plan_digest": "0" * 64}))
+    scene.target.cluster = "south"
+    with pytest.raises(MaintenanceError, match="check the connection"):
+        await scene.run(MigrateRequest(**again))
+    assert scene.offsets() == {}
+
+
+async def test_what_has_no_counterpart_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5, T1: 2, U0: 1}})
+    done = await scene.run(scene.request())
+    (result,) = done.results
+    assert scene.offsets() == {T0: 2}
+    assert "the target has no topic 'u'" in result.skipped["u[0]"]
+    assert "first record is 3 of the source, and 2 is left to be read" in result.skipped["t[1]"]
+
+
+async def test_topics_of_another_number_of_partitions_are_refused_unless_partitions_are_mapped(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}})
+    scene.target.ends[TopicPartition("t", 2)] = (0, 0)
+    done = await scene.run(scene.request())
+    assert "the source has 2 partitions, and 't' in the target 3" in outcomes(done)["a"][1]
+    await scene.run(scene.request(mapping={"t:0": "t:1"}))
+    assert scene.offsets() == {T1: 2}
+
+
+async def test_mirrors_may_have_other_names(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5, T1: 5}})
+    for where in (T0, T1):
+        there = TopicPartition("west.t", where.partition)
+        scene.target.ends[there], scene.target.records[there] = scene.target.ends[where], scene.target.records[where]
+    await scene.run(scene.request(topic_pattern="west.{topic}"))
+    assert {where.topic for where in scene.offsets()} == {"west.t"}
+    with pytest.raises(ConfigurationError, match="two partitions of the source have the same counterpart"):
+        await scene.run(scene.request(mapping={"t:0": "t:1"}))
+
+
+async def test_groups_with_members_offsets_or_protection_are_kept(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {name: {T0: 5} for name in ("live", "used", "protected")})
+    scene.target.groups["live"] = FakeGroup({}, members=1)
+    scene.target.groups["used"] = FakeGroup({T0: 4})
+    done = await scene.run(scene.request(group_ids=None))
+    assert {name: outcome for name, (outcome, _) in outcomes(done).items()} == dict.fromkeys(
+        ("live", "used", "protected"), "kept"
+    )
+    assert scene.offsets("used") == {T0: 4}
+    await scene.run(scene.request(group_ids=["used"], existing="lower"))
+    assert scene.offsets("used") == {T0: 2}
+
+
+async def test_what_cannot_be_read_fails_and_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}})
+    scene.source.offset_errors["a"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    done = await scene.run(scene.request())
+    assert "cannot be read" in str(done.failures()["a"])
+    scene.source.offset_errors.clear()
+    scene.target.ends[T0] = broker_error("NOT_LEADER_OR_FOLLOWER")
+    assert "a" in (await scene.run(scene.request())).failures()
+
+
+async def test_one_cluster_is_no_migration(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}})
+    scene.target.cluster = "west"
+    with pytest.raises(ConfigurationError, match="both clusters have the id 'west'"):
+        await scene.run(scene.request())
+
+
+async def test_each_time_of_a_partition_is_asked_for_once(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {f"g{number}": {T0: 5 + number % 3, T1: 5} for number in range(300)})
+    await scene.run(scene.request(group_ids=None, method="payload"), dry_run=True)
+    asked = [name for name, _ in scene.target.calls if name == "list_offsets"]
+    assert len(asked) == 2 + 3 + 2  # log ends for the plan and for the proposal, and three times of one partition
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"method": None},
+        {"source": None},
+        {"backup_id": "20260101T000000-00000000"},
+        {"topic_pattern": "orders"},
+        {"plan_id": "20260101T000000-00000000"},
+    ],
+)
+async def test_a_request_that_cannot_be_is_refused(tmp_path: Path, asked: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        Scene(tmp_path, {}).request(**asked)
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    "at",
+    [
+        ("source", "list_offsets"),
+        ("target", "read_records"),
+        ("target", "describe"),
+        ("target", "alter"),
+        ("target", "list_offsets"),
+    ],
+)
+async def test_killed_anywhere_each_group_is_at_its_old_or_its_new_position(
+    tmp_path: Path, at: tuple[str, str]
+) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5, T1: 6}, "b": {T0: 7, T1: 10}})
+    scene.target.groups["a"] = FakeGroup({T0: 1, T1: 1})
+    old, new = {"a": {T0: 1, T1: 1}, "b": {}}, {"a": {T0: 2, T1: 3}, "b": {T0: 4, T1: 7}}
+    seen = 0
+
+    def kill(call: str) -> None:
+        nonlocal seen
+        if call == at[1]:
+            seen += 1
+            raise Killed
+
+    cluster = scene.source if at[0] == "source" else scene.target
+    cluster.before = kill
+    request = scene.request(group_ids=["a", "b"], existing="replace")
+    with pytest.raises(Killed):
+        await scene.run(request)
+    assert seen, cluster.call_names
+    for name in ("a", "b"):
+        assert scene.offsets(name) in (old[name], new[name])
+    cluster.before = lambda call: None
+    await scene.run(scene.request(group_ids=["a", "b"], existing="replace"))
+    assert {name: scene.offsets(name) for name in ("a", "b")} == new
