@@ -80,4 +80,4 @@ async def test_offsets_are_changed_only_where_that_is_allowed() -> None:
 def test_the_connections_client_changes_nothing_by_itself() -> None:
     """The policy is asked by ``AdminClient``; one that this class adds has to ask it, as the tests above show."""
     own = {name for name in vars(GuardedAdminClient) if not name.startswith("_")}
-    assert own == {"connection", "topic_ids", "offsets_retention", "join_and_leave"}
+    assert own == {"connection", "topic_ids", "read_records", "offsets_retention", "join_and_leave"}
