@@ -28,7 +28,7 @@ def log(count: int = 10, *, first: int = 0, shift: int = 0, mirror: bool = False
 class Scene:
     """Two clusters: records of ``t`` are three offsets lower in the target, which begins with the fourth."""
 
-    def __init__(self, tmp_path: Path, groups: dict[str, dict[TopicPartition, int]]) -> None:
+    def __init__(self, tmp_path: Path, groups: dict[str, dict[TopicPartition, Any]]) -> None:
         logs = {T0: log(), T1: log()}
         self.source = RecordedAdmin("west", logs, {name: FakeGroup(of) for name, of in groups.items()})
         mirrored = log(first=3, shift=3, mirror=True)
@@ -69,7 +69,7 @@ async def test_a_dry_run_writes_a_plan_that_is_applied_as_it_is(tmp_path: Path) 
     plan = dry.made
     await scene.run(MigrateRequest(plan_id=plan.plan_id, plan_digest=plan.digest))
     assert scene.offsets() == {T0: 2}
-    facts = json.loads((scene.layout.root / "changes" / f"{plan.plan_id}-plan.json").read_text())
+    facts = json.loads((tmp_path / "east" / "changes" / f"{plan.plan_id}-plan.json").read_text())
     assert (facts["facts"]["method"], facts["facts"]["position"]) == ("header", "at-or-before")
     assert [row[1:6] for row in plan.rows()] == [("t", 0, 5, "t", 0)]
 
@@ -79,7 +79,7 @@ async def test_a_plan_that_was_changed_or_is_of_another_target_is_not_applied(tm
     dry = scene.request()
     await scene.run(dry, dry_run=True)
     plan = dry.made
-    again = {"plan_id": plan.plan_id, "plan_digest": plan.digest}
+    again: dict[str, Any] = {"plan_id": plan.plan_id, "plan_digest": plan.digest}
     with pytest.raises(MaintenanceError, match="not the one that was approved"):
         await scene.run(MigrateRequest(**{**again, "plan_digest": "0" * 64}))
     scene.target.cluster = "south"
