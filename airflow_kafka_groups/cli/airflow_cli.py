@@ -6,10 +6,9 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.main import NO_GROUP, run_command
 from airflow_kafka_groups.cli.output import say
-from airflow_kafka_groups.cli.registry import COMMANDS, Command, ExitCode
+from airflow_kafka_groups.cli.registry import COMMANDS, PROGRAM, Command, ExitCode
 
 if TYPE_CHECKING:
     import argparse

@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.output import say
+from airflow_kafka_groups.cli.registry import PROGRAM
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.storage.disk import LARGEST, read_local
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PROGRAM = "airflow-kafka-groups"
 _CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 _WAYS = ("conn_id", "config", "bootstrap_servers")
 _SECRETS = ("password", "secret", "key.pem", "oauthbearer.config")

@@ -16,9 +16,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from airflow_kafka_groups import __version__
-from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.output import Output, say, stdout_for
-from airflow_kafka_groups.cli.registry import COMMANDS, GROUPS, OTHER_NAMES, ExitCode, dest_of, name_shown
+from airflow_kafka_groups.cli.registry import COMMANDS, GROUPS, OTHER_NAMES, PROGRAM, ExitCode, dest_of, name_shown
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.shown import with_links
 

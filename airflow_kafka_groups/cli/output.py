@@ -8,10 +8,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO, TextIOWrapper
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from airflow_kafka_groups.shown import printable
 
@@ -68,8 +67,7 @@ _WIDEST = 200
 """The longest cell to whose end a column is padded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows of data.
 
     :param name: the name of the rows in JSON beside a summary.
@@ -80,7 +78,7 @@ class Table:
 
     name: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]] = field(default_factory=list)
+    rows: Sequence[Sequence[Any]] = ()
     csv: Sequence[Sequence[Any]] | None = None
 
 

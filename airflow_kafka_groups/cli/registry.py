@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 if TYPE_CHECKING:
     import argparse
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.cli.output import Output
 
 
+PROGRAM = "airflow-kafka-groups"
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 OTHER_NAMES = {
     "kafka_groups_conn_id": "conn_id",
@@ -66,8 +66,7 @@ class CommandModule(Protocol):
         """Run the command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command.
 
     :param module: its module within ``commands``.

@@ -2,8 +2,7 @@
 
 import argparse
 
-from airflow_kafka_groups.cli.connection import PROGRAM
-from airflow_kafka_groups.cli.registry import COMMANDS
+from airflow_kafka_groups.cli.registry import COMMANDS, PROGRAM
 from tests.reference.markdown import Row, listing, page, shared_by, without
 
 _SHARED = 3

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.main import parse
 from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
-from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
+from airflow_kafka_groups.cli.registry import COMMANDS, PROGRAM, ExitCode
 
 PAGE = (Path(__file__).parents[3] / "docs/howto/command-line.md").read_text()
 BLOCKS = "".join(re.findall(r"```shell\n(.*?)```", PAGE, re.DOTALL))
