@@ -10,13 +10,15 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from airflow_kafka_groups import __version__
-from airflow_kafka_groups.cli.output import Output, say, stdout_for
+from airflow_kafka_groups.cli.output import Output, View, say, stdout_for
 from airflow_kafka_groups.cli.registry import COMMANDS, GROUPS, OTHER_NAMES, PROGRAM, ExitCode, dest_of, name_shown
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.shown import with_links
@@ -25,6 +27,8 @@ _EPILOG = """Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing
 3 something was left out; 130 interrupted."""
 _HAPPENED = "stdout lacks the result; what happened is in"
 NO_GROUP = "no group follows --, and without any the command is about all of them: leave -- out if that is meant"
+_COMPLETES = "_ARGCOMPLETE"
+"""What the shell sets when it asks for completions."""
 _DASHES = "\0--"
 """What no process can have as an argument."""
 
@@ -38,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("AIRFLOW__LOGGING__NAMESPACE_LEVELS", "airflow.models.connection.Connection=ERROR")
     logging.getLogger("aiokafka").setLevel(logging.WARNING)  # it has a line for every login, and Airflow prints them
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if _COMPLETES in os.environ:  # the shell asks what may be typed next
+        arguments = os.environ["COMP_LINE"].split()[1:]
     stdout_for("table")  # --help has letters that a locale may lack
     try:
         args = parse(arguments)
@@ -71,6 +77,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if name == chosen:  # the others need not be imported
             for flags, settings in command.arguments():
                 of_command.add_argument(*flags, **settings)
+    if _COMPLETES in os.environ:
+        _complete(parser)
     args, left = parser.parse_known_args(_without_dashes(arguments))
     if left:
         _take_as_groups(left, args, parsers[args.command])
@@ -80,6 +88,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         setattr(args, name, _with_dashes(value))
     _refuse_empty(args, parsers[args.command])
     return args
+
+
+def _complete(parser: argparse.ArgumentParser) -> None:
+    """Tell the shell what may be typed next, and end, if argcomplete is installed, as it is with Airflow."""
+    try:
+        from argcomplete import autocomplete
+    except ImportError:
+        return
+    autocomplete(parser)
 
 
 def _overview() -> str:
@@ -132,11 +149,17 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return its exit code."""
     out = Output(args.output, stdout_for(args.output))
     try:
+        out.view, seconds = _view_of(args)
         from airflow_kafka_groups.kafka.admin.results import collection_paused
 
         _check_group_ids(args)
         with redirect_stdout(sys.stderr), collection_paused():  # it looks through all of Airflow, again and again
-            return COMMANDS[name].load().run(args, out)
+            while True:
+                code = COMMANDS[name].load().run(args, out)
+                if seconds is None:
+                    return code
+                time.sleep(seconds)
+                out.clear()
     except ConfigurationError as error:
         say(f"error: {_as_typed(error, name, args)}")
         return ExitCode.BAD_USAGE
@@ -151,6 +174,16 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say(f"interrupted{_where(out)}")
         return ExitCode.INTERRUPTED
+
+
+def _view_of(args: argparse.Namespace) -> tuple[View, float | None]:
+    """Return what is shown, and after how many seconds again; ``None`` for once."""
+    if not any(getattr(args, name, None) for name in ("sort", "limit", "watch")):
+        return View(), None
+    from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_integer
+
+    limit = optional(read_integer)("--limit", args.limit)
+    return View(args.sort, limit), optional(partial(read_duration, minimum=1))("--watch", args.watch)
 
 
 def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace) -> str:

@@ -20,6 +20,14 @@ def add_value(parser: ArgumentTarget, name: str, *, default: str | None = None, 
     parser.add_argument(*flags, dest=name, metavar=metavar, default=default, **settings)
 
 
+def add_view_arguments(parser: ArgumentTarget) -> None:
+    """Add how rows are looked at: ``--sort``, ``--limit``, ``--watch``."""
+    sort = "sort by this column; with :desc, the largest first. Rows without a value come last"
+    parser.add_argument("--sort", metavar="COLUMN[:desc]", help=sort)
+    parser.add_argument("--limit", metavar="N", help="show the first N rows only")
+    parser.add_argument("--watch", metavar="TIME", help="do it again each time so many seconds have passed, e.g. 5s")
+
+
 def flag_of(name: str) -> str:
     """Return the flag of an option, as messages show it."""
     return f"--{name.removesuffix(_SUFFIX).replace('_', '-')}"

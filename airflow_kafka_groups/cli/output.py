@@ -12,6 +12,7 @@ from datetime import datetime
 from io import StringIO, TextIOWrapper
 from typing import IO, Any, NamedTuple
 
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.shown import printable
 
 Progress = Callable[[str, int, int], None]
@@ -99,6 +100,35 @@ def stdout_for(format: str) -> IO[str]:
     return sys.stdout
 
 
+class View(NamedTuple):
+    """Which rows are shown, and in what order.
+
+    :param sort: a column, with ``:desc`` behind it for the largest first. Default: as they come.
+    :param limit: the most rows. Default: all.
+    """
+
+    sort: str | None = None
+    limit: int | None = None
+
+    def of(self, table: Table, format: str) -> Table:
+        """Return the rows that are shown. Raises ``ConfigurationError`` for another column, and for Kafka's own CSV."""
+        if self == View():
+            return table
+        if table.csv is not None and format == "csv":  # a reset from a part of it would leave the rest as it is
+            remedy = "leave them out: this CSV is for kafka-consumer-groups and reset --from-file, which need all of it"
+            raise ConfigurationError("--sort, --limit", None, remedy)
+        rows = list(table.rows)
+        if self.sort is not None:
+            name, _, order = self.sort.partition(":")
+            if name not in table.columns or order not in ("", "desc"):
+                raise ConfigurationError("--sort", self.sort, f"name one of {', '.join(table.columns)}, or with :desc")
+            at = list(table.columns).index(name)
+            known = [row for row in rows if row[at] is not None]
+            known.sort(key=lambda row: row[at], reverse=order == "desc")
+            rows = [*known, *(row for row in rows if row[at] is None)]
+        return table._replace(rows=rows[: self.limit])
+
+
 class Output:
     """Writes a command's result.
 
@@ -108,6 +138,7 @@ class Output:
     def __init__(self, format: str, stream: IO[str]) -> None:
         self.format = format
         self._stream = stream
+        self.view = View()
         self.record: str | None = None
         """Where a result that could not be written can be found, if somewhere; ``None`` when all is written."""
 
@@ -117,6 +148,7 @@ class Output:
         CSV has the rows only, and on a terminal their unprintable letters escaped. Raises ``OSError``.
         """
         self.record = None if summary is None else summary.get("record")
+        table = self.view.of(table, self.format)
         match self.format:
             case "json":
                 self._stream.write(f"{self._json(table, summary)}\n")
@@ -136,6 +168,11 @@ class Output:
                 self._write_table(table, summary)
         self._stream.flush()
         self.record = None
+
+    def clear(self) -> None:
+        """Clear the terminal, if it is one, before the result is written again."""
+        if self._stream.isatty():
+            self._stream.write("\033[H\033[2J")
 
     def write_text(self, text: str) -> None:
         """Write a result that has one form only. Raises ``OSError``."""

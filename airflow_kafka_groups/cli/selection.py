@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
-from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
+from airflow_kafka_groups.cli.options import absolute_place, add_value, add_view_arguments, flag_of
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
@@ -49,6 +49,7 @@ def add_group_arguments(parser: ArgumentTarget, *, required: bool = False) -> No
     parser.add_argument("groups", nargs="+" if required else "*", metavar="GROUP")
     if not required:
         add_pattern_arguments(parser)
+    add_view_arguments(parser)
 
 
 def add_numbers(parser: ArgumentTarget, numbers: Numbers) -> None:

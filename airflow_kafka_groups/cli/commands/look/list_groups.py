@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
+from airflow_kafka_groups.cli.options import add_view_arguments
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
@@ -28,6 +29,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_connection_arguments(parser)
     add_pattern_arguments(parser)
+    add_view_arguments(parser)
     states, types = (", ".join(member.value for member in kind) for kind in (GroupState, GroupType))
     parser.add_argument("--state", action="append", help=f"groups in this state (repeat): {states}")
     parser.add_argument("--type", action="append", help=f"groups of this type (repeat): {types}")

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from airflow_kafka_groups.cli import selection
+from airflow_kafka_groups.cli import main, selection
 from airflow_kafka_groups.cli.commands.look import describe, lag, list_groups, offsets
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.shown import without_links
@@ -159,3 +159,54 @@ def test_a_name_that_was_copied_from_a_message_is_not_found_and_the_command_says
     assert "invisible character (U+200B)" in said
     assert "the group is 'svc@team'" in said
     assert "U+200B" not in run(command, "svc@team")[2]
+
+
+def test_rows_are_sorted_by_a_column_and_limited(cli: Cli, admin: FakeAdmin) -> None:
+    admin.end_offsets = {T0: 100, T1: 30, U0: 10}
+    names = {
+        words: [row["group_id"] for row in cli("lag", *words)[1]]
+        for words in ((), ("--sort", "lag"), ("--sort", "group_id:desc"), ("--sort", "lag:desc", "--limit", "1"))
+    }
+    assert names == {
+        (): ["b", "a"],
+        ("--sort", "lag"): ["a", "b"],
+        ("--sort", "group_id:desc"): ["b", "a"],
+        ("--sort", "lag:desc", "--limit", "1"): ["b"],
+    }
+    for command in (("list",), ("describe", "a", "b"), ("offsets",)):
+        assert len(cli(*command, "--limit", "1")[1]) == 1
+    for words, why in (
+        (("--sort", "lagg"), "name one of group_id, partitions, lag"),
+        (("--limit", "-1"), "at least 0"),
+    ):
+        code, _, said = cli("lag", *words)
+        assert code == 2
+        assert why in said
+
+
+def test_rows_without_a_value_come_last(cli: Cli, admin: FakeAdmin) -> None:
+    for order in ("leader_epoch", "member_id:desc"):
+        command = ("describe", "a", "b") if order.startswith("member") else ("offsets",)
+        assert cli(*command, "--sort", order)[1][-1]["group_id"] == "b"
+
+
+def test_a_csv_for_a_reset_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["offsets", "--limit", "1", "--conn-id", "kafka_groups_default", "-o", "csv"]) == 2
+    assert "need all of it" in capsys.readouterr().err
+
+
+def test_it_is_watched_until_it_is_interrupted(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pauses = iter([5.0])
+
+    def sleep(seconds: float) -> None:
+        if next(pauses, None) != seconds:
+            raise KeyboardInterrupt
+        admin.groups = {"later": FakeGroup({T0: 1})}
+
+    monkeypatch.setattr(main.time, "sleep", sleep)
+    assert main.main(["list", "--watch", "5s", "--conn-id", "kafka_groups_default", "-o", "csv"]) == 130
+    printed = capsys.readouterr().out
+    assert "later" in printed
+    assert printed.count("group_id,state") == 2
