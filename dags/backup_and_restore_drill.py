@@ -11,24 +11,14 @@ from datetime import timedelta
 from airflow.sdk import DAG, CronTriggerTimetable
 
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_unknown_conf, scope_arguments
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments
 
 with DAG(
     dag_id="backup_and_restore_drill",
     description="Back up the offsets of Kafka consumer groups and test the restore.",
     schedule=CronTriggerTimetable("@weekly", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
-    catchup=False,
-    max_active_runs=1,
-    params=dag_params(*SCOPE, "include", "exclude", "drill_groups"),
-    default_args={
-        **scope_arguments(),
-        "pre_execute": refuse_unknown_conf,
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=12),
-    },
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments(*SCOPE, "include", "exclude", "drill_groups"),
 ):
     backup = BackupGroupOffsetsOperator(
         task_id="backup",

@@ -17,10 +17,9 @@ from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.dag_params import (
     FLEET,
     approval_arguments,
-    dag_params,
+    dag_arguments,
     plan_arguments,
     policy_arguments,
-    refuse_unknown_conf,
     result_of,
     spark_arguments,
 )
@@ -38,18 +37,8 @@ with DAG(
     dag_id="cleanup_fleet",
     description="Find and delete stale Kafka consumer groups on many clusters, by one policy file.",
     schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
-    catchup=False,
-    max_active_runs=1,
-    params=dag_params(*FLEET),
-    default_args={
-        "storage_path": "{{ params.storage_path }}",
-        "pre_execute": refuse_unknown_conf,
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=12),
-    },
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments(*FLEET),
 ) as dag:
     clusters = ListClustersOperator(task_id="clusters", policy_file="{{ params.policy_file or '' }}")
     policy = CheckPolicyOperator(task_id="policy", **policy_arguments())

@@ -16,11 +16,9 @@ from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.dag_params import (
     approval_arguments,
-    dag_params,
+    dag_arguments,
     plan_arguments,
     policy_arguments,
-    refuse_unknown_conf,
-    scope_arguments,
     spark_arguments,
 )
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -36,18 +34,8 @@ with DAG(
     dag_id="cleanup_stale_groups",
     description="Find stale Kafka consumer groups, back up their offsets and delete them.",
     schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
-    catchup=False,
-    max_active_runs=1,
-    params=dag_params(),
-    default_args={
-        **scope_arguments(),
-        "pre_execute": refuse_unknown_conf,
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=12),
-    },
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments(),
 ):
     policy = CheckPolicyOperator(task_id="policy", **policy_arguments())
     find_coordinators = FindCoordinatorsOperator(task_id="find_coordinators")

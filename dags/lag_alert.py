@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, task
 
-from airflow_kafka_groups.operators.dag_params import dag_params, refuse_unknown_conf, scope_arguments
+from airflow_kafka_groups.operators.dag_params import dag_arguments
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator
 
 with DAG(
@@ -19,18 +19,8 @@ with DAG(
     description="Alert when Kafka consumer groups lag.",
     schedule=timedelta(minutes=10),
     start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    params=dag_params("kafka_groups_conn_id", "include", "exclude", "max_lag"),
-    default_args={
-        **scope_arguments(),
-        "pre_execute": refuse_unknown_conf,
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=1),
-    },
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments("kafka_groups_conn_id", "include", "exclude", "max_lag", hours=1),
 ):
     measure = ListGroupLagOperator(
         task_id="measure",

@@ -11,13 +11,7 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param, chain
 
-from airflow_kafka_groups.operators.dag_params import (
-    SCOPE,
-    dag_params,
-    refuse_unknown_conf,
-    scope_arguments,
-    spark_settings,
-)
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, spark_settings
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.spark import (
     CommitGroupBacklogOperator,
@@ -63,12 +57,8 @@ with DAG(
     description="Process exactly the unread records of a Kafka consumer group in Spark, then commit.",
     schedule=None,
     start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    params={**dag_params(*SCOPE), **FORM},
-    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf, "execution_timeout": timedelta(days=1)},
-    tags=["kafka", "consumer-groups", "spark"],
     doc_md=__doc__,
+    **dag_arguments(*SCOPE, own=FORM, hours=24, retries=None),
 ):
     list_offsets = ListGroupOffsetsOperator(task_id="list_offsets", group_ids=["{{ params.group_id }}"])
     snapshot_id = "{{ ti.xcom_pull('list_offsets')['snapshot_id'] }}"

@@ -12,13 +12,7 @@ from typing import Any
 from airflow.sdk import DAG, CronTriggerTimetable, chain
 
 from airflow_kafka_groups.operators.approval import ApprovePruningOperator
-from airflow_kafka_groups.operators.dag_params import (
-    SCOPE,
-    approval_arguments,
-    dag_params,
-    refuse_unknown_conf,
-    scope_arguments,
-)
+from airflow_kafka_groups.operators.dag_params import SCOPE, approval_arguments, dag_arguments
 from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
 
 SAFETY = ("dry_run", "require_approval", "approve_above", "lease")
@@ -27,18 +21,8 @@ with DAG(
     dag_id="prune_abandoned_topics",
     description="Delete the offsets of topics that live Kafka consumer groups have stopped reading.",
     schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
-    catchup=False,
-    max_active_runs=1,
-    params=dag_params(*SAFETY, "policy_file", "topic_idle_seconds", "include", "exclude", *SCOPE),
-    default_args={
-        **scope_arguments(),
-        "pre_execute": refuse_unknown_conf,
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=12),
-    },
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments(*SAFETY, "policy_file", "topic_idle_seconds", "include", "exclude", *SCOPE),
 ):
     plan = PlanTopicPruningOperator(
         task_id="plan",

@@ -9,13 +9,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable
 
-from airflow_kafka_groups.operators.dag_params import (
-    SCOPE,
-    dag_params,
-    dry_run_argument,
-    refuse_unknown_conf,
-    scope_arguments,
-)
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, dry_run_argument
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 
 LIMITS = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
@@ -24,18 +18,8 @@ with DAG(
     dag_id="prune_kafka_groups_files",
     description="Remove old snapshots, plans, backups and reports of Kafka consumer groups.",
     schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
-    catchup=False,
-    max_active_runs=1,
-    params=dag_params(*SCOPE, *LIMITS, "dry_run"),
-    default_args={
-        **scope_arguments(),
-        "pre_execute": refuse_unknown_conf,
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=12),
-    },
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments(*SCOPE, *LIMITS, "dry_run"),
 ):
     PruneFilesOperator(
         task_id="prune", dry_run=dry_run_argument(), **{name: f"{{{{ params.{name} }}}}" for name in LIMITS}

@@ -6,17 +6,11 @@ before anything is changed.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import (
-    SCOPE,
-    dag_params,
-    dry_run_argument,
-    refuse_unknown_conf,
-    scope_arguments,
-)
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, dry_run_argument
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
 
 with DAG(
@@ -24,11 +18,8 @@ with DAG(
     description="Restore the offsets of Kafka consumer groups from the backup of a plan.",
     schedule=None,
     start_date=datetime(2026, 1, 1),
-    max_active_runs=1,
-    params=dag_params("plan_id", "group_ids", "overwrite", "dry_run", *SCOPE),
-    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf, "execution_timeout": timedelta(hours=12)},
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments("plan_id", "group_ids", "overwrite", "dry_run", *SCOPE, retries=None),
 ):
     RestoreGroupOffsetsOperator(
         task_id="restore",

@@ -6,11 +6,11 @@ hold the others up.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import dag_params, refuse_unknown_conf
+from airflow_kafka_groups.operators.dag_params import dag_arguments
 from airflow_kafka_groups.operators.fleet import ListClustersOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 
@@ -19,17 +19,8 @@ with DAG(
     description="Snapshot the committed offsets of all Kafka consumer groups of many clusters.",
     schedule="@hourly",
     start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    params=dag_params("policy_file", "storage_path"),
-    default_args={
-        "pre_execute": refuse_unknown_conf,
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=2),
-    },
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments("policy_file", "storage_path", hours=2),
 ):
     clusters = ListClustersOperator(task_id="clusters", policy_file="{{ params.policy_file or '' }}")
     ListGroupOffsetsOperator.partial(task_id="list_offsets", storage_path="{{ params.storage_path }}").expand_kwargs(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_unknown_conf, scope_arguments
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments
 from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 
@@ -15,18 +15,8 @@ with DAG(
     description="Snapshot the committed offsets of all Kafka consumer groups.",
     schedule="@hourly",
     start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    params=dag_params(*SCOPE),
-    default_args={
-        **scope_arguments(),
-        "pre_execute": refuse_unknown_conf,
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=2),
-    },
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments(*SCOPE, hours=2),
 ):
     find_coordinators = FindCoordinatorsOperator(task_id="find_coordinators")
     list_offsets = ListGroupOffsetsOperator(task_id="list_offsets")

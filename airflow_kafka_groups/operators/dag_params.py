@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,31 @@ def dag_params(*names: str) -> dict[str, Param]:
             _check_default(name, params[name])
         _DEFAULT[params[name]] = params[name].value
     return params
+
+
+def dag_arguments(
+    *names: str, own: Mapping[str, Param] | None = None, hours: float = 12, retries: int | None = 2
+) -> dict[str, Any]:
+    """Return the arguments of a ``DAG`` that the shipped ones share: its form, and what is the same for all its tasks.
+
+    Tasks take connection, cluster and storage from the form, and refuse a run's configuration that is unknown.
+
+    :param names: parameters, as of ``dag_params``.
+    :param own: parameters that no other DAG has. Default: none.
+    :param hours: the time limit of each task. Default 12.
+    :param retries: how often a task is tried again, after a minute each; ``None`` for Airflow's default. Default 2.
+    """
+    params = {**dag_params(*names), **(own or {})}
+    of_tasks = {name: template for name, template in scope_arguments().items() if name in params}
+    again = {} if retries is None else {"retries": retries, "retry_delay": timedelta(minutes=1)}
+    limit = {"pre_execute": refuse_unknown_conf, "execution_timeout": timedelta(hours=hours)}
+    return {
+        "params": params,
+        "default_args": {**of_tasks, **again, **limit},
+        "catchup": False,
+        "max_active_runs": 1,
+        "tags": ["kafka", "consumer-groups"],
+    }
 
 
 def forget_run(of_dag: Mapping[str, Any], of_task: Mapping[str, Any], names: Iterable[str]) -> None:

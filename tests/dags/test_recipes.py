@@ -68,7 +68,7 @@ def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
         "nightly_batch",
         "delete_preview_groups",
         "nightly_offsets_backup",
-        "keep_groups_alive",
+        "keep_standby_alive",
         "lag_to_slack",
         "switch_to_green",
         "weekly_cleanup",
@@ -147,7 +147,7 @@ def test_only_the_groups_of_the_merged_preview_are_deleted(
 def test_the_same_offsets_are_committed_again_only_when_they_are_due(
     dags: dict[str, Any], bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
-    dag = dags["keep_groups_alive"]
+    dag = dags["keep_standby_alive"]
     keep = dag.get_task("keep_alive")
     keep.storage_path, keep.observe_seconds = str(tmp_path), 0
     seed_groups(bootstrap, ["standby.east"], {(topic, 0): 20, (topic, 1): 9})

@@ -115,6 +115,24 @@ def test_the_restore_brings_back_what_it_is_asked_for(bootstrap: str, dags: dict
     assert committed(bootstrap, groups[1]) == {(topic, 0): 19, (topic, 1): 20}
 
 
+def test_sleeping_groups_are_kept_alive(bootstrap: str, dags: dict[str, Any], tmp_path: Path) -> None:
+    topic = f"keep-dag-{uuid4().hex[:8]}"
+    create_topics(bootstrap, {topic: 1})
+    produce(bootstrap, {(topic, 0): 20})
+    seed_groups(bootstrap, [f"{topic}.a", f"{topic}.b"], {(topic, 0): 19})
+    storage = {"storage_path": str(tmp_path), "cluster": "lab"}
+    keep = dags["keep_groups_alive"]
+    assert states(keep.test(run_conf=storage)) == {"keep_alive": "failed"}, "no group was named: it is not about all"
+    for conf, counts in (
+        ({"include": [f"{topic}.*"]}, {"would_keep_alive": 2}),
+        ({"include": [f"{topic}.*"], "exclude": [f"{topic}.b"], "dry_run": False}, {"kept_alive": 1}),
+    ):
+        run = keep.test(run_conf={**storage, **conf})
+        assert run.state == "success", states(run)
+        assert {name: n for name, n in result(run, "keep_alive")["counts"].items() if n} == counts
+    assert committed(bootstrap, f"{topic}.a") == {(topic, 0): 19}
+
+
 def test_a_topic_that_a_live_group_has_stopped_reading_is_pruned(
     bootstrap: str, dags: dict[str, Any], tmp_path: Path
 ) -> None:

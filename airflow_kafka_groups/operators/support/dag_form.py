@@ -140,6 +140,10 @@ OTHER_FORMS: dict[str, _Field] = {
         None, "MirrorMaker 2's topic", "MigrateGroupOffsetsOperator.mirror_topic", type=["null", "string"]
     ),
     "overwrite": _flag(False, "Overwrite newer offsets", "RestoreGroupOffsetsOperator.overwrite"),
+    "asleep": _patterns(
+        [], "Groups to keep alive", "KeepOffsetsAliveOperator.include", "One per line.", ["array", "null"]
+    ),
+    "allow_membership": _flag(False, "Join and leave", "KeepOffsetsAliveOperator.allow_membership"),
     "max_lag": _number(10_000, "Maximum lag", "ListGroupLagOperator.max_lag", minimum=0),
     "drill_groups": _number(20, "Groups to restore", "RestoreDrillOperator.max_groups", minimum=1, maximum=1_000),
     "snapshot_days": _duration("60d", "Keep snapshots", "PruneFilesOperator.snapshot_days", "26w"),

@@ -1,4 +1,4 @@
-"""Keep groups that sleep from being forgotten by their brokers: the DAG of docs/howto/keep-alive.md, with a form."""
+"""Keep groups that sleep from being forgotten by their brokers: the shipped DAG, in earnest and in seconds."""
 
 from datetime import datetime
 
@@ -12,11 +12,11 @@ with DAG(
     description="Keep consumer groups that sleep from being forgotten by their brokers.",
     schedule=None,
     start_date=datetime(2026, 1, 1),
-    params={**dag_params(*SCOPE), "groups": Param(["settlement-*"], type="array", items={"type": "string"})},
+    params={**dag_params(*SCOPE), "include": Param(["settlement-*"], type="array", items={"type": "string"})},
     default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf},
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):
     KeepOffsetsAliveOperator(
-        task_id="keep_alive", include="{{ params.groups | tojson }}", allow_membership=True, observe_seconds=2
+        task_id="keep_alive", include="{{ params.include | tojson }}", allow_membership=True, observe_seconds=2
     )

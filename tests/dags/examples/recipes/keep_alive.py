@@ -7,7 +7,7 @@ from airflow.sdk import DAG
 
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 
-with DAG(dag_id="keep_groups_alive", schedule="@daily", start_date=datetime(2026, 1, 1), catchup=False):
+with DAG(dag_id="keep_standby_alive", schedule="@daily", start_date=datetime(2026, 1, 1), catchup=False):
     KeepOffsetsAliveOperator(
         task_id="keep_alive",
         kafka_groups_conn_id="prod",
