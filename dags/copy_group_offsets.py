@@ -5,17 +5,11 @@ A target that has members is kept. What the targets had before is written to the
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import (
-    SCOPE,
-    dag_params,
-    dry_run_argument,
-    refuse_unknown_conf,
-    scope_arguments,
-)
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, dry_run_argument
 from airflow_kafka_groups.operators.offset_changes import CopyGroupOffsetsOperator
 
 with DAG(
@@ -23,11 +17,8 @@ with DAG(
     description="Copy the offsets of Kafka consumer groups to other groups.",
     schedule=None,
     start_date=datetime(2026, 1, 1),
-    max_active_runs=1,
-    params=dag_params("groups", "existing", "dry_run", *SCOPE),
-    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf, "execution_timeout": timedelta(hours=12)},
-    tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
+    **dag_arguments("groups", "existing", "dry_run", *SCOPE, retries=None),
 ):
     CopyGroupOffsetsOperator(
         task_id="copy",

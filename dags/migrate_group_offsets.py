@@ -6,17 +6,11 @@ plan. A run with these that is none applies it as it is.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import (
-    SCOPE,
-    dag_params,
-    dry_run_argument,
-    refuse_unknown_conf,
-    scope_arguments,
-)
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, dry_run_argument
 from airflow_kafka_groups.operators.offset_changes import MigrateGroupOffsetsOperator
 
 with DAG(
@@ -24,8 +18,8 @@ with DAG(
     description="Set Kafka consumer groups to their positions in another cluster.",
     schedule=None,
     start_date=datetime(2026, 1, 1),
-    max_active_runs=1,
-    params=dag_params(
+    doc_md=__doc__,
+    **dag_arguments(
         "source_conn_id",
         "group_ids",
         "method",
@@ -37,10 +31,8 @@ with DAG(
         "plan_digest",
         "dry_run",
         *SCOPE,
+        retries=None,
     ),
-    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf, "execution_timeout": timedelta(hours=12)},
-    tags=["kafka", "consumer-groups"],
-    doc_md=__doc__,
 ):
     MigrateGroupOffsetsOperator(
         task_id="migrate",

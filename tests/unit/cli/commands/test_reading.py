@@ -162,7 +162,6 @@ def test_a_name_that_was_copied_from_a_message_is_not_found_and_the_command_says
 
 
 def test_rows_are_sorted_by_a_column_and_limited(cli: Cli, admin: FakeAdmin) -> None:
-    admin.end_offsets = {T0: 100, T1: 30, U0: 10}
     names = {
         words: [row["group_id"] for row in cli("lag", *words)[1]]
         for words in ((), ("--sort", "lag"), ("--sort", "group_id:desc"), ("--sort", "lag:desc", "--limit", "1"))
@@ -205,7 +204,7 @@ def test_it_is_watched_until_it_is_interrupted(
             raise KeyboardInterrupt
         admin.groups = {"later": FakeGroup({T0: 1})}
 
-    monkeypatch.setattr(main.time, "sleep", sleep)
+    monkeypatch.setattr("time.sleep", sleep)
     assert main.main(["list", "--watch", "5s", "--conn-id", "kafka_groups_default", "-o", "csv"]) == 130
     printed = capsys.readouterr().out
     assert "later" in printed
