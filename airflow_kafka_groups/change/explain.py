@@ -254,6 +254,28 @@ _NOW = {
 }
 
 
+def rows_on_record(layout: Layout, cluster_id: str | None, group_id: str, plan_id: str | None = None) -> Iterator[Row]:
+    """Yield what is on record of a group, without asking a broker: ``explain`` and the pages in Airflow show it.
+
+    :param plan_id: the plan. Default: the newest.
+    """
+    from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, newest_plan
+    from airflow_kafka_groups.ledger.ledger import Ledger
+
+    yield _row_of_last_members(layout, cluster_id, group_id)
+    try:
+        sign = Ledger(layout, cluster_id).known([group_id]).signs().get(group_id)
+    except KafkaGroupsError as error:
+        yield Row("last sign of life", "info", f"not known: {error}", "the records as they were written")
+    else:
+        yield Row("last sign of life", "info", "none" if sign is None else sign.reset().reason)
+    yield _row_of_verdict(layout, group_id)
+    plan_id = plan_id or newest_plan(layout)
+    yield from _rows_of_plan(layout, plan_id, None if plan_id is None else find_in_plan(layout, plan_id, group_id))
+    yield from _rows_of_journal(layout, cluster_id, plan_id, group_id)
+    yield from rows_of_pruning(layout, cluster_id, group_id)
+
+
 def explain_group(
     run: Callable[[Callable[[BackupAdmin], Awaitable[Any]]], Any], layout: Layout, request: ExplainRequest
 ) -> tuple[dict[str, Any], list[Row]]:
@@ -269,11 +291,8 @@ def explain_group(
     in_plan = None if plan_id is None else find_in_plan(layout, plan_id, group_id)
     plan = load_plan(layout, plan_id) if plan_id is not None and isinstance(in_plan, PlannedGroup) else None
     cluster_id, reading, not_here, unseen = run(lambda admin: _read(admin, layout, group_id, plan, in_plan))
-    rows = [*_rows_of_state(reading), _row_of_connection(request)]
-    rows.append(_row_of_last_members(layout, cluster_id, group_id))
-    rows += _rows_of_floors(request.floors)
-    rows.append(_row_of_verdict(layout, group_id))
-    rows += _rows_of_plan(layout, plan_id, in_plan)
+    rows = [*_rows_of_state(reading), _row_of_connection(request), *_rows_of_floors(request.floors)]
+    rows += rows_on_record(layout, cluster_id, group_id, plan_id)
     if plan is not None and plan.snapshot_id == NAMED_BY_HAND:
         named = "its groups were named, and nobody has judged them: it cannot be applied"
         rows.append(Row("plan", "keeps", named, "name the group again, or another plan"))
@@ -281,8 +300,6 @@ def explain_group(
         rows += [Row("plan", "keeps", not_here, "what the message names, or a new plan")] if not_here else []
         rows.append(_row_of_recheck(layout, in_plan, plan, reading, unseen))
         rows += rows_of_guards(layout, plan, request)
-    rows += _rows_of_journal(layout, cluster_id, plan_id, group_id)
-    rows += rows_of_pruning(layout, cluster_id, group_id)
     keeps = [row.check for row in rows if row.finding == "keeps"]
     return {"group_id": group_id, "plan_id": plan_id, "would_be_deleted": not keeps, "kept_by": keeps}, rows
 

@@ -24,13 +24,14 @@ class SnapshotRequest:
     :param group_ids: only these groups. Default: those that match ``groups``.
     :param groups: the patterns of the groups. Default: all.
     :param protected: patterns of groups that may be refused, besides those of platform groups: rows, and no failures.
-    :param taken_by: the run, for the manifest.
+    :param taken_by: the run, for the manifest, and ``dag_id`` its DAG. Default: no DAG.
     """
 
     group_ids: Sequence[str] | None = None
     groups: GroupFilter = field(default_factory=GroupFilter)
     protected: Sequence[str] = ()
     taken_by: str = ""
+    dag_id: str | None = None
 
 
 class SnapshotAdmin(ClockAdmin, BackupAdmin, Protocol):
@@ -60,6 +61,7 @@ async def snapshot_groups(
         exclude=request.groups.exclude,
         protected=request.protected,
         airflow_run=request.taken_by,
+        airflow_dag=request.dag_id,
         offsets_retention_minutes=await _retention(admin, notice) if request.group_ids is None else None,
         view=partial(read_view_for_snapshot, admin),
         clocks=partial(read_marks, admin),

@@ -24,6 +24,7 @@ from airflow_kafka_groups.ledger.plan_rows import (
     PlannedGroup,
     PlannedGroups,
     find_rows,
+    read_columns,
     read_rows,
     write_rows,
 )
@@ -226,6 +227,18 @@ def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | 
     with unless_damaged(PlanError, f"plan {plan_id!r}"):
         check_body(data, body)
         return next(iter(find_rows(body, group_id)), None)
+
+
+def planned_columns(layout: Layout, plan_id: str, names: Sequence[str]) -> Any:
+    """Return columns of all groups that a plan names, sorted by id. Raises ``PlanError`` and ``StorageError``.
+
+    :param names: of the columns in ``PLAN_COLUMNS``.
+    """
+    data, body = _read(layout, plan_id)
+    check_header(data)
+    with unless_damaged(PlanError, f"plan {plan_id!r}"):
+        check_body(data, body)
+        return read_columns(body, names)
 
 
 def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:

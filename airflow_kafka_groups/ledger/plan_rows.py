@@ -299,6 +299,15 @@ def read_rows(data: bytes) -> tuple[PlannedGroups, KeptGroups]:
     return PlannedGroups(planned), KeptGroups(kept)
 
 
+def read_columns(data: bytes, names: Sequence[str]) -> Any:
+    """Return columns of all groups, as a ``pyarrow.Table``. Raises ``ValueError`` for other content."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(pa.BufferReader(data)) as parquet:
+        return _read(parquet, names)
+
+
 def find_rows(data: bytes, group_id: str) -> list[PlannedGroup | KeptGroup]:
     """Return the entries of one group. Only the parts of the file that can have it are decoded.
 

@@ -11,6 +11,7 @@ from airflow_kafka_groups.hooks.arguments import read_integer, read_switch
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
 from airflow_kafka_groups.operators.support.selecting import SelectingOperator
+from airflow_kafka_groups.operators.support.tries import actor_of
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
             groups=self.matching,
             protected=self.hook.settings.protected_groups,
             taken_by=str(context.get("run_id", "")),
+            dag_id=actor_of(context).get("dag_id"),
         )
         summary: SnapshotSummary = self.hook.run(
             lambda admin: snapshot_groups(

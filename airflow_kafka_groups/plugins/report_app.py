@@ -39,7 +39,25 @@ _COLOURS = """
 const frame = document.querySelector("iframe"), chosen = parent.document.documentElement;
 const scheme = () => (parent === window ? "" : `#${chosen.classList.contains("dark") ? "dark" : "light"}`);
 const show = () => frame.setAttribute("src", frame.dataset.place + scheme());
-new MutationObserver(show).observe(chosen, { attributeFilter: ["class"] });
+const recolour = () => {
+  const inner = frame.contentDocument?.location;  // none of a page without an origin
+  if (inner) inner.replace(inner.href.split("#")[0] + scheme());
+  else show();
+};
+// The pages cannot leave their frame: what leads to Airflow's own pages is opened as Airflow's own links are.
+const lead = (event) => {
+  const place = event.target.closest?.("a[target=_top]")?.href;
+  if (!place || parent === window || !place.startsWith(`${location.origin}/`)) return;
+  event.preventDefault();
+  parent.history.pushState({}, "", place);
+  parent.dispatchEvent(new PopStateEvent("popstate"));
+};
+frame.addEventListener("load", () => {
+  if (!frame.contentDocument) return;
+  frame.contentDocument.addEventListener("click", lead);
+  if (frame.contentDocument.location.hash !== scheme()) recolour();
+});
+new MutationObserver(recolour).observe(chosen, { attributeFilter: ["class"] });
 show();
 """
 _STYLE_ELEMENT = re.compile(rb"<style>(.*?)</style>", re.S)
@@ -82,7 +100,7 @@ def show_run(dag_id: str, run_id: str) -> Response:
     if len(reports) > 1:
         # Relative to .../{dag_id}/{run_id}, so that any prefix, e.g. of a proxy, is kept.
         listed = [(_relative(run_id, report), _task_name(report), report.path) for report in reports]
-        return _page("Reports of this run", f"DAG {dag_id}, run {run_id}", 200, listed)
+        return message_page("Reports of this run", f"DAG {dag_id}, run {run_id}", 200, listed)
     return _report(reports[0]) if reports else _nothing()
 
 
@@ -99,7 +117,7 @@ def show_trend(dag_id: str) -> Response:
     reports = newest_by_cluster(dag_id)
     if len(reports) > 1:
         links = [(_path(dag_id, "trend", name), name, "") for name in map(cluster_of, reports)]
-        return _page("Trends of this DAG's clusters", f"DAG {dag_id}", 200, links)
+        return message_page("Trends of this DAG's clusters", f"DAG {dag_id}", 200, links)
     return _trend(reports[0]) if reports else _nothing("this DAG")
 
 
@@ -113,9 +131,9 @@ def show_trend_of(dag_id: str, cluster: str) -> Response:
 
 def _trend(report: NamedReport) -> Response:
     try:
-        return _response(read_trend(report), 200)
+        return response(read_trend(report), 200)
     except MaintenanceError as exc:
-        return _page("The trend cannot be shown", str(exc), 404)
+        return message_page("The trend cannot be shown", str(exc), 404)
 
 
 def _report(report: NamedReport, links: Mapping[str, str] | None = None) -> Response:
@@ -124,9 +142,9 @@ def _report(report: NamedReport, links: Mapping[str, str] | None = None) -> Resp
         # Links to other files of the storage lead nowhere here.
         for found, shown in {TREND_LINK: _TREND_TAB, **(links or {})}.items():
             page = page.replace(found.encode(), shown.encode(), 1)
-        return _response(page, 200, leads_on=bool(links))
+        return response(page, 200, leads_on=bool(links))
     except MaintenanceError as exc:
-        return _page("The report cannot be shown", str(exc), 404)
+        return message_page("The report cannot be shown", str(exc), 404)
 
 
 def _nothing(of: str = "this run") -> Response:
@@ -135,7 +153,7 @@ def _nothing(of: str = "this run") -> Response:
         "yet. Runs of other DAGs, such as snapshots, have none. Topics that were pruned are in the report of the next "
         "clean-up."
     )
-    return _page("No report in this run", text, 404)
+    return message_page("No report in this run", text, 404)
 
 
 def _relative(run_id: str, report: NamedReport) -> str:
@@ -151,25 +169,28 @@ def _task_name(report: NamedReport) -> str:
     return report.task_id if report.map_index < 0 else f"{report.task_id} [{report.map_index}]"
 
 
-def _page(title: str, text: str, status: int, links: Sequence[tuple[str, str, str]] = ()) -> Response:
+def message_page(title: str, text: str, status: int, links: Sequence[tuple[str, str, str]] = ()) -> Response:
     """Return a page of this app.
 
     :param links: the place, the name and the path of each page that it leads to.
     """
     page = render("message.html.j2", title=title, text=text, links=links)
-    return _response(page.encode("utf-8", "replace"), status, leads_on=True)
+    return response(page.encode("utf-8", "replace"), status, leads_on=True)
 
 
-def _response(page: bytes, status: int, *, leads_on: bool = False) -> Response:
+def response(page: bytes, status: int, *, leads_on: bool = False, has_form: bool = False) -> Response:
     """Return a page.
 
+    :param has_form: whether it asks this app by a form, and leads on.
     :param leads_on: whether it links to other pages of this app instead of having a script. The browser sends cookies
         with the request for such a page only where the linking one has an origin.
     """
     style = _STYLE_ELEMENT.search(page)
-    rules = content_policy("" if style is None else style[1].decode("utf-8", "replace"))
+    form_action = "'self'" if has_form else "'none'"
+    rules = content_policy("" if style is None else style[1].decode("utf-8", "replace"), form_action)
     # Never both: a script would have the reader's rights.
-    sandbox = "allow-same-origin" if leads_on else "allow-scripts"
+    sandbox = "allow-same-origin" if leads_on or has_form else "allow-scripts"
+    sandbox += " allow-forms" if has_form else ""
     return _answer(page, status, f"{rules}; frame-ancestors 'self'; sandbox {sandbox}")
 
 

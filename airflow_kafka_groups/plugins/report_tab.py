@@ -1,4 +1,4 @@
-"""The Airflow plugin that shows a run's report as a tab of the DAG run, and the trend over runs as a tab of the DAG.
+"""The Airflow plugin: a run's report as a tab of the DAG run, the trend as a tab of the DAG, and the menu's pages.
 
 Every Airflow process imports this module, so it imports very little; the web app is built when the API server requests
 it. ``[kafka_groups] report_tab = False`` removes tab, app and links.
@@ -13,25 +13,30 @@ from airflow.sdk.plugins_manager import AirflowPlugin
 from airflow_kafka_groups.hooks.links import TAB, TAB_ROUTE, TREND_ROUTE, base_path, has_report_tab
 
 APP_PREFIX = "/kafka-groups-report"
+GROUPS_PREFIX, GROUPS_ROUTE = "/kafka-groups", "kafka-groups"
 
 
 class ReportTabPlugin(AirflowPlugin):
-    """The plugin that adds the report tab to DAG runs, and the trend to DAGs."""
+    """The plugin that adds the report tab to DAG runs, the trend to DAGs, and "Kafka groups" to the menu."""
 
     name = "kafka_groups_report"
 
     @property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]  # Airflow reads it as an attribute
-        """The app that serves reports to users who may read the DAG's XComs."""
+        """The apps that serve reports and groups to users who may read the DAG's XComs."""
         if not has_report_tab():
             return []
+        from airflow_kafka_groups.plugins.groups_app import make_groups_app
         from airflow_kafka_groups.plugins.report_app import make_app
 
-        return [{"app": make_app(), "url_prefix": APP_PREFIX, "name": "Kafka consumer groups: report"}]
+        return [
+            {"app": make_app(), "url_prefix": APP_PREFIX, "name": "Kafka consumer groups: report"},
+            {"app": make_groups_app(), "url_prefix": GROUPS_PREFIX, "name": "Kafka groups"},
+        ]
 
     @property
     def external_views(self) -> list[Any]:  # type: ignore[override]
-        """The tabs."""
+        """The tabs and the menu's entry."""
         if not has_report_tab():
             return []
         return [
@@ -46,5 +51,12 @@ class ReportTabPlugin(AirflowPlugin):
                 "href": f"{base_path()}{APP_PREFIX}/{TAB}/{{DAG_ID}}",
                 "destination": "dag",
                 "url_route": TREND_ROUTE,
+            },
+            {
+                "name": "Kafka groups",
+                "href": f"{base_path()}{GROUPS_PREFIX}/{TAB}/",
+                "destination": "nav",
+                "category": "browse",
+                "url_route": GROUPS_ROUTE,
             },
         ]

@@ -119,9 +119,17 @@ def verdicts_over_time(points: Sequence[TrendPoint], most: int = SHOWN_RUNS) -> 
 
 
 def run_labels(points: Sequence[TrendPoint]) -> list[str]:
-    """Return the labels of runs: the day, with its year where one may come twice, or the time of further runs on it."""
-    longer = bool(points) and points[-1].created_at - points[0].created_at > _A_YEAR
-    days = [f"{point.created_at:{'%b %-d %Y' if longer else '%b %-d'}}" for point in points]
-    times = [f"{point.created_at:%H:%M}" for point in points]
+    """Return the labels of runs, see ``time_labels``."""
+    return time_labels([point.created_at for point in points])
+
+
+def time_labels(at: Sequence[datetime]) -> list[str]:
+    """Return the labels of times: the day, with its year where one may come twice, or the time of further ones on it.
+
+    :param at: the times, oldest first.
+    """
+    longer = bool(at) and at[-1] - at[0] > _A_YEAR
+    days = [f"{each:{'%b %-d %Y' if longer else '%b %-d'}}" for each in at]
+    times = [f"{each:%H:%M}" for each in at]
     before = [None, *(day for day, _ in pairwise([*days, ""]))]
     return [time if day == last else day for day, time, last in zip(days, times, before, strict=False)]

@@ -71,12 +71,15 @@ def dag_of(page: bytes) -> str | None:
     return unescape(rest.partition(b'"')[0].decode("utf-8", "replace")) if found and not before else None
 
 
-def render(template: str, *, dag_id: str | None = None, **facts: Any) -> str:
+def render(template: str, *, dag_id: str | None = None, has_form: bool = False, **facts: Any) -> str:
     """Return a page, which is a string like any other: it is no part of another page.
 
     :param dag_id: the DAG whose runs show it. Default: none.
+    :param has_form: whether it asks its own server, by a form. Default false.
     :param facts: its variables: plain values, and parts of the page as ``Markup``.
     """
+    if has_form:
+        facts["policy"] = content_policy(_file("style.css"), form_action="'self'")
     return _environment().get_template(template).render(facts, head=head_of(dag_id))
 
 
@@ -92,14 +95,15 @@ def script() -> str:
     return _file("groups_table.js")
 
 
-def content_policy(style: str) -> str:
+def content_policy(style: str, form_action: str = "'none'") -> str:
     """Return the Content-Security-Policy of a page.
 
     :param style: the page's style; no other is allowed.
+    :param form_action: whom its forms may ask. Default: it has none.
     """
     return (
         f"default-src 'none'; style-src {hash_of(style)}; script-src {hash_of(script())}; base-uri 'none'; "
-        "form-action 'none'"
+        f"form-action {form_action}"
     )
 
 

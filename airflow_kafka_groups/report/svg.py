@@ -40,6 +40,7 @@ def columns(
     series: Sequence[Series],
     *,
     over_time: bool = False,
+    numbers: bool = True,
     unknown: Container[tuple[str, int]] = (),
 ) -> Markup:
     """Return a figure of stacked columns, with the total above each.
@@ -47,6 +48,7 @@ def columns(
     :param labels: the names of the columns; of many, only some are shown.
     :param series: the parts of each column, from below.
     :param over_time: whether the columns are runs, which show the same groups again: their sum is no number of groups.
+    :param numbers: whether the totals are above the columns. Default true.
     :param unknown: the names of parts, with the places of the columns in which they are not known: there they are 0.
     """
     labels = [shortened(label, _LONGEST_LABEL) for label in labels]
@@ -71,7 +73,7 @@ def columns(
         middle = f'x="{step * (place + 0.5):.2f}%"'
         if place % every == 0:
             parts.append(f'<text {middle} y="{_HEIGHT - 6}">{escape(labels[place])}</text>')
-        if total and (every == 1 or place == totals.index(highest)):
+        if numbers and total and (every == 1 or place == totals.index(highest)):
             parts.append(f'<text class="value" {middle} y="{below - 5:.1f}">{_short(total)}</text>')
     most = labels[totals.index(highest)]
     every_group = "" if over_time else f"{_exact(sum(totals))} groups, "

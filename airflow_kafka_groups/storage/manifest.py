@@ -91,6 +91,7 @@ class BrokerClocks:
 class SnapshotManifest:
     """What vouches for the files of one snapshot.
 
+    :param airflow_dag: the DAG whose run took it: who may read that DAG may see it. ``None`` for a command line.
     :param complete: whether every broker answered the listing; ``missing_brokers`` has those that did not.
     :param sees_all_topics: whether the user may describe all topics: brokers leave out the offsets of the others.
     :param scope: the patterns, and ``group_ids`` for a snapshot of named groups only.
@@ -122,6 +123,7 @@ class SnapshotManifest:
     offsets_retention_minutes: int | None = None
     view: Mapping[str, Any] | None = None
     clocks: BrokerClocks | None = None
+    airflow_dag: str | None = None
 
     @property
     def of_named_groups(self) -> bool:

@@ -104,6 +104,8 @@ def _about_to_be_deleted(
 
 TASK_RUN = "task_run"
 """The field of a record that all tries of a task have in common."""
+BY = "by"
+"""The field with the same, for people, where an earlier try does not count."""
 SHIFT_BY = "shift_by"
 TARGET = "target"
 """The field with what else a reset was asked for: an end of the log, or a time."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from airflow_kafka_groups.change.deletion.request import protect_none
 from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin
-from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, EarlierTries, read_earlier_tries, spare_used
+from airflow_kafka_groups.change.restore.earlier_tries import BY, TASK_RUN, EarlierTries, read_earlier_tries, spare_used
 from airflow_kafka_groups.change.restore.forget import forget_topics
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
@@ -260,6 +260,8 @@ async def change_offsets(
     facts = dict(request.asked)
     if terms.tries is not None and request.continues:
         earlier, facts = terms.tries.of(layout, request.asked)
+    elif terms.tries is not None:
+        facts[BY] = terms.tries.task_run
     if isinstance(request, DeleteOffsetsRequest):
         protected = [group_id for group_id in request.group_ids if terms.protects(group_id)]
         if protected:

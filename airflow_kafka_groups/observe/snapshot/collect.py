@@ -91,6 +91,7 @@ async def take_snapshot(
     exclude: Iterable[str] = (),
     protected: Sequence[str] = (),
     airflow_run: str = "",
+    airflow_dag: str | None = None,
     offsets_retention_minutes: int | None = None,
     view: ViewReader | None = None,
     clocks: ClockReader | None = None,
@@ -103,7 +104,7 @@ async def take_snapshot(
     :param include: patterns of the groups, see ``patterns``. Default: all.
     :param exclude: patterns of the groups to leave out. Default: none.
     :param protected: patterns of groups that may be refused, besides those of platform groups: rows, and no failures.
-    :param airflow_run: the run id for the manifest.
+    :param airflow_run: the run id for the manifest, and ``airflow_dag`` its DAG.
     :param offsets_retention_minutes: the brokers' retention, for the manifest. Default: not known.
     :param view: looks at the cluster, for the manifest, given the topics that groups have committed to. Default: not
         known, and a plan is bound to the cluster's id alone.
@@ -159,6 +160,7 @@ async def take_snapshot(
         started_at=started_at,
         observed_at=observed_at,
         airflow_run=airflow_run,
+        airflow_dag=airflow_dag,
         complete=listings.complete,
         missing_brokers=missing,
         sees_all_topics=sees_all_topics,

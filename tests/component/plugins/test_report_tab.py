@@ -341,7 +341,7 @@ def test_one_setting_takes_tab_app_and_links_away(monkeypatch: pytest.MonkeyPatc
     assert (plugin.fastapi_apps, plugin.external_views) == ([], [])
     assert CleanupReportLink().get_link(operator, ti_key=key) == ""
     monkeypatch.delenv("AIRFLOW__KAFKA_GROUPS__REPORT_TAB")
-    of_run, of_dag = plugin.external_views
+    of_run, of_dag, _ = plugin.external_views
     assert (of_run["destination"], of_run["url_route"]) == ("dag_run", TAB_ROUTE)
     assert (of_dag["destination"], of_dag["url_route"]) == ("dag", TREND_ROUTE)
     assert CleanupReportLink().get_link(operator, ti_key=key) == report_url(DAG, RUN)
@@ -353,6 +353,7 @@ def test_addresses_stay_below_the_path_that_airflow_is_served_under(monkeypatch:
     assert [view["href"] for view in views] == [
         "/airflow/kafka-groups-report/~tab/{DAG_ID}/{RUN_ID}",
         "/airflow/kafka-groups-report/~tab/{DAG_ID}",
+        "/airflow/kafka-groups/~tab/",
     ]
     assert report_url("a/b", RUN) == (
         "/airflow/dags/a%2Fb/runs/manual__2026-11-21T12:00:00+00:00/plugin/kafka-groups-report"

@@ -1,6 +1,7 @@
 """A cluster that was judged: the files a plan is made of, written as the Spark job writes them."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import timedelta
 from pathlib import Path
@@ -99,7 +100,13 @@ def judge(
                 "reason": "because the test says so",
             }
         )
-    summary = {"groups": len(rows), "files": ["part-0.parquet"], "policy": {"max_gap_seconds": 172_800.0}}
+    verdicts = dict(Counter(row["verdict"] for row in rows))
+    summary = {
+        "groups": len(rows),
+        "verdicts": verdicts,
+        "files": ["part-0.parquet"],
+        "policy": {"max_gap_seconds": 172_800.0},
+    }
     path, folder = layout.verdict_summary(snapshot_id), layout.verdicts(snapshot_id)
     folder.mkdir(parents=True)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -46,8 +46,9 @@ MANIFEST = SnapshotManifest(
         not_carried={"20260227T120000Z-0123abcd": "damaged"},
     ),
     subscriptions=SubscriptionsFile(name="20260301T120000Z-0123abcd.parquet", rows=2, sha256="cd" * 32),
+    airflow_dag="snapshot_group_offsets",
 )
-NULLABLE = ("offsets_retention_minutes", "view", "clocks")
+NULLABLE = ("offsets_retention_minutes", "view", "clocks", "airflow_dag")
 CONTENT: dict[str, Any] = json.loads(json.dumps(MANIFEST.to_json()))
 
 
