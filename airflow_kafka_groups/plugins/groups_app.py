@@ -19,7 +19,6 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.links import TAB, base_path
 from airflow_kafka_groups.plugins.groups_facts import (
     FILTERS,
-    PAGE,
     SORTS,
     GroupFacts,
     SeenCluster,
@@ -96,14 +95,7 @@ def show_groups(cluster: ListedCluster, request: Request) -> Response:
     def sort(name: str) -> str:
         return link(sort=f"-{name}" if asked.get("sort") == name else name)
 
-    facts: dict[str, Any] = {
-        "cluster": cluster,
-        "groups": found,
-        "asked": asked,
-        "filters": FILTERS,
-        "sorts": SORTS,
-        "size": PAGE,
-    }
+    facts: dict[str, Any] = {"cluster": cluster, "groups": found, "asked": asked, "filters": FILTERS, "sorts": SORTS}
     page = render("groups.html.j2", has_form=True, title=cluster.name, link=link, sort=sort, of=_group_link, **facts)
     return response(page.encode("utf-8", "replace"), 200, has_form=True)
 

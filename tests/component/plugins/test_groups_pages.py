@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from airflow_kafka_groups.plugins.report_tab import GROUPS_PREFIX, ReportTabPlugin
+from airflow_kafka_groups.report.page import HEAD
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import CHANGES
 from tests.component.plugins.groups_scene import ANN, BOB, DAG, HOSTILE, RUN, api_server, fill, login, take_snapshot
@@ -155,6 +156,7 @@ def test_the_same_facts_as_explain(server: Any, planned: dict[str, Any], storage
 def test_a_name_from_the_cluster_is_inert(server: Any, planned: dict[str, Any]) -> None:
     for page in (get(server, f"/{CLUSTER}"), get(server, f"/{CLUSTER}/group", id=HOSTILE)):
         assert page.status_code == 200
+        assert page.text.startswith(HEAD)
         assert "<img" not in page.text
         rules = page.headers["content-security-policy"]
         assert "default-src 'none'" in rules
