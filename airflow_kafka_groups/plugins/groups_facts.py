@@ -155,7 +155,7 @@ def groups_page(layout: Layout, asked: Mapping[str, str]) -> GroupsPage | None:
     order = "descending" if sort.startswith("-") else "ascending"
     if (column := SORTS.get(sort.removeprefix("-"))) is not None:
         keys = [(column, order), ("group_id", "ascending")][: 1 if column == "group_id" else 2]
-        table = table.take(pc.sort_indices(table, sort_keys=keys, null_placement="at_end"))
+        table = table.take(pc.sort_indices(table, sort_keys=keys))
     pages = max(1, -(-len(table) // PAGE))
     number = asked.get("page", "1")
     page = min(max(int(number) if number.isascii() and number.isdigit() and len(number) < 8 else 1, 1), pages)

@@ -15,7 +15,7 @@ import pytest
 from airflow_kafka_groups.plugins.report_tab import GROUPS_PREFIX, ReportTabPlugin
 from airflow_kafka_groups.report.page import HEAD
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import CHANGES
+from airflow_kafka_groups.storage.paths import CHANGES, MANIFESTS
 from tests.component.plugins.groups_scene import ANN, BOB, DAG, HOSTILE, RUN, api_server, fill, login, take_snapshot
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -74,7 +74,7 @@ def test_who_may_not_read_the_dag_that_took_the_newest_snapshot_gets_403(
 ) -> None:
     assert get(server, path, BOB).status_code == 403
     assert get(server, path).status_code == 200
-    newest = max(Layout(storage, CLUSTER).manifests.iterdir())
+    newest = max((storage / CLUSTER / MANIFESTS).iterdir())
     newest.write_text(json.dumps({**json.loads(newest.read_bytes()), "airflow_dag": "of_another_team"}))
     assert get(server, path).status_code == 403, "asked on each request"
 
