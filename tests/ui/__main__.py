@@ -76,7 +76,7 @@ def guide(scene: Scene) -> str:
        {url}/dags/{CLEANUP_FLEET}
      Trigger it as it is, as a dry run. {DOWN} fails and holds no other up; the tab "Consumer groups" of the run has one
      line for each cluster, and leads to the report of each.
-  8. GROUPS. Browse, Kafka groups: clusters, their groups, and what is on record of one. Search for "report-", and open one.
+  8. GROUPS. Browse, Kafka groups: clusters, their groups, and what is on record of one.
        {url}/plugin/kafka-groups
   9. CONNECT. Under Admin, Connections, add one of type "Kafka consumer groups" with the brokers above, and press Test.
   Ctrl-C ends everything.
