@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit exhaustive component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes test-spark test-kerberos mutants
+.PHONY: help setup spark-jars demo demo-lease demo-migrate first-hour ui screenshots test unit exhaustive component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes test-spark test-kerberos mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ screenshots: $(STAMP) ## Take the pictures of Airflow's UI that are in the docs 
 
 demo-lease: $(STAMP) ## Let two cleanups run at once on a real Kafka: one deletes, the other is skipped or waits
 	@$(BIN)/python -m tests.demo.two_cleanups
+
+demo-migrate: $(STAMP) ## Move groups from a Kafka 4.4 to a 3.9 with a mirror whose offsets are shifted (build/migrate/summary.json)
+	@$(BIN)/python -m tests.demo.migration
 
 first-hour: $(STAMP) ## Run every command of Get started as printed: the wheel, an empty environment, a foreign cluster
 	@$(BIN)/python -m tests.first_hour
