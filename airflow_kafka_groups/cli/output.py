@@ -56,7 +56,7 @@ def progress_bars() -> Iterator[Progress]:
         yield show
 
 
-FORMATS = ("table", "json", "csv", "yaml")
+FORMATS = ("table", "json", "jsonl", "csv", "yaml")
 _STYLED_ROWS = 500
 """The longest table that is drawn for a terminal; a longer one is plain columns, which take a tenth of the time."""
 
@@ -152,6 +152,9 @@ class Output:
         match self.format:
             case "json":
                 self._stream.write(f"{self._json(table, summary)}\n")
+            case "jsonl":  # the rows only, each on its line
+                lines = (json.dumps(dict(zip(table.columns, row, strict=True)), default=str) for row in table.rows)
+                self._stream.writelines(f"{line}\n" for line in lines)
             case "csv":
                 writer = csv.writer(_UnixLines(self._stream))
                 if table.csv is None:

@@ -165,6 +165,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
     },
     "Undo": {
         "backup": Command("backup", "Back up the committed offsets of groups", "BackupGroupOffsetsOperator"),
+        "export-backup": Command("export_backup", "Write a backup as CSV for Kafka's own tool, or as JSON lines"),
         "restore": Command(
             "change.restore", "Restore offsets of a backup, without --yes a dry run", "RestoreGroupOffsetsOperator"
         ),

@@ -36,7 +36,7 @@ def scene(kafka44: KafkaCluster, kafka39: KafkaCluster) -> Mirrored:
 @pytest.mark.safety
 @pytest.mark.parametrize(
     "method",
-    ["authorized_operations", "stream_consumer_group_offsets", "describe_consumer_groups", "alter_consumer_group_offsets"],
+    ["cluster_id", "authorized_operations", "list_offsets", "describe_consumer_groups", "alter_consumer_group_offsets"],
 )
 def test_a_command_that_is_killed_leaves_each_group_at_its_old_or_its_new_position(
     kafka44: KafkaCluster, kafka39: KafkaCluster, scene: Mirrored, tmp_path: Path, method: str

@@ -200,6 +200,34 @@ def test_kafkas_own_tool_reads_what_is_written_and_writes_what_is_read(
     assert shell.offsets(a) == [5, 7]
 
 
+def test_kafkas_own_tool_alone_restores_a_backup(kafka28: KafkaCluster, tmp_path: Path, seeded: set[str]) -> None:
+    shell = shell_on(kafka28, tmp_path, seeded)
+    a, b = shell.group("out-a", 5, 7), shell.group("out-b", 3)
+    backup = shell.stored("backup", a, b)["plan_id"]
+    assert shell.stored("delete", a, b, "--observe", "0.5", "--yes")["counts"]["deleted"] == 2
+
+    def export(*words: str) -> str:
+        done = shell.run("export-backup", backup, *words, "--storage-path", str(shell.storage), "--cluster", CLUSTER)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    lines = [json.loads(line) for line in export("-o", "jsonl").splitlines()]
+    assert sorted((row["group_id"], row["partition"], row["offset"]) for row in lines) == [
+        (a, 0, 5),
+        (a, 1, 7),
+        (b, 0, 3),
+    ]
+    (both := tmp_path / "both.csv").write_text(export("-o", "csv"))
+    (one := tmp_path / "one.csv").write_text(export(a, "-o", "csv"))
+    words = ["--reset-offsets", "--execute", "--timeout", "60000"]
+    consumer_groups(shell.cluster, *words, "--group", a, "--group", b, "--from-file", str(both))
+    assert shell.offsets(a, b) == [5, 7, 3]
+    consumer_groups(shell.cluster, *words, "--group", a, "--to-earliest", "--topic", TOPIC)
+    assert shell.offsets(a) == [0, 0]
+    consumer_groups(shell.cluster, *words, "--group", a, "--from-file", str(one))
+    assert shell.offsets(a) == [5, 7]
+
+
 @contextmanager
 def static_member(shell: Shell, group_id: str, instance_id: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Run a consumer with a ``group.instance.id`` as a process of its own; it prints each assignment."""

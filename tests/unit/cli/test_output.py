@@ -84,7 +84,7 @@ def test_a_table_has_no_digits_that_nobody_reads() -> None:
 
 def test_nothing_is_a_head_only() -> None:
     nothing = Table("groups", ("a", "b"))
-    assert [written(form, nothing) for form in FORMATS] == ["A  B\n", "[]\n", "a,b\n", "[]\n"]
+    assert [written(form, nothing) for form in FORMATS] == ["A  B\n", "[]\n", "", "a,b\n", "[]\n"]
 
 
 def test_a_terminal_gets_a_drawn_table_while_it_is_short() -> None:
