@@ -1,11 +1,13 @@
 """A migration: its plan, what is refused, how it is applied, and what an interruption leaves."""
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, change_offsets
 from airflow_kafka_groups.change.restore.recorded import RecordedChanges
@@ -209,3 +211,72 @@ async def test_killed_anywhere_each_group_is_at_its_old_or_its_new_position(
     cluster.before = lambda call: None
     await scene.run(scene.request(group_ids=["a", "b"], existing="replace"))
     assert {name: scene.offsets(name) for name in ("a", "b")} == new
+
+
+async def test_the_source_may_be_gone_when_there_is_a_backup(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}, "b": {T0: 6}})
+    scene.source.ids["t"] = "id-1"
+    saved = await backup_named(scene.source, Layout(tmp_path, "west"), group_ids=["a", "b"])
+    asked = {"backup_id": saved.plan_id, "source_cluster": "west"}
+    await scene.run(scene.request(source=None, **asked))
+    assert (scene.offsets("a"), scene.offsets("b")) == ({T0: 2}, {})
+    scene.source.ids["t"] = "id-2"
+    done = await scene.run(scene.request(group_ids=["b"], **asked))
+    assert "the topic was recreated: its id is id-2 and was id-1" in outcomes(done)["b"][1]
+    scene.source.cluster = "north"
+    with pytest.raises(ConfigurationError, match="is of Kafka cluster 'west', and the source is 'north'"):
+        await scene.run(scene.request(**asked))
+
+
+async def test_a_plan_is_not_applied_to_a_topic_that_was_recreated_since(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}})
+    scene.target.ids["t"] = "id-1"
+    dry = scene.request()
+    await scene.run(dry, dry_run=True)
+    scene.target.ids["t"] = "id-2"
+    done = await scene.run(MigrateRequest(plan_id=dry.made.plan_id, plan_digest=dry.made.digest))
+    assert "recreated" in outcomes(done)["a"][1]
+    assert scene.offsets() == {}
+
+
+async def test_what_the_target_has_lost_is_named(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}})
+    start, records, end = log(first=3, shift=3, mirror=True)
+    scene.target.records[T0], scene.target.ends[T0] = records[4:], (4, end)
+    for method, why in (("header", "it was not mirrored, or is lost"), ("payload", "is not in the target")):
+        done = await scene.run(scene.request(method=method), dry_run=True)
+        assert why in outcomes(done)["a"][1]
+
+
+@pytest.mark.parametrize(
+    ("method", "marks", "wanted"),
+    [
+        ("offset-syncs", [(3, 0), (6, 3)], ""),
+        ("checkpoints", [(3, 0)], ""),
+        ("offset-syncs", [(4, 900)], "beyond the target's log end 7"),
+    ],
+)
+async def test_pairs_of_mirror_maker_are_read(
+    tmp_path: Path, method: str, marks: list[tuple[int, int]], wanted: str
+) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}})
+    where = TopicPartition("syncs", 0)
+    key = struct.pack(">h1si", 1, b"t", 0)
+    records = [
+        LogRecord(at, 0, key, struct.pack(">qq", *pair), ())
+        if method == "offset-syncs"
+        else LogRecord(at, 0, struct.pack(">hh1s", 0, 1, b"g") + key, struct.pack(">hqqh", 0, *pair, 0), ())
+        for at, pair in enumerate(marks)
+    ]
+    scene.source.records[where], scene.source.ends[where] = records, (0, len(records))
+    request = scene.request(method=method, mirror_topic="syncs")
+    done = await scene.run(request)
+    if "beyond" in wanted:
+        assert wanted in outcomes(done)["a"][1]
+    else:
+        at = {"offset-syncs": 1, "checkpoints": 0}[method]
+        assert (scene.offsets(), request.made.summary()["distance"]) == ({T0: at}, 1 if at else 9)
+        assert done.summary()["rereads"] == request.made.summary()["distance"]
+    scene.source.records[where] = [LogRecord(0, 0, b"k", b"v", ())]
+    with pytest.raises(MaintenanceError, match="of MirrorMaker 2"):
+        await scene.run(scene.request(method=method, mirror_topic="syncs"))
