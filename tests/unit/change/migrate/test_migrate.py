@@ -241,7 +241,7 @@ async def test_a_plan_is_not_applied_to_a_topic_that_was_recreated_since(tmp_pat
 
 async def test_what_the_target_has_lost_is_named(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a": {T0: 5}})
-    start, records, end = log(first=3, shift=3, mirror=True)
+    _, records, end = log(first=3, shift=3, mirror=True)
     scene.target.records[T0], scene.target.ends[T0] = records[4:], (4, end)
     for method, why in (("header", "it was not mirrored, or is lost"), ("payload", "is not in the target")):
         done = await scene.run(scene.request(method=method), dry_run=True)
