@@ -198,11 +198,7 @@ def by_payload(anchor: Anchor, here: RecordsOfATime, there: RecordsOfATime) -> B
         like = "" if len(twins) < 2 else f", or one of {len(twins):,} like it"
         return Refusal(f"record {anchor.offset:,} of the source{like} is not in the target at {anchor.timestamp} ms")
     behind = 0 if anchor.is_next else 1
-    low, high = copies[0] + behind, copies[-1] + behind
-    if twins == [anchor.offset]:
-        return Bounds(low, high)
-    first = twins[0] if twins else anchor.offset  # of several, nobody knows which is whose copy
-    return Bounds(low, high, most=max(anchor.offset - first, 0), is_sure=False)
+    return Bounds(copies[0] + behind, copies[-1] + behind)  # of several, nobody knows which is whose copy
 
 
 def by_timestamp(anchor: Anchor, in_source: int, in_target: int, found_ms: int) -> Bounds | Refusal:
