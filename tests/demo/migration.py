@@ -96,10 +96,10 @@ def read_all(
         deadline = time.monotonic() + _TIMEOUT_S
         while left and time.monotonic() < deadline:
             for message in consumer.consume(500, 0.2):
-                where = (message.topic(), message.partition())
-                if message.error() is None:
+                where, error = (str(message.topic()), int(message.partition() or 0)), message.error()
+                if error is None:
                     found[where].append(message)
-                elif message.error().code() == KafkaError._PARTITION_EOF:
+                elif error.code() == KafkaError._PARTITION_EOF:
                     left.discard(where)
         assert not left, f"{left} were not read to their ends"
     finally:
@@ -204,7 +204,7 @@ def run(
     prepared = time.monotonic() - began
     total: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
-    methods = {}
+    methods: dict[str, dict[str, Any]] = {}
     for method in METHODS:
         before: dict[str, dict[Where, int]] = {}
         for number in range(groups):  # the first is at the end, the second where records have expired
