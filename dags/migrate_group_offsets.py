@@ -13,26 +13,15 @@ from airflow.sdk import DAG
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, dry_run_argument
 from airflow_kafka_groups.operators.offset_changes import MigrateGroupOffsetsOperator
 
+FORM = ("source_conn_id", "group_ids", "method", "position", "existing", "topic_pattern", "mirror_topic")
+
 with DAG(
     dag_id="migrate_group_offsets",
     description="Set Kafka consumer groups to their positions in another cluster.",
     schedule=None,
     start_date=datetime(2026, 1, 1),
     doc_md=__doc__,
-    **dag_arguments(
-        "source_conn_id",
-        "group_ids",
-        "method",
-        "position",
-        "existing",
-        "topic_pattern",
-        "mirror_topic",
-        "plan_id",
-        "plan_digest",
-        "dry_run",
-        *SCOPE,
-        retries=None,
-    ),
+    **dag_arguments(*FORM, "plan_id", "plan_digest", "dry_run", *SCOPE, retries=None),
 ):
     MigrateGroupOffsetsOperator(
         task_id="migrate",

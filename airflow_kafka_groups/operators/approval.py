@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -16,13 +15,12 @@ from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.ledger.approval_rules import RULES, ApprovalTerms
 from airflow_kafka_groups.operators.support.base import DryRunOperator
-from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typed, counted, plain, question
+from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typed, counted, pruning_question, question
 from airflow_kafka_groups.operators.support.tries import actor_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.ledger.prune_plan import PrunePlan
     from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
     from airflow_kafka_groups.storage.layout import Layout
 
@@ -304,27 +302,3 @@ class ApprovePruningOperator(ApproveCleanupOperator):
         """Return the subject and the text of the question."""
         count = counted(len(plan.groups), "topic")
         return f"Prune {count} of live groups of {layout.cluster}?", pruning_question(plan, why)
-
-
-def pruning_question(plan: PrunePlan, why: str) -> str:
-    """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
-    topics, partitions = counted(len(plan.groups), "topic"), counted(plan.partitions, "partition")
-    lines = [
-        f"The committed offsets of **{topics}** ({partitions}) of {counted(plan.group_count, 'live group')} "
-        f"of cluster **{plain(plan.cluster)}** (Kafka id "
-        f"{plain(plan.kafka_cluster_id)}) will be deleted if you approve. They are backed up first. You are asked "
-        f"because {plain(why)}.",
-        "",
-        f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
-        *[f"- Warning: {plain(warning)}" for warning in plan.warnings],
-        "",
-        "| group [topic] | why | owner |",
-        "|---|---|---|",
-        *[
-            f"| {plain(item.name)} | {plain(item.reason)} | {plain(item.owner or '-')} |"
-            for item in plan.groups[:FIRST_GROUPS]
-        ],
-    ]
-    if len(plan.groups) > FIRST_GROUPS:
-        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the plan | |")
-    return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 from unicodedata import bidirectional
@@ -13,6 +13,8 @@ from airflow_kafka_groups.shown import MOST, NO_LINK, shortened, without_links
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.ledger.prune_plan import PrunePlan
+    from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
     from airflow_kafka_groups.observe.snapshot.members import LastMembers
 
 FIRST_GROUPS = 10
@@ -38,30 +40,59 @@ def question(
     known = {} if last is None else {group_id: members.sentence() for group_id, members in last.items()}
     link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
     counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in plan.counts.items() if count)
-    lines = [
+    about = (
         f"**{counted(len(plan.groups), 'group')}** of cluster **{plain(plan.cluster)}** "
-        f"(Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you approve. Their offsets are backed up. "
-        f"You are asked because {plain(why)}.",
-        "",
+        f"(Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you approve. Their offsets are backed up."
+    )
+    facts = [
         f"All groups: {plain(counts)}.",
-        "",
         f"Judged by {plain(recorded_sentence(plan.evidence), _SENTENCE)}.",
-        "",
         f"{link}: {_markup(report)}",
+    ]
+    rows = [(group.group_id, group.reason, known.get(group.group_id, "not known")) for group in _first(plan)]
+    return _written(plan, about, why, facts, _families(plan), ("group", "why", "last members"), rows, "report")
+
+
+def pruning_question(plan: PrunePlan, why: str) -> str:
+    """Write the question about a pruning in Markdown, as ``question`` does."""
+    topics, partitions = counted(len(plan.groups), "topic"), counted(plan.partitions, "partition")
+    about = (
+        f"The committed offsets of **{topics}** ({partitions}) of {counted(plan.group_count, 'live group')} "
+        f"of cluster **{plain(plan.cluster)}** (Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you "
+        "approve. They are backed up first."
+    )
+    rows = [(item.name, item.reason, item.owner or "-") for item in _first(plan)]
+    return _written(plan, about, why, [], [], ("group [topic]", "why", "owner"), rows, "plan")
+
+
+def _first(plan: SealedPlan) -> Any:
+    return plan.groups[:FIRST_GROUPS]
+
+
+def _written(
+    plan: SealedPlan,
+    about: str,
+    why: str,
+    facts: Sequence[str],
+    families: Sequence[str],
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    where: str,
+) -> str:
+    lines = [
+        f"{about} You are asked because {plain(why)}.",
+        *(line for fact in facts for line in ("", fact)),
         "",
         f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
         *[f"- Warning: {plain(warning)}" for warning in plan.warnings],
-        *_families(plan),
+        *families,
         "",
-        "| group | why | last members |",
+        f"| {' | '.join(columns)} |",
         "|---|---|---|",
-        *[
-            f"| {plain(group.group_id)} | {plain(group.reason)} | {plain(known.get(group.group_id, 'not known'))} |"
-            for group in plan.groups[:FIRST_GROUPS]
-        ],
+        *[f"| {' | '.join(map(plain, row))} |" for row in rows],
     ]
     if len(plan.groups) > FIRST_GROUPS:
-        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the report | |")
+        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the {where} | |")
     return "\n".join(lines)
 
 
