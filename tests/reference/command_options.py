@@ -3,7 +3,7 @@
 import argparse
 
 from airflow_kafka_groups.cli.registry import COMMANDS, PROGRAM
-from tests.reference.markdown import Row, listing, page, shared_by, without
+from tests.reference.markdown import Row, first_sentence, listing, page, shared_by, without
 
 _SHARED = 3
 """An argument of so many commands is in one table for all of them."""
@@ -17,7 +17,7 @@ def command_line_page() -> str:
         "Command-line options",
         "Every command with its arguments. [The command line](../howto/command-line.md) shows how to use them, and "
         "lists the exit codes. `python -m airflow_kafka_groups` and `airflow kafka-groups` are the same as "
-        f"`{PROGRAM}`.",
+        f"`{PROGRAM}`, and `--help` says more of each.",
         "## Shared arguments",
         listing(shared),
         *(f"## `{name}`\n\n{COMMANDS[name].help}.\n\n{without(rows, shared)}" for name, rows in rows_of.items()),
@@ -39,4 +39,4 @@ def _row(action: argparse.Action) -> tuple[str, str]:
     else:
         value = str(action.metavar or action.dest.upper())
     flags = [f"{flag} {value}".strip() for flag in action.option_strings] or [value]
-    return ", ".join(f"`{flag}`" for flag in flags), action.help or ""
+    return ", ".join(f"`{flag}`" for flag in flags), first_sentence(action.help or "").removesuffix(".")
