@@ -120,6 +120,18 @@ def test_a_task_that_is_killed_and_cleared_changes_everything_once(scene: Scene,
         assert len(scene.recorded("result")) == (0 if verb == "delete-offsets" else 1)
 
 
+def test_a_deletion_that_is_killed_before_its_request_left_keeps_the_groups(scene: Scene) -> None:
+    """The journal has the intent, and nobody knows whether the request left: for a day, every doubt keeps them."""
+    scene.seed()
+    arguments = {"group_ids": [scene.a], "observe_seconds": 1}
+    scene.run("delete", arguments, "before")
+    assert scene.run("delete", arguments) == ("failed", None)
+    assert scene.offsets(scene.a) == [5, 7]
+    first, second = (record["outcomes"][0] for record in records(scene.storage))
+    assert (first["outcome"], second["outcome"]) == ("unknown", "kept")
+    assert "possibly deleted it" in second["reason"]
+
+
 @pytest.mark.parametrize("kill", ["before", "after"])
 def test_a_removal_that_is_killed_and_cleared_removes_the_membership_that_was_meant(scene: Scene, kill: str) -> None:
     consumer: Any = SimpleNamespace(cluster=scene.cluster, topic=scene.topic)
