@@ -21,7 +21,10 @@ def command_line_page() -> str:
         "## Shared arguments",
         "Nearly every command has the first three, and `--output`.",
         listing(shared),
-        *(f"## `{name}`\n\n{COMMANDS[name].help}.\n\n{without(rows, shared, everywhere)}" for name, rows in rows_of.items()),
+        *(
+            f"## `{name}`\n\n{COMMANDS[name].help}.\n\n{without(rows, shared, everywhere)}"
+            for name, rows in rows_of.items()
+        ),
     )
 
 
