@@ -247,8 +247,8 @@ class KafkaGroupsHook(BaseHook):
 
         :param request: a ``ResetRequest``, ``SetRequest``, ``CopyRequest``, ``RestoreRequest`` or
             ``DeleteOffsetsRequest`` of ``airflow_kafka_groups.change.restore.offset_requests``, a ``MigrateRequest`` of
-            ``airflow_kafka_groups.change.migrate.migrate``, whose ``source`` is another hook's ``get_conn``, or a
-            ``RemoveMembersRequest`` of ``airflow_kafka_groups.change.remove_members``.
+            ``airflow_kafka_groups.change.migrate.migrate``, whose ``source`` returns what another hook's ``get_conn``
+            has built before, or a ``RemoveMembersRequest`` of ``airflow_kafka_groups.change.remove_members``.
         :param storage_path: folder above all clusters: an absolute path or a URL.
         :param cluster: name of the cluster's folder. Default: the connection's id.
         :param dry_run: only return what would be changed. Default false.

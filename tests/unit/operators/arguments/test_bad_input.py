@@ -22,6 +22,7 @@ from airflow_kafka_groups.operators.groups import (
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     CopyGroupOffsetsOperator,
+    MigrateGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
 )
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
@@ -81,6 +82,12 @@ WRONG: list[tuple[type[BaseOperator], dict[str, Any], str]] = [
     (CopyGroupOffsetsOperator, {**STORED, "groups": {"a": None}}, "groups"),
     (CopyGroupOffsetsOperator, {**STORED, "groups": "a"}, "groups"),
     (CopyGroupOffsetsOperator, {**STORED, "groups": {"a": "b"}, "existing": "merge"}, "existing"),
+    (MigrateGroupOffsetsOperator, {**STORED, "source_conn_id": "s", "method": "guess"}, "method"),
+    (
+        MigrateGroupOffsetsOperator,
+        {**STORED, "source_conn_id": "s", "method": "header", "mapping": {"t": ""}},
+        "mapping",
+    ),
     (FindCoordinatorsSensor, {"group_ids": ["a", 1]}, "group_ids"),
     (DeleteGroupsOperator, {**STORED, "group_ids": ["a", ""]}, "group_ids"),
     (ResetGroupOffsetsOperator, {**STORED, "group_ids": ["a", ""], "to": "earliest"}, "group_ids"),

@@ -16,6 +16,7 @@ from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     CopyGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
+    MigrateGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,
 )
@@ -148,6 +149,7 @@ def test_another_storage_does_not_evade_a_floor(
         (ResetGroupOffsetsOperator, {"group_ids": ["a"], "to": "earliest"}),
         (AlterGroupOffsetsOperator, {"offsets": {"a": {"t": {"0": 1}}}}),
         (CopyGroupOffsetsOperator, {"groups": {"a": "b"}}),
+        (MigrateGroupOffsetsOperator, {"plan_id": "20261122T081500Z-1a2b3c4d", "plan_digest": "0" * 64}),
         (BackupGroupOffsetsOperator, {"group_ids": ["a"]}),
         (BackupGroupOffsetsOperator, {"plan_id": "20261122T081500Z-1a2b3c4d", "plan_digest": "0" * 64}),
         (KeepOffsetsAliveOperator, {"group_ids": ["a"]}),
