@@ -303,8 +303,8 @@ def _charts(points: list[_Point]) -> list[Markup]:
     lag = Series("lag", "c-moving", [float(each or 0) for each in lags])
     return [
         columns("State", labels, of_states, over_time=True, numbers=False),
-        columns("Members", labels, [Series("members", "c-live", members)], over_time=True),
         columns("Lag", labels, [lag], over_time=True, unknown=unknown),
+        *([columns("Members", labels, [Series("members", "c-live", members)], over_time=True)] if any(members) else []),
     ]
 
 

@@ -246,3 +246,29 @@ def test_a_warning_of_a_job_without_spark_imports_no_pyspark() -> None:
     program = "import sys\nfrom airflow_kafka_groups.spark.logs import warn\nwarn('!')\nprint('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (done.stdout.split(), done.stderr) == (["False"], "!\n")
+
+
+_WITHOUT = """
+import importlib, pkgutil, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyarrow", "numpy", "pyspark", "hypothesis"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+count = 0
+for room in ("hooks", "sensors", "triggers", "operators", "kafka", "cli", "plugins"):
+    package = importlib.import_module(f"airflow_kafka_groups.{room}")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+        count += 1
+print(count)
+"""
+
+
+def test_without_pyarrow_numpy_and_pyspark_every_dag_and_command_is_still_imported() -> None:
+    """A worker whose image lacks one of them fails the task that needs it, and no other."""
+    done = subprocess.run([sys.executable, "-c", _WITHOUT], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout.split()[-1]) > 100

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_kafka_groups.hooks.links import TAB
-from airflow_kafka_groups.plugins.report_tab import GROUPS_PREFIX
+from airflow_kafka_groups.plugins.report_tab import GROUPS_PREFIX, GROUPS_ROUTE
 from tests.component.plugins.groups_scene import ANN, BOB, HOSTILE, api_server, fill, login
 from tests.lab.machine.ports import free_ports
 from tests.lab.servers.chromium import headless_browser
@@ -140,6 +140,21 @@ def test_the_frame_keeps_the_pages_and_gives_them_airflows_colours(opened: Opene
     frame.get_by_role("link", name=CLUSTER).click()
     frame.get_by_text("125 of 125 groups").wait_for()
     assert page.url.endswith(f"/{TAB}/")
+
+
+def test_airflows_menu_leads_to_the_pages_and_the_pages_to_airflows_runs_and_forms(
+    opened: Opener, address: str
+) -> None:
+    page = opened("/")
+    page.goto(f"{address}/plugin/{GROUPS_ROUTE}")
+    pages = page.frame_locator("iframe").frame_locator("iframe")
+    pages.get_by_role("link", name=CLUSTER).click()
+    pages.get_by_role("link", name="a", exact=True).click()
+    page.evaluate("document.documentElement.className = 'dark'")
+    pages.locator("html:has(#dark:target)").wait_for()
+    page.screenshot(path=FOLDER / "groups-in-airflow.png")
+    pages.get_by_role("link", name="restore_group_offsets").click()
+    page.wait_for_url(f"{address}/dags/restore_group_offsets/runs/**")
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
