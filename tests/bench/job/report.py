@@ -8,7 +8,20 @@ from tests.bench.report import markdown_table, seconds
 from tests.bench.stats import ratio
 
 MARKS = ("<!-- job: written by python -m tests.bench.job --write-docs -->", "<!-- end of job -->")
-STEPS = ("snapshot", "find", "list", "judge", "plan", "backup", "approve", "delete", "verify", "report", "restore")
+STEPS = (
+    "snapshot",
+    "find",
+    "list",
+    "judge",
+    "plan",
+    "page",
+    "backup",
+    "approve",
+    "delete",
+    "verify",
+    "report",
+    "restore",
+)
 CORE = {
     "snapshot": "core_list",
     "list": "core_list",
@@ -17,7 +30,7 @@ CORE = {
     "restore": "core_commit",
 }
 """Steps that make a call of the core, and the call alone."""
-AIMS = {"plan": 3.0, "backup": 5.0, "delete": 12.0, "report": 1.0, "restore": 10.0}
+AIMS = {"plan": 3.0, "page": 0.5, "backup": 5.0, "delete": 12.0, "report": 1.0, "restore": 10.0}
 """Seconds that a step should take at most for 60,000 groups."""
 PEAK_AIM, GROWTH_AIM, LAG_AIM = 400, 5.5, 1.0
 SMALL, LARGE = 12_000, 60_000

@@ -60,6 +60,10 @@ class Steps:
         """Make a call of the core in a process of its own (see ``core.CALLS``)."""
         self._run(name, {"bootstrap": self.bootstrap, "groups": groups})
 
+    def page(self, storage: Path, cluster: str) -> None:
+        """Show the groups of a cluster in a process of its own (see ``tests.bench.job.step``)."""
+        self._run("page", {"storage": str(storage), "cluster": cluster})
+
     def _run(self, name: str, order: dict[str, Any]) -> dict[str, Any]:
         done = self.run(name, {"name": name, **order})
         seconds, cpu = done["taken"]

@@ -64,6 +64,7 @@ def _clean_up(steps: Steps, storage: Path, groups: int, judge: str) -> str:
     policy = {"min_idle_seconds": MIN_IDLE_SECONDS, "max_groups": groups, "max_share": 1.0}
     planned = steps.task("plan", f"{_OPERATORS}.plan:PlanCleanupOperator", **scope, **policy)
     _expect("plan", planned["counts"], {"planned": groups})
+    steps.page(storage, CLUSTER)
     plan = {**scope, "plan_id": planned["plan_id"], "plan_digest": planned["digest"]}
     _expect(
         "backup", steps.task("backup", f"{_OPERATORS}.backup:BackupGroupOffsetsOperator", **plan), {"groups": groups}
