@@ -20,7 +20,7 @@ from airflow_kafka_groups.hooks.links import TAB, base_path
 from airflow_kafka_groups.plugins.groups_facts import (
     FILTERS,
     SORTS,
-    GroupFacts,
+    GroupRecords,
     SeenCluster,
     group_facts,
     groups_page,
@@ -122,7 +122,7 @@ def show_group(cluster: ListedCluster, request: Request) -> Response:
     return response(page.encode("utf-8", "replace"), 200, leads_on=True)
 
 
-def _forms(cluster: SeenCluster, facts: GroupFacts) -> Iterable[tuple[str, str, str]]:
+def _forms(cluster: SeenCluster, facts: GroupRecords) -> Iterable[tuple[str, str, str]]:
     """Yield the name of each thing to do, the address of the DAG that does it, and the configuration of its run."""
     of_cluster: dict[str, Any] = {"cluster": cluster.name}
     asked: list[tuple[str, str, Mapping[str, Any]]] = [

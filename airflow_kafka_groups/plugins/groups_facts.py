@@ -210,7 +210,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFacts:
+class GroupRecords:
     """What is on record of one group.
 
     :param group_id: the group.
@@ -232,7 +232,7 @@ class GroupFacts:
         return next((row.evidence for row in self.rows if row.check == check), None)
 
 
-def group_facts(cluster: SeenCluster, group_id: str) -> GroupFacts | None:
+def group_facts(cluster: SeenCluster, group_id: str) -> GroupRecords | None:
     """Return what is on record of a group; ``None`` for one that neither a snapshot nor the journal nor a plan names.
 
     Raises ``KafkaGroupsError`` for records that are damaged.
@@ -246,7 +246,7 @@ def group_facts(cluster: SeenCluster, group_id: str) -> GroupFacts | None:
     if not shown and not events:
         return None
     last = shown[-1] if shown else None
-    return GroupFacts(
+    return GroupRecords(
         group_id=group_id,
         rows=list(rows_on_record(layout, kafka_cluster_id, group_id)),
         charts=_charts(points),
