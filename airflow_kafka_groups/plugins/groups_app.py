@@ -16,6 +16,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_da
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.hooks.floors import site_defaults
 from airflow_kafka_groups.hooks.links import TAB, base_path
 from airflow_kafka_groups.plugins.groups_facts import (
     FILTERS,
@@ -125,6 +126,10 @@ def show_group(cluster: ListedCluster, request: Request) -> Response:
 def _forms(cluster: SeenCluster, facts: GroupRecords) -> Iterable[tuple[str, str, str]]:
     """Yield the name of each thing to do, the address of the DAG that does it, and the configuration of its run."""
     of_cluster: dict[str, Any] = {"cluster": cluster.name}
+    if cluster.name != site_defaults().get("cluster"):
+        of_cluster["kafka_groups_conn_id"] = (
+            cluster.name
+        )  # as folders are named; no run goes to another cluster's brokers
     asked: list[tuple[str, str, Mapping[str, Any]]] = [
         ("Keep it alive", "keep_groups_alive", {"include": [_pattern(facts.group_id)]})
     ]

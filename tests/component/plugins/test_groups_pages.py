@@ -140,7 +140,13 @@ def test_a_group_has_what_explain_says_and_what_was_done_with_links_to_the_runs(
         for found in map(unescape, re.findall(r"<pre[^>]*>(.*?)</pre>", page.text))
         if "plan_id" in found
     )
-    assert conf == {"plan_id": planned["plan_id"], "group_ids": ["a"], "dry_run": True, "cluster": CLUSTER}
+    assert conf == {
+        "plan_id": planned["plan_id"],
+        "group_ids": ["a"],
+        "dry_run": True,
+        "cluster": CLUSTER,
+        "kafka_groups_conn_id": CLUSTER,
+    }
 
 
 def test_the_same_facts_as_explain(server: Any, planned: dict[str, Any], storage: Path) -> None:
