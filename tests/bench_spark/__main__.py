@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -37,16 +38,20 @@ def start(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure the smallest job that one can submit, and Spark's floor: what every other job takes, too."""
     for name, program in {"start": count_ten, "floor": floor}.items():
         for suffix, java in (("", QUICK), (".defaults", "")):
-            runs = [submit(Path(str(program.__file__)), java=java)[1] for _ in range(repeat)]
-            yield {
-                f"{name}.seconds{suffix}": round(statistics.median(run.wall for run in runs), 2),
-                f"{name}.cpu_seconds{suffix}": round(statistics.median(run.cpu for run in runs), 1),
-            }
+            yield _submitted(name, Path(str(program.__file__)), repeat, java, suffix)
+
+
+def _submitted(name: str, program: Path, repeat: int, java: str = QUICK, suffix: str = "") -> Results:
+    runs = [submit(program, java=java)[1] for _ in range(repeat)]
+    return {
+        f"{name}.seconds{suffix}": round(statistics.median(run.wall for run in runs), 2),
+        f"{name}.cpu_seconds{suffix}": round(statistics.median(run.cpu for run in runs), 1),
+    }
 
 
 def staleness(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure judge_staleness in tasks at three sizes, beside Spark's floor, plain Spark SQL and DuckDB."""
-    found = {**next(start(quick, repeat))} | [*start(quick, repeat)][2]
+    found = _submitted("floor", Path(str(floor.__file__)), repeat)
     for groups, snapshots in ((1_000, 4),) if quick else ((10_000, 48), (10_000, 240), (10_000, 480)):
         with tempfile.TemporaryDirectory() as folder:
             base, rows = Path(folder), f"judge_staleness.{groups * 20 * snapshots}_rows"
@@ -121,6 +126,7 @@ def executors(quick: bool, repeat: int) -> Iterator[Results]:
             summary = json.loads([line for line in done.stdout.splitlines() if line.startswith('{"job"')][-1])
             assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (stale(groups), snapshots), summary
             read = files_read(logs)
+            shutil.copytree(logs, OUTPUT.parent / f"{rows}.{count}_executors.events", dirs_exist_ok=True)
         yield {f"{rows}.{count}_executors.seconds": round(walls[count], 2)}
     yield {
         f"{rows}.ratio_two_executors_one": round(walls[2] / walls[1], 2),

@@ -16,7 +16,7 @@ with observed as (
     coalesce(max(seen_at) filter (where moved), min(seen_at)) as since
   from compared group by group_id
 )
-select count(*) as stale from idle where empty and unix_micros(newest) - unix_micros(since) >= {seconds} * 1000000
+select count(*) as stale from idle where empty and unix_micros(newest) - unix_micros(since) >= {seconds} * 1000000L
 """
 
 if __name__ == "__main__":
