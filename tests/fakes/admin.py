@@ -128,7 +128,11 @@ class FakeAdmin(ClusterState):
 
     async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
         allowed = dict.fromkeys(topics, _EVERYTHING)
-        return MetadataAnswer(self.cluster, (), cluster_operations=_EVERYTHING, topic_operations=allowed)
+        there = {where for group in self.groups.values() for where in group.offsets if where.topic in allowed}
+        counts = {topic: 1 + max((part for of, part in there if of == topic), default=0) for topic in allowed}
+        return MetadataAnswer(
+            self.cluster, (), partition_counts=counts, cluster_operations=_EVERYTHING, topic_operations=allowed
+        )
 
     async def sees_all_topics(self) -> bool:
         return self.sees_topics

@@ -1,0 +1,239 @@
+"""The unread range of a group, fixed once for a DAG run, and committed when the work on it has succeeded.
+
+Whoever asks again for the same task run gets the same range, so a task that is retried or cleared works on what it
+worked on before. Committing twice is committing once: the second finds the offsets that it would set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.change.restore.current_logs import log_ends
+from airflow_kafka_groups.change.restore.offset_requests import Earlier, OffsetAdmin
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, MaintenanceError
+from airflow_kafka_groups.kafka.admin.results import is_not_found
+from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
+from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition
+from airflow_kafka_groups.observe.patterns import check_group_ids
+from airflow_kafka_groups.observe.protocols import committed_of
+from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy, plan_backlog
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.storage.json_files import json_bytes, read_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
+from airflow_kafka_groups.storage.paths import BACKLOGS, time_prefix
+from airflow_kafka_groups.storage.stored_models import plain, read_model
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
+
+_WHAT = "the unread range"
+
+
+class RangeAdmin(OffsetAdmin, Protocol):
+    """The part of ``AdminClient`` that fixes a range."""
+
+    async def authorized_operations(self, topics: Iterable[str], /) -> MetadataAnswer:
+        """Describe topics."""
+
+
+class PartitionRange(NamedTuple):
+    """The offsets ``[start, end)`` of one partition; none where both are the same."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class _Committed(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadRange:
+    """What a group has not read, and what its offsets were when that was fixed.
+
+    :param task_run: names the task run that fixed it.
+    :param ranges: one for each partition whose offset is committed afterwards.
+    :param before: all committed offsets of the group.
+    :param topic_ids: the ids of the topics, where they have one.
+    """
+
+    task_run: str
+    group_id: str
+    kafka_cluster_id: str
+    ranges: tuple[PartitionRange, ...]
+    before: tuple[_Committed, ...]
+    topic_ids: Mapping[str, str]
+
+    @property
+    def offsets(self) -> int:
+        """The number of offsets; compaction and transactions leave some without a record."""
+        return sum(each.end - each.start for each in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRangeRequest:
+    """Commit what a group has read, unless it was used since its range was fixed."""
+
+    what: ClassVar[str] = "commit"
+    asked: ClassVar[Mapping[str, Any]] = {}
+    continues: ClassVar[bool] = False
+    unread: UnreadRange
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a group that does not exist is created: it did not when the range was fixed."""
+        return not self.unread.before
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier) -> list[Change]:
+        """Return the change, to which nothing is left to do where an earlier try has committed.
+
+        Raises ``MaintenanceError`` for another cluster.
+        """
+        unread = self.unread
+        if (here := await admin.cluster_id()) != unread.kafka_cluster_id:
+            raise MaintenanceError(
+                f"the range is of Kafka cluster {unread.kafka_cluster_id!r}, and this connection leads to {here!r}: "
+                "nothing was committed. Give the connection of the cluster that it was fixed on"
+            )
+        before = {
+            TopicPartition(each.topic, each.partition): OffsetAndMetadata(each.offset, each.metadata, each.leader_epoch)
+            for each in unread.before
+        }
+        ends = {TopicPartition(each.topic, each.partition): each.end for each in unread.ranges}
+        after = {
+            where: OffsetAndMetadata(end)
+            for where, end in ends.items()
+            if where not in before or before[where].offset != end
+        }
+        read = (await committed_of(admin, [unread.group_id]))[unread.group_id]
+        now: Commits = {} if read.value is None else commits_in(read.value)
+        done = {**before, **after}
+        if now.keys() == done.keys() and all(is_same(now[where], value) for where, value in done.items()):
+            before = dict(now)
+        return [Change(group_id=unread.group_id, before=before, after=after, topic_ids=unread.topic_ids)]
+
+
+def range_path(layout: Layout, task_run: str, due: datetime) -> StoragePath:
+    """Return the file of a task run's range.
+
+    :param due: when the DAG run was due: the same for each try.
+    """
+    digest = hashlib.sha256(task_run.encode()).hexdigest()[:8]
+    return layout.root / BACKLOGS / f"{time_prefix(due)}-{digest}.json"
+
+
+def read_range(path: StoragePath) -> UnreadRange:
+    """Read a range. Raises ``MaintenanceError`` for one that is missing or damaged, and ``StorageError``."""
+    content = read_json(path, _WHAT, MaintenanceError)
+    try:
+        return read_model(UnreadRange, content)
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise MaintenanceError(f"{_WHAT} in {path} is damaged ({exc}). Start a new DAG run") from exc
+
+
+async def fix_range(
+    admin: RangeAdmin,
+    path: StoragePath,
+    task_run: str,
+    group_id: str,
+    *,
+    topics: Sequence[str] | None = None,
+    policy: BacklogPolicy | None = None,
+) -> UnreadRange:
+    """Fix what a group has not read, up to the end of the log, or return what the same task run fixed before.
+
+    :param path: its file, see ``range_path``.
+    :param topics: the topics. Default: those with a commit.
+    :param policy: what to do where the offsets do not determine the range. Default: fail.
+
+    Raises ``MaintenanceError`` for a group that has members, cannot be read, or has no topic; ``JobError`` for what the
+    policy does not decide; and ``StorageError``.
+    """
+    check_group_ids([group_id])
+    if await asyncio.to_thread(FILES.read, path) is None:
+        found = await _fix(admin, task_run, group_id, topics, policy or BacklogPolicy())
+        # Exclusively: where two tries meet, both work on the range of the first.
+        with suppress(FileExistsAlreadyError):
+            await asyncio.to_thread(FILES.create, path, json_bytes({"format": FORMAT, **plain(found)}))
+    stored = await asyncio.to_thread(read_range, path)
+    if (stored.task_run, stored.group_id) != (task_run, group_id):
+        raise MaintenanceError(
+            f"{path} is the range of group {stored.group_id!r} and task {stored.task_run}, not of {group_id!r} and "
+            f"{task_run}: start a new DAG run"
+        )
+    return stored
+
+
+async def _fix(
+    admin: RangeAdmin, task_run: str, group_id: str, topics: Sequence[str] | None, policy: BacklogPolicy
+) -> UnreadRange:
+    cluster_id = await admin.cluster_id()
+    if cluster_id is None:
+        raise MaintenanceError("the brokers do not say the id of their cluster yet: try again")
+    before = await _commits_of_unused(admin, group_id)
+    wanted = list(topics or dict.fromkeys(where.topic for where in before))
+    if not wanted:
+        raise MaintenanceError(f"group {group_id!r} has no committed offsets: name the topics that it is to read")
+    ids = await admin.topic_ids(wanted)
+    committed = {where: value for where, value in before.items() if where.topic in wanted}
+    there = await _partitions(admin, wanted)
+    ends = await log_ends(admin, there)
+    if unread := [f"{partition_name(where)}: {why}" for where, why in ends.items() if isinstance(why, str)]:
+        raise MaintenanceError(f"what group {group_id!r} has not read is not known. {unread[0]}")
+    backlog = plan_backlog(
+        {Partition(*where): Commit(value.offset) for where, value in committed.items()},
+        {Partition(*where): LogEnds(*bounds) for where, bounds in ends.items() if not isinstance(bounds, str)},
+        policy,
+        missing=[Partition(*where) for where in committed.keys() - set(there)],
+    )
+    starts = {each.partition: each.start for each in backlog.ranges}
+    return UnreadRange(
+        task_run=task_run,
+        group_id=group_id,
+        kafka_cluster_id=cluster_id,
+        ranges=tuple(PartitionRange(*where, starts.get(where, end), end) for where, end in backlog.ends.items()),
+        before=tuple(_Committed(*where, each.offset, each.leader_epoch, each.metadata) for where, each in before.items()),
+        topic_ids=dict(ids),
+    )
+
+
+async def _commits_of_unused(admin: RangeAdmin, group_id: str) -> Commits:
+    """Return the committed offsets of a group without members; none where it does not exist."""
+    described, read = await read_groups(admin, [group_id])
+    group, offsets = described.get(group_id), read[group_id]
+    error = offsets.error if group is None or group.error is None else group.error
+    if error is not None and not is_not_found(error):
+        raise MaintenanceError(f"group {group_id!r} cannot be read: {error}")
+    if group is None or offsets.value is None or (group.value is None and group.error is None):
+        raise MaintenanceError(f"group {group_id!r} cannot be read: its coordinator returned no result")
+    if group.value is not None and (group.value.members or group.value.state not in (GroupState.EMPTY, GroupState.DEAD)):
+        raise MaintenanceError(
+            f"group {group_id!r} is {group.value.state.value}, with {len(group.value.members)} member(s): stop its "
+            "consumers, or give this work a group of its own"
+        )
+    return commits_in(offsets.value)
+
+
+async def _partitions(admin: RangeAdmin, topics: Collection[str]) -> list[TopicPartition]:
+    answer = await admin.authorized_operations(topics)
+    if failed := {topic: code for topic, code in answer.errors.items() if code.name != "unknown_topic_or_partition"}:
+        topic = min(failed)
+        raise MaintenanceError(f"topic {topic!r} cannot be described: {failed[topic].name.upper()}")
+    return [
+        TopicPartition(topic, number) for topic in sorted(topics) for number in range(answer.partition_counts.get(topic, 0))
+    ]

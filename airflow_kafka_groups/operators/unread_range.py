@@ -1,0 +1,176 @@
+"""Commit after success: fix what a group has not read, work on it in other tasks, and commit when they have succeeded.
+
+The work is done at least once, and exactly once if it is idempotent: every try of it gets the same range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.arguments import one_of, optional, read_place, read_text, read_topics
+from airflow_kafka_groups.hooks.storage import open_path
+from airflow_kafka_groups.operators.offset_changes import OffsetChangeOperator
+from airflow_kafka_groups.operators.support.base import StoredOperator
+from airflow_kafka_groups.operators.support.tries import actor_of, task_run_of
+from airflow_kafka_groups.shown import one_line
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context, XComArg
+
+    from airflow_kafka_groups.change.unread_range import CommitRangeRequest, UnreadRange
+
+
+class FixUnreadRangeOperator(StoredOperator):
+    """Fix what a group has not read, up to the end of the log, for the tasks that follow: the same for each try.
+
+    :param group_id: the group; it must have no members, and may not exist yet (templated).
+    :param topics: the topics. Default: those with a commit (templated).
+    :param on_no_commit: what to do with a partition without a commit: ``"fail"`` (default), or read it
+        ``"from-start"`` or ``"from-end"`` of its log (templated).
+    :param on_data_loss: what to do where retention has removed unread records: ``"fail"`` (default) or
+        ``"skip-to-start"`` (templated).
+
+    Returns ``{"group_id", "range_path", "partitions", "offsets"}``. ``read_range(range_path)`` returns the range of
+    each partition. Fails if the group has members, is protected, or cannot be read, and where a commit is beyond the
+    end of the log, or its topic does not exist any more.
+    """
+
+    group_id = Argument(read_text)
+    topics = Argument(optional(read_topics))
+    on_no_commit = Argument(one_of("fail", "from-start", "from-end"))
+    on_data_loss = Argument(one_of("fail", "skip-to-start"))
+
+    @sets_arguments
+    def __init__(
+        self,
+        *,
+        group_id: str,
+        topics: Sequence[str] | str | None = None,
+        on_no_commit: str = "fail",
+        on_data_loss: str = "fail",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Fix the range, or return that of an earlier try."""
+        from airflow_kafka_groups.change.unread_range import fix_range, range_path
+        from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy
+        from airflow_kafka_groups.storage.layout import utc_now
+
+        layout, settings = self.site_layout(), self.hook.settings
+        settings.require_writable()
+        if settings.protects(self.group_id):
+            raise settings.protected_error(self.group_id)
+        task_run = task_run_of(actor_of(context))
+        path = range_path(layout, task_run, getattr(context.get("dag_run"), "run_after", None) or utc_now())
+        policy = BacklogPolicy(on_no_commit=self.on_no_commit, on_data_loss=self.on_data_loss)
+        asked = {"topics": self.topics, "policy": policy}
+        found = self.hook.run(lambda admin: fix_range(admin, path, task_run, self.group_id, **asked))
+        self.log.info("Group %s: %d unread offsets, in %s", one_line(found.group_id), found.offsets, path)
+        return {
+            "group_id": found.group_id,
+            "range_path": str(path),
+            "partitions": len(found.ranges),
+            "offsets": found.offsets,
+        }
+
+
+class CommitUnreadRangeOperator(OffsetChangeOperator):
+    """Commit a range that was fixed, unless the group was used meanwhile. A retry commits nothing twice.
+
+    As a teardown, which Airflow runs after failed work, too, it commits only if all tasks right before it succeeded.
+
+    :param range_path: what ``FixUnreadRangeOperator`` returned: with the floor ``storage_path``, a file in that storage
+        (templated).
+
+    Returns what ``ResetGroupOffsetsOperator`` does. Fails without a commit if the group has members, has moved, is
+    protected, or a topic was recreated.
+    """
+
+    range_path = Argument(read_place)
+
+    @sets_arguments
+    def __init__(self, *, range_path: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+    def request(self) -> CommitRangeRequest:
+        """Read the range."""
+        from airflow_kafka_groups.change.unread_range import CommitRangeRequest, read_range
+
+        place, storage = open_path("range_path", self.range_path), open_path("storage_path", self.storage_path)
+        self.floors().require_inside(str(place), str(storage))
+        return CommitRangeRequest(read_range(place))
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Commit the range, and read it back."""
+        if self.is_teardown and (failed := self._not_succeeded(context)):
+            raise AirflowSkipException(f"Not committed: {', '.join(failed)}. Clear what failed to commit after it")
+        summary = self.change(context, self.request())
+        if kept := summary["kept"]:
+            raise GroupsFailedError({id_: KafkaGroupsError(f"not committed: {why}") for id_, why in kept.items()}, 1)
+        return summary
+
+    def _not_succeeded(self, context: Context) -> list[str]:
+        run = context["dag_run"]
+        wanted = sorted(self.upstream_task_ids)
+        found = context["ti"].get_task_states(dag_id=run.dag_id, task_ids=wanted, run_ids=[run.run_id])
+        states = found.get(run.run_id, {})
+        # A mapped task's are named with its map index behind.
+        of = {each: {state for name, state in states.items() if name == each or name[: len(each) + 1] == f"{each}_"} for each in wanted}
+        return [f"task {each} is {', '.join(sorted(map(str, of[each]))) or 'not known'}" for each in wanted if of[each] != {"success"}]
+
+
+def commit_after_success(
+    **arguments: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., XComArg]]:
+    """Make a task of a function that works on what a group has not read: fixed before it, and committed after it.
+
+    :param arguments: those of ``FixUnreadRangeOperator``; ``pool``, ``retries`` and the like are for all three tasks.
+
+    The function's first argument is the ``UnreadRange``, and the others are those that the task is called with. The
+    result is a task group with the function's name: ``fix_range`` (its setup), the work, ``commit_range`` (its
+    teardown, whose failure fails the run).
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., XComArg]:
+        @wraps(function)
+        def build(*args: Any, **kwargs: Any) -> XComArg:
+            from airflow.sdk import TaskGroup, task
+
+            @wraps(function)
+            def work(fixed: dict[str, Any], *more: Any, **named: Any) -> Any:
+                return function(read_range(fixed["range_path"]), *more, **named)
+
+            of_all = {name: arguments[name] for name in arguments if name not in _OF_RANGE}
+            with TaskGroup(function.__name__):
+                fix = FixUnreadRangeOperator(task_id="fix_range", **arguments)
+                done = task(work)(fix.output, *args, **kwargs)
+                commit = CommitUnreadRangeOperator(
+                    task_id="commit_range", range_path=fix.output["range_path"], **of_all
+                ).as_teardown(setups=fix, on_failure_fail_dagrun=True)
+                fix >> done >> commit
+            return done
+
+        return build
+
+    return decorate
+
+
+_OF_RANGE = frozenset({"group_id", "topics", "on_no_commit", "on_data_loss"})
+
+
+def read_range(range_path: str) -> UnreadRange:
+    """Read the range that ``FixUnreadRangeOperator`` fixed, in a task between.
+
+    Raises ``MaintenanceError`` for a file that is missing or damaged, and ``StorageError``.
+    """
+    from airflow_kafka_groups.change.unread_range import read_range
+
+    return read_range(open_path("range_path", range_path))
