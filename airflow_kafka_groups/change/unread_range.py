@@ -207,7 +207,9 @@ async def _fix(
         group_id=group_id,
         kafka_cluster_id=cluster_id,
         ranges=tuple(PartitionRange(*where, starts.get(where, end), end) for where, end in backlog.ends.items()),
-        before=tuple(_Committed(*where, each.offset, each.leader_epoch, each.metadata) for where, each in before.items()),
+        before=tuple(
+            _Committed(*where, each.offset, each.leader_epoch, each.metadata) for where, each in before.items()
+        ),
         topic_ids=dict(ids),
     )
 
@@ -221,7 +223,9 @@ async def _commits_of_unused(admin: RangeAdmin, group_id: str) -> Commits:
         raise MaintenanceError(f"group {group_id!r} cannot be read: {error}")
     if group is None or offsets.value is None or (group.value is None and group.error is None):
         raise MaintenanceError(f"group {group_id!r} cannot be read: its coordinator returned no result")
-    if group.value is not None and (group.value.members or group.value.state not in (GroupState.EMPTY, GroupState.DEAD)):
+    if group.value is not None and (
+        group.value.members or group.value.state not in (GroupState.EMPTY, GroupState.DEAD)
+    ):
         raise MaintenanceError(
             f"group {group_id!r} is {group.value.state.value}, with {len(group.value.members)} member(s): stop its "
             "consumers, or give this work a group of its own"
@@ -235,5 +239,7 @@ async def _partitions(admin: RangeAdmin, topics: Collection[str]) -> list[TopicP
         topic = min(failed)
         raise MaintenanceError(f"topic {topic!r} cannot be described: {failed[topic].name.upper()}")
     return [
-        TopicPartition(topic, number) for topic in sorted(topics) for number in range(answer.partition_counts.get(topic, 0))
+        TopicPartition(topic, number)
+        for topic in sorted(topics)
+        for number in range(answer.partition_counts.get(topic, 0))
     ]

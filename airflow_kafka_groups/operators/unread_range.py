@@ -6,7 +6,7 @@ The work is done at least once, and exactly once if it is idempotent: every try 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_place, read_text, read_topics
 from airflow_kafka_groups.hooks.storage import open_path
-from airflow_kafka_groups.operators.offset_changes import OffsetChangeOperator
+from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import StoredOperator
 from airflow_kafka_groups.operators.support.tries import actor_of, task_run_of
 from airflow_kafka_groups.shown import one_line
@@ -71,8 +71,8 @@ class FixUnreadRangeOperator(StoredOperator):
         task_run = task_run_of(actor_of(context))
         path = range_path(layout, task_run, getattr(context.get("dag_run"), "run_after", None) or utc_now())
         policy = BacklogPolicy(on_no_commit=self.on_no_commit, on_data_loss=self.on_data_loss)
-        asked = {"topics": self.topics, "policy": policy}
-        found = self.hook.run(lambda admin: fix_range(admin, path, task_run, self.group_id, **asked))
+        how = {"topics": self.topics, "policy": policy}
+        found = self.hook.run(partial(fix_range, path=path, task_run=task_run, group_id=self.group_id, **how))
         self.log.info("Group %s: %d unread offsets, in %s", one_line(found.group_id), found.offsets, path)
         return {
             "group_id": found.group_id,
@@ -82,7 +82,7 @@ class FixUnreadRangeOperator(StoredOperator):
         }
 
 
-class CommitUnreadRangeOperator(OffsetChangeOperator):
+class CommitUnreadRangeOperator(_OffsetChangeOperator):
     """Commit a range that was fixed, unless the group was used meanwhile. A retry commits nothing twice.
 
     As a teardown, which Airflow runs after failed work, too, it commits only if all tasks right before it succeeded.
@@ -118,25 +118,26 @@ class CommitUnreadRangeOperator(OffsetChangeOperator):
         return summary
 
     def _not_succeeded(self, context: Context) -> list[str]:
-        run = context["dag_run"]
-        wanted = sorted(self.upstream_task_ids)
-        found = context["ti"].get_task_states(dag_id=run.dag_id, task_ids=wanted, run_ids=[run.run_id])
-        states = found.get(run.run_id, {})
-        # A mapped task's are named with its map index behind.
-        of = {each: {state for name, state in states.items() if name == each or name[: len(each) + 1] == f"{each}_"} for each in wanted}
-        return [f"task {each} is {', '.join(sorted(map(str, of[each]))) or 'not known'}" for each in wanted if of[each] != {"success"}]
+        run, before = context["dag_run"], sorted(self.upstream_task_ids)
+        found = context["ti"].get_task_states(dag_id=run.dag_id, task_ids=before, run_ids=[run.run_id])
+        states: dict[str, set[str]] = {each: set() for each in before}
+        for name, state in found.get(run.run_id, {}).items():
+            task_id = name if name in states else name.rpartition("_")[0]  # a mapped one has its index behind
+            states.setdefault(task_id, set()).add(str(state))
+        return [f"task {id_} is {' and '.join(sorted(of)) or 'not known'}" for id_, of in states.items() if of != _DONE]
 
 
-def commit_after_success(
-    **arguments: Any,
-) -> Callable[[Callable[..., Any]], Callable[..., XComArg]]:
+_DONE = {"success"}
+
+
+def commit_after_success(**arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., XComArg]]:
     """Make a task of a function that works on what a group has not read: fixed before it, and committed after it.
 
-    :param arguments: those of ``FixUnreadRangeOperator``; ``pool``, ``retries`` and the like are for all three tasks.
+    :param arguments: those of ``FixUnreadRangeOperator``.
 
-    The function's first argument is the ``UnreadRange``, and the others are those that the task is called with. The
-    result is a task group with the function's name: ``fix_range`` (its setup), the work, ``commit_range`` (its
-    teardown, whose failure fails the run).
+    The function's first argument is the ``UnreadRange``, and the others are those that it is called with. Calling it
+    makes a task group of its name: ``fix_range`` (a setup), the work, and ``commit_range`` (a teardown, whose failure
+    fails the run). It returns the work's output.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., XComArg]:
@@ -151,10 +152,11 @@ def commit_after_success(
             of_all = {name: arguments[name] for name in arguments if name not in _OF_RANGE}
             with TaskGroup(function.__name__):
                 fix = FixUnreadRangeOperator(task_id="fix_range", **arguments)
-                done = task(work)(fix.output, *args, **kwargs)
-                commit = CommitUnreadRangeOperator(
-                    task_id="commit_range", range_path=fix.output["range_path"], **of_all
-                ).as_teardown(setups=fix, on_failure_fail_dagrun=True)
+                done = task(work)(fix.output, *args, **kwargs)  # type: ignore[arg-type]  # XComs are dicts at run time
+                place = f"{{{{ ti.xcom_pull('{fix.task_id}')['range_path'] }}}}"
+                commit = CommitUnreadRangeOperator(task_id="commit_range", range_path=place, **of_all).as_teardown(
+                    setups=fix, on_failure_fail_dagrun=True
+                )
                 fix >> done >> commit
             return done
 

@@ -71,6 +71,7 @@ def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
         "keep_standby_alive",
         "lag_to_slack",
         "switch_to_green",
+        "load_orders",
         "weekly_cleanup",
         "my_cleanup",
         *(f"{kind}_{cluster}" for kind in ("snapshot", "cleanup") for cluster in ("prod", "staging")),
@@ -183,6 +184,31 @@ def test_green_begins_where_blue_has_stopped(dags: dict[str, Any], bootstrap: st
     dag.get_task("green_begins_there").storage_path = str(tmp_path)
     assert set(states(dag.test()).values()) == {"success"}
     assert offsets("checkout-green") == offsets("checkout-blue") == {(topic, 0): 13, (topic, 1): 4}
+
+
+@pytest.mark.airflow
+def test_what_a_run_has_processed_is_committed_only_when_it_has_succeeded(
+    dags: dict[str, Any], bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dag = dags["load_orders"]
+    fix, work, commit = (dag.get_task(f"load.{name}") for name in ("fix_range", "load", "commit_range"))
+    fix.storage_path = commit.storage_path = str(tmp_path)
+    fix.topics = [topic]
+    does = work.python_callable
+
+    def run() -> dict[str, str]:
+        return {name.removeprefix("load."): state for name, state in states(dag.test()).items()}
+
+    monkeypatch.setattr(work, "python_callable", lambda unread: [][0])
+    assert run() == {"fix_range": "success", "load": "failed", "commit_range": "skipped"}
+    assert offsets("warehouse-load") == {}
+    monkeypatch.setattr(work, "python_callable", does)
+    monkeypatch.setitem(does.__wrapped__.__globals__, "BROKERS", bootstrap)
+    assert run() == dict.fromkeys(("fix_range", "load", "commit_range"), "success")
+    assert offsets("warehouse-load") == {(topic, 0): 20, (topic, 1): 10}
+    produce(bootstrap, {(topic, 1): 5})
+    assert run() == dict.fromkeys(("fix_range", "load", "commit_range"), "success")
+    assert offsets("warehouse-load") == {(topic, 0): 20, (topic, 1): 15}
 
 
 class Slack(BaseHTTPRequestHandler):
