@@ -13,7 +13,7 @@ from airflow.sdk import DAG, CronTriggerTimetable, chain
 
 from airflow_kafka_groups.operators.approval import ApprovePruningOperator
 from airflow_kafka_groups.operators.dag_params import SCOPE, approval_arguments, dag_arguments
-from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
+from airflow_kafka_groups.operators.pruning import PlanTopicPruningOperator, PruneTopicOffsetsOperator
 
 SAFETY = ("dry_run", "require_approval", "approve_above", "lease")
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, CronTriggerTimetable
 
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, dry_run_argument
-from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
+from airflow_kafka_groups.operators.pruning import PruneFilesOperator
 
 LIMITS = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
 

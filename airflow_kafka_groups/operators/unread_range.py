@@ -71,8 +71,10 @@ class FixUnreadRangeOperator(StoredOperator):
         task_run = task_run_of(actor_of(context))
         path = range_path(layout, task_run, getattr(context.get("dag_run"), "run_after", None) or utc_now())
         policy = BacklogPolicy(on_no_commit=self.on_no_commit, on_data_loss=self.on_data_loss)
-        how = {"topics": self.topics, "policy": policy}
-        found = self.hook.run(partial(fix_range, path=path, task_run=task_run, group_id=self.group_id, **how))
+        fix = partial(
+            fix_range, path=path, task_run=task_run, group_id=self.group_id, topics=self.topics, policy=policy
+        )
+        found = self.hook.run(fix)
         self.log.info("Group %s: %d unread offsets, in %s", one_line(found.group_id), found.offsets, path)
         return {
             "group_id": found.group_id,

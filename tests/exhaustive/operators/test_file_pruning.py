@@ -17,7 +17,7 @@ from airflow_kafka_groups.change.file_pruning.prune import PruningLimits
 from airflow_kafka_groups.change.file_pruning.prune import prune as prune_files
 from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
+from airflow_kafka_groups.operators.pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin

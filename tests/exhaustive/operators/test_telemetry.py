@@ -19,7 +19,7 @@ from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, Re
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
+from airflow_kafka_groups.operators.pruning import PlanTopicPruningOperator, PruneTopicOffsetsOperator
 from airflow_kafka_groups.operators.report import ExportGroupMetricsOperator
 from airflow_kafka_groups.operators.support.telemetry import dataset_name, gauges
 from airflow_kafka_groups.storage.layout import Layout, utc_now

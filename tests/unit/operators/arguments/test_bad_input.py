@@ -12,7 +12,6 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_integer
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.groups import (
     ChunkGroupsOperator,
     DescribeGroupsOperator,
@@ -27,6 +26,7 @@ from airflow_kafka_groups.operators.offset_changes import (
 )
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from airflow_kafka_groups.operators.pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.spark import (
     CommitGroupBacklogOperator,
     GroupOffsetsToSparkOperator,

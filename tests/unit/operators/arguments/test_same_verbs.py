@@ -34,7 +34,7 @@ from airflow_kafka_groups.operators.offset_changes import (
     RestoreGroupOffsetsOperator,
 )
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.prune_topics import PruneTopicOffsetsOperator
+from airflow_kafka_groups.operators.pruning import PruneTopicOffsetsOperator
 from airflow_kafka_groups.operators.support.base import DryRunOperator, StoredOperator
 from airflow_kafka_groups.operators.support.dag_form import CLEANUP_FORM, OTHER_FORMS
 from tests.reference.tasks import arguments, classes, own_bases

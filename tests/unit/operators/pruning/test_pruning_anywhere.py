@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.file_pruning.file_sets import FileSet
-from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
+from airflow_kafka_groups.operators.pruning import PruneFilesOperator
 from tests.unit.operators import scene
 
 OLD = "20200101T000000Z-00000001"
