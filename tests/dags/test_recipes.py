@@ -72,6 +72,7 @@ def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
         "lag_to_slack",
         "switch_to_green",
         "load_orders",
+        "load_in_steps",
         "weekly_cleanup",
         "my_cleanup",
         *(f"{kind}_{cluster}" for kind in ("snapshot", "cleanup") for cluster in ("prod", "staging")),

@@ -23,11 +23,6 @@ from airflow_kafka_groups.operators.offset_changes import (
     RestoreGroupOffsetsOperator,
 )
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from airflow_kafka_groups.operators.unread_range import (
-    CommitUnreadRangeOperator,
-    FixUnreadRangeOperator,
-    read_range,
-)
 from airflow_kafka_groups.sensors.groups import (
     DeleteGroupsSensor,
     FindCoordinatorsSensor,
@@ -178,23 +173,7 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
     leave = RemoveMembersOperator(task_id="leave", group_id="orders-done", instance_ids=["pod-7"], **stored)
     # [END howto_operator_offset_changes]
 
-    # [START howto_operator_unread_range]
-    fixed = FixUnreadRangeOperator(task_id="fixed", group_id="orders-2", **stored)
-
-    @task
-    def work(range_path: str) -> list[str]:
-        return [
-            f"{topic}[{partition}] {start} to {end}" for topic, partition, start, end in read_range(range_path).ranges
-        ]
-
-    done = work("{{ ti.xcom_pull('fixed')['range_path'] }}")
-    committed = CommitUnreadRangeOperator(
-        task_id="committed", range_path="{{ ti.xcom_pull('fixed')['range_path'] }}", **stored
-    ).as_teardown(setups=fixed, on_failure_fail_dagrun=True)
-    fixed >> done >> committed
-    # [END howto_operator_unread_range]
-
     coordinators_ready >> find_coordinators >> of_transactions >> list_offsets >> count_partitions() >> has_read_it_all
     has_read_it_all >> has_come_so_far >> has_read_what_was_there >> there >> empty >> stalled
     stalled >> delete_by_name >> gone >> list_empty >> chunks
-    describe >> restore >> read_again >> put_at >> copied >> migrated >> forget >> leave >> fixed
+    describe >> restore >> read_again >> put_at >> copied >> migrated >> forget >> leave
