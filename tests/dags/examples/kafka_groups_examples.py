@@ -18,7 +18,6 @@ from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     CopyGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
-    MigrateGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,
 )
@@ -161,14 +160,6 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
     )
     put_at = AlterGroupOffsetsOperator(task_id="put_at", offsets={"orders-2": {"orders": {0: 30, 1: 5}}}, **stored)
     copied = CopyGroupOffsetsOperator(task_id="copied", groups={"orders-2": "orders-green"}, **stored)
-    migrated = MigrateGroupOffsetsOperator(
-        task_id="migrated",
-        source_conn_id="old_cluster",
-        group_ids=["billing"],
-        method="payload",
-        dry_run=True,
-        **stored,
-    )
     forget = DeleteGroupOffsetsOperator(task_id="forget", group_ids=["orders-moved"], topics=["orders-v1"], **stored)
     leave = RemoveMembersOperator(task_id="leave", group_id="orders-done", instance_ids=["pod-7"], **stored)
     # [END howto_operator_offset_changes]
@@ -176,4 +167,4 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
     coordinators_ready >> find_coordinators >> of_transactions >> list_offsets >> count_partitions() >> has_read_it_all
     has_read_it_all >> has_come_so_far >> has_read_what_was_there >> there >> empty >> stalled
     stalled >> delete_by_name >> gone >> list_empty >> chunks
-    describe >> restore >> read_again >> put_at >> copied >> migrated >> forget >> leave
+    describe >> restore >> read_again >> put_at >> copied >> forget >> leave
