@@ -12,19 +12,16 @@ _SHARED = 3
 def command_line_page() -> str:
     """Return the page."""
     rows_of = {name: _rows(name) for name in COMMANDS}
-    shared, everywhere = shared_by(rows_of, _SHARED), shared_by(rows_of, len(COMMANDS) * 3 // 4)
+    shared = shared_by(rows_of, _SHARED)
     return page(
         "Command-line options",
         "Every command with its arguments. [The command line](../howto/command-line.md) shows how to use them, and "
         "lists the exit codes. `python -m airflow_kafka_groups` and `airflow kafka-groups` are the same as "
         f"`{PROGRAM}`, and `--help` says more of each.",
         "## Shared arguments",
-        "Nearly every command has the first three, and `--output`.",
+        "Nearly every command has the first three, and `--output`; `--help` shows which others.",
         listing(shared),
-        *(
-            f"## `{name}`\n\n{COMMANDS[name].help}.\n\n{without(rows, shared, everywhere)}"
-            for name, rows in rows_of.items()
-        ),
+        *(f"## `{name}`\n\n{COMMANDS[name].help}.\n\n{without(rows, shared)}" for name, rows in rows_of.items()),
     )
 
 

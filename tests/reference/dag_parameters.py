@@ -40,6 +40,7 @@ def dags_page() -> str:
         "name is an error. `airflow-kafka-groups copy-dags` copies the files; `from airflow_kafka_groups.example_dags "
         "import …` imports one. The form says more of each.",
         "## Shared parameters",
+        "The form of a DAG shows which of them it has.",
         listing(shared),
         *(_section(name, dag, without(rows_of[name], shared)) for name, dag in dags.items()),
     )

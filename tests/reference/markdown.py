@@ -60,15 +60,9 @@ def listing(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines).replace("\\|", "|")  # a bar divides cells in tables only
 
 
-def without(rows: Sequence[Row], shared: Sequence[Row], unnamed: Sequence[Row] = ()) -> str:
-    """Return the list of a section's own rows, and the names of those that it shares with others.
-
-    :param unnamed: rows of nearly all sections, which are not named in each.
-    """
-    named = [row for row in rows if row in shared and row not in unnamed]
-    names = ", ".join(f"`{row[0].strip('`').split()[0].strip('`,')}`" for row in named)
-    own = listing(row for row in rows if row not in shared)
-    return "\n\n".join(part for part in (own, f"Shared: {names}." if names else "") if part)
+def without(rows: Sequence[Row], shared: Sequence[Row]) -> str:
+    """Return the list of a section's own rows."""
+    return listing(row for row in rows if row not in shared)
 
 
 def parameters(thing: object) -> dict[str, str]:
