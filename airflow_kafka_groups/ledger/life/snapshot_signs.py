@@ -246,7 +246,7 @@ def _time(micros: int) -> datetime:
 class SnapshotSigns:
     """The signs of life in the snapshots of one cluster.
 
-    :param layout: the folder of the asking connection: its snapshots count also where they are not in the log.
+    :param layout: the folder of the asking connection.
     :param kafka_cluster_id: the id that the brokers report.
 
     Raises ``JournalError`` when the cluster reports no usable id.
@@ -279,19 +279,22 @@ class SnapshotSigns:
             self._write()
 
     def _not_logged(self, logged: Collection[tuple[str, str]]) -> list[TakenSnapshot]:
-        """Return the snapshots in the asking connection's folder that nobody has folded, and that are not in the log.
+        """Return the snapshots that nobody has folded, and that are not in the log.
 
-        Their process died, the log could not be written, or the brokers did not know their cluster's id.
+        Their process died, the log could not be written, or the brokers did not know their cluster's id. They are
+        looked for in the asking connection's folder, and in those that have another one in the log.
         """
-        own, state = self._layout.cluster, self._state
-        folded = state.folders[own].folded if own in state.folders else set()
-        listed = snapshot_ids(self._layout)
-        folded.intersection_update(listed)  # the others were removed
-        return [
-            TakenSnapshot(own, snapshot_id, time_of(snapshot_id))
-            for snapshot_id in listed
-            if not (snapshot_id in folded or (own, snapshot_id) in logged or (own, snapshot_id) in state.unread)
-        ]
+        state, found = self._state, list[TakenSnapshot]()
+        for name in sorted({self._layout.cluster, *state.folders, *(folder for folder, _ in logged)}):
+            folded = state.folders[name].folded if name in state.folders else set()
+            listed = snapshot_ids(Layout(self._layout.base, name))
+            folded.intersection_update(listed)  # the others were removed
+            found += [
+                TakenSnapshot(name, id_, time_of(id_))
+                for id_ in listed
+                if not (id_ in folded or (name, id_) in logged or (name, id_) in state.unread)
+            ]
+        return found
 
     def _take(self, taken: TakenSnapshot) -> bool:
         """Fold a snapshot, or note why it cannot be read; return whether the table changed."""

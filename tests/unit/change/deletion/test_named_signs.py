@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import PlanError, SnapshotError
+from airflow_kafka_groups.exceptions import PlanError, SnapshotError, StorageError
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.outcomes import DeletionReport
+from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.storage.layout import Layout
@@ -76,6 +77,22 @@ async def test_each_sign_in_a_snapshot_of_any_connection_counts(scene: Scene, si
         scene.admin.groups = groups
         await take_snapshot(scene.admin, Layout(scene.folder, folder), now=clock)
     scene.admin.groups = {name: FakeGroup() for name in (*NAMES, "live")}
+    assert fates(await scene.delete()) == KEPT
+
+
+async def test_a_snapshot_of_another_connection_counts_where_the_log_could_not_be_written(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.look(2 * DAY, "other")
+    scene.admin.groups["a"].members = 1
+    with monkeypatch.context() as patched:
+
+        def refuse(*_: Any) -> None:
+            raise StorageError("the storage is full")
+
+        patched.setattr(ClusterLog, "_create", refuse)
+        await scene.look(HOUR, "other")
+    scene.admin.groups["a"].members = 0
     assert fates(await scene.delete()) == KEPT
 
 
