@@ -283,6 +283,17 @@ def test_the_record_of_a_keep_alive_run_ages_from_the_end_of_its_effect(
     assert len(files(tmp_path)) == (4 if kept else 2)
 
 
+def test_the_plan_of_a_migration_ages_as_a_change_does(tmp_path: Path) -> None:
+    folder = tmp_path / scene.CLUSTER / "changes"
+    folder.mkdir(parents=True)
+    for days in (1000, 0):
+        run = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%dT%H%M%SZ}-00000001"
+        head = {"format": 1, "run_id": run, "cluster": scene.CLUSTER, "dry_run": True, "groups": []}
+        (folder / f"{run}-plan.json").write_text(json.dumps(head))
+    assert prune(tmp_path)["removed"]["change"] == 1
+    assert len(files(tmp_path)) == 1
+
+
 def test_a_keep_alive_record_whose_end_nobody_can_read_stays(tmp_path: Path) -> None:
     folder = tmp_path / scene.CLUSTER / "changes"
     folder.mkdir(parents=True)
