@@ -91,7 +91,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _complete(parser: argparse.ArgumentParser) -> None:
-    """Tell the shell what may be typed next, and end, if argcomplete is installed, as it is with Airflow."""
+    """Complete what is typed in a shell, and end, if argcomplete is installed, as it is with Airflow."""
     try:
         from argcomplete import autocomplete
     except ImportError:

@@ -128,8 +128,10 @@ class FakeAdmin(ClusterState):
 
     async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
         allowed = dict.fromkeys(topics, _EVERYTHING)
-        there = {where for group in self.groups.values() for where in group.offsets if where.topic in allowed}
-        counts = {topic: 1 + max((part for of, part in there if of == topic), default=0) for topic in allowed}
+        counts: dict[str, int] = {}
+        for topic, partition in (where for group in self.groups.values() for where in group.offsets):
+            if topic in allowed:
+                counts[topic] = max(counts.get(topic, 0), partition + 1)
         return MetadataAnswer(
             self.cluster, (), partition_counts=counts, cluster_operations=_EVERYTHING, topic_operations=allowed
         )

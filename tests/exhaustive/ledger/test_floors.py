@@ -111,10 +111,16 @@ def test_of_two_the_stricter_counts_limit_by_limit() -> None:
     one = SiteFloors(min_idle_seconds=60, max_groups=9, max_share=0.5, named_deletions=True)
     other = SiteFloors(min_idle_seconds=90, max_share=0.1, approve_above=0, dry_run_only=True, named_deletions=False)
     both = SiteFloors(
-        min_idle_seconds=90, max_groups=9, max_share=0.1, approve_above=0, dry_run_only=True, named_deletions=False
+        min_idle_seconds=90,
+        max_groups=9,
+        max_share=0.1,
+        approve_above=0,
+        dry_run_only=True,
+        named_deletions=False,
+        ignore_signs_of_life=False,  # as nobody says so who sets the idle time
     )
     assert one.stricter(other) == other.stricter(one) == both
-    assert NO_FLOORS.stricter(one) == one
+    assert NO_FLOORS.stricter(one) == replace(one, ignore_signs_of_life=False)
 
 
 def test_who_names_approvers_is_asked_about_every_plan() -> None:
