@@ -188,9 +188,21 @@ def fold_snapshots(layout: Layout, kafka_cluster_id: str | None) -> None:
 
     What fails here is a warning: the next decision does it again, and fails.
     """
-    from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
-
     if kafka_cluster_id is None:  # brokers that start may not know it yet
         return
     with unless_warned(_NOT_FOLDED):
-        SnapshotSigns(layout, kafka_cluster_id).update()
+        fold_for_removal(layout, kafka_cluster_id)
+
+
+def fold_for_removal(layout: Layout, kafka_cluster_id: str | None) -> dict[str, str]:
+    """Take the snapshots into account, durably, so that some may be removed: decisions may ask for them still.
+
+    Return those of this folder that cannot be read, with the reason: what they show is not known.
+
+    Raises ``JournalError`` for a log that is damaged, or without the cluster's id, and ``StorageError``.
+    """
+    from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
+
+    signs = SnapshotSigns(layout, kafka_cluster_id)
+    signs.update(durable=True)
+    return signs.unread_in(layout.cluster)

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, cast
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.evidence import NOT_REPORTED, Evidence
+from airflow_kafka_groups.observe.snapshot.newer import PLANNED_WITHIN
 from airflow_kafka_groups.observe.snapshot.reader import MOST_PASSED, latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.access import is_of_storage, storage_errors
 from airflow_kafka_groups.storage.arrow_values import in_one_piece, literal, release_unused
-from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.file_storage import FILES, read_few
 from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
-from airflow_kafka_groups.storage.paths import TableName, is_data_file, summaries
+from airflow_kafka_groups.storage.paths import TableName, is_data_file, summaries, time_of
 from airflow_kafka_groups.storage.schemas import (
     FORECAST_COLUMNS,
     VERDICT_COLUMNS,
@@ -146,6 +147,27 @@ def newest_judged(layout: Layout) -> str | None:
                 return snapshot_id
             named = named or snapshot_id
     return named
+
+
+def judged_with_log(layout: Layout, since: datetime | None) -> Iterator[str]:
+    """Yield the snapshots whose judgements read the log of commits, newest first, until one read it from a time on.
+
+    :param since: that time: judgements of snapshots from long before are not looked at. ``None``: from its beginning.
+
+    Raises ``StorageError``.
+    """
+    judged = reversed(FILES.ids(layout.root / summaries(TableName.VERDICTS)))
+    first = None if since is None else since - PLANNED_WITHIN
+    wanted = [snapshot_id for snapshot_id in judged if first is None or time_of(snapshot_id) >= first]
+    for snapshot_id, summary in zip(
+        wanted, read_few(_summary_if_whole, list(map(layout.verdict_summary, wanted))), strict=True
+    ):
+        evidence = JudgedBy.from_summary(summary or {}).evidence
+        if evidence.commits_until is None:
+            continue
+        yield snapshot_id
+        if evidence.commits_since is None or (since is not None and evidence.commits_since <= since):
+            return
 
 
 def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:

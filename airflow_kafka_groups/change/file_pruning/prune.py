@@ -26,7 +26,7 @@ from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, FileSet
 from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLeft
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
-from airflow_kafka_groups.ledger.ledger import fold_snapshots
+from airflow_kafka_groups.ledger.ledger import fold_for_removal
 from airflow_kafka_groups.observe.snapshot.newer import SLOWEST
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
 from airflow_kafka_groups.storage.access import storage_errors
@@ -81,10 +81,17 @@ def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool
         return _prune(layout, limits, now, dry_run)
 
 
-def _fold_first(layout: Layout, snapshot_id: str) -> None:
-    """Let the ledger know what the snapshots show that are about to be removed: decisions may ask for it still."""
-    with suppress(SnapshotError):
-        fold_snapshots(layout, load_manifest(layout, snapshot_id).kafka_cluster_id)
+def _unread(layout: Layout, cluster_id: str | None, newest: str) -> dict[str, str]:
+    """Let the ledger know, durably, what the snapshots of a cluster show; return those that cannot be read.
+
+    Decisions may ask for them when they are removed. Raises what the ledger raises.
+
+    :param newest: the newest snapshot: those that name no cluster are taken to be of its cluster.
+    """
+    if cluster_id is None:
+        with suppress(SnapshotError):
+            cluster_id = load_manifest(layout, newest).kafka_cluster_id
+    return {} if cluster_id is None else fold_for_removal(layout, cluster_id)  # without an id nothing is decided
 
 
 def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) -> PruneReport:
@@ -94,6 +101,7 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
     files = 0
     found = cache(partial(find_sets, layout))  # each folder is listed once
     snapshots = SnapshotsLeft(layout, found)
+    unread = cache(partial(_unread, layout))  # asked for once, before the first is removed
     for kind in (kind for kind in FileKind if kind in limits.days):  # snapshots first: records must outlive them
         sets = found(kind)
         # Those of a time to come, by a clock that was ahead, are no newest ones, and are not old.
@@ -105,9 +113,12 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
             if not gone and not any(removed.values()):
                 every = chain.from_iterable(map(found, FileKind))
                 _require_a_new_one(layout, every, now, limits)
+            if not dry_run and kind is FileKind.SNAPSHOT:
+                whys = (unread(cluster_id, whole[-1].id).get(file_set.id) for cluster_id in file_set.named)
+                if why := next(filter(None, whys), None):
+                    foreign[f"{kind.value} {file_set.id}"] = f"what it shows is not known: {why}"
+                    break  # behind it, a hole in the history would hide what was seen
             files += len(file_set.files)
-            if not dry_run and kind is FileKind.SNAPSHOT and not gone:
-                _fold_first(layout, sets[-1].id)
             if not dry_run:  # one by one: a run that is killed has done its part, and the next one goes on
                 file_set.remove()
             gone.append(file_set.id)

@@ -1,8 +1,9 @@
 """The signs of life in all snapshots of a cluster, whichever connection took them, folded into one table.
 
 ``<storage>/_journal/<Kafka's cluster id>/signs.parquet`` has a row for each group and folder, and says up to which
-entry of the cluster's log it is. It only saves reading: it is made again where it is damaged or missing. A snapshot may
-be found after a later one; each is folded as if it were the newest, and what that leaves in doubt is a sign of life.
+entry of the cluster's log it is. It is made again where it is damaged or missing: then snapshots that were removed are
+in doubt, for it alone knew what they showed. A snapshot may be found after a later one; each is folded as if it were
+the newest, and what that leaves in doubt is a sign of life.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from airflow_kafka_groups.judge.staleness.lives import Ints, valid_of
 from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife
-from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
+from airflow_kafka_groups.ledger.verdicts import judged_with_log, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.cluster_log import ClusterLog, TakenSnapshot, taken_in
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, parts_of
+from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import (
     SnapshotReader,
     is_partial,
@@ -63,6 +65,7 @@ lacked the group. A group was *used* where it was in use or moved, and *appeared
 """
 _GIVEN_UP = timedelta(days=1)
 """For so long, a snapshot that is in the log and has no manifest may be about to be finished."""
+_REMOVED = "it is not there any more, and the table is lost that knew what it showed"
 
 
 @dataclass(slots=True)
@@ -112,8 +115,10 @@ class _State:
     :param kinds: the types and protocol types of groups, by number.
     :param unread: the snapshots that are to be read still, with the reason; ``""`` where there is no manifest yet.
     :param since: when the oldest of them was taken.
+    :param is_new: whether no earlier table was read: what was removed since then was in that one.
     """
 
+    is_new: bool = False
     entries: int = 0
     head: str | None = None
     names: list[str] = field(default_factory=list)
@@ -259,8 +264,10 @@ class SnapshotSigns:
         self._state = _State()
         self._damaged: list[str] = []
 
-    def update(self) -> None:
+    def update(self, *, durable: bool = False) -> None:
         """Fold what was taken since, and write the table if anything was.
+
+        :param durable: raise where the table cannot be written. Default false: the next one folds it again.
 
         Raises ``JournalError`` for a log that is damaged or was changed, and ``StorageError``.
         """
@@ -272,26 +279,32 @@ class SnapshotSigns:
         logged = {(each.folder, each.snapshot_id) for each in found}
         found += self._not_logged(logged)
         again = [taken for taken, _ in state.unread.values()]
-        changed = bool(found)
+        changed = bool(found) or state.is_new
         for taken in sorted([*found, *again], key=lambda each: each.snapshot_id):
             changed = self._take(taken) or changed
+        here = set[str]().union(*(folder.folded for folder in state.folders.values()))
+        for key in [key for key, (_, why) in state.unread.items() if why == _REMOVED and key[1] in here]:
+            del state.unread[key]  # somebody renamed its folder
         if changed:
-            self._write()
+            with unless_warned("" if durable else "The folded signs of life could not be written: %s"):
+                FILES.replace(self._place / _FILE, _content(self._state))
 
     def _not_logged(self, logged: Collection[tuple[str, str]]) -> list[TakenSnapshot]:
         """Return the snapshots that nobody has folded, and that are not in the log.
 
         Their process died, the log could not be written, or the brokers did not know their cluster's id. They are
-        looked for in the asking connection's folder, and in those that have another one in the log.
+        looked for in the asking connection's folder, in those that have another one in the log, and in those whose
+        newest one may be of this cluster.
         """
         state, found = self._state, list[TakenSnapshot]()
-        for name in sorted({self._layout.cluster, *state.folders, *(folder for folder, _ in logged)}):
+        listed = {other.cluster: ids for other, ids in folders_with_snapshots(self._layout, self._kafka_cluster_id)}
+        for name in sorted({self._layout.cluster, *state.folders, *(folder for folder, _ in logged), *listed}):
             folded = state.folders[name].folded if name in state.folders else set()
-            listed = snapshot_ids(Layout(self._layout.base, name))
-            folded.intersection_update(listed)  # the others were removed
+            ids = listed[name] if name in listed else snapshot_ids(Layout(self._layout.base, name))
+            folded.intersection_update(ids)  # the others were removed
             found += [
                 TakenSnapshot(name, id_, time_of(id_))
-                for id_ in listed
+                for id_ in ids
                 if not (id_ in folded or (name, id_) in logged or (name, id_) in state.unread)
             ]
         return found
@@ -303,9 +316,10 @@ class SnapshotSigns:
         try:
             layout = Layout(self._layout.base, taken.folder)
             if not FILES.exists(layout.manifest(taken.snapshot_id)):
-                # About to be finished, killed, or removed since.
-                if utc_now() - taken.observed_at < _GIVEN_UP and not (before and before[1]):
-                    state.unread[key] = taken, ""
+                is_young = utc_now() - taken.observed_at < _GIVEN_UP and not (before and before[1])
+                if is_young or state.is_new or (before and before[1] == _REMOVED):
+                    # About to be finished, killed, or removed since.
+                    state.unread[key] = taken, "" if is_young else _REMOVED
                 return before != state.unread.get(key)
             reader = SnapshotReader(layout, taken.snapshot_id, may_be_copied=True)
             if reader.manifest.kafka_cluster_id not in (self._kafka_cluster_id, None):
@@ -320,18 +334,16 @@ class SnapshotSigns:
     def _read(self) -> _State:
         """Read the table; an empty one where it is missing or damaged, so that everything is folded again."""
         content = FILES.read(self._place / _FILE)
-        if content is None:
-            return _State()
-        try:
-            return _parsed(content)
-        except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as exc:
-            log.warning("%s is damaged, and is made again: %s", self._place / _FILE, exc)
-            return _State()
+        if content is not None:
+            try:
+                return _parsed(content)
+            except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as exc:
+                log.warning("%s is damaged, and is made again: %s", self._place / _FILE, exc)
+        return _State(is_new=True)
 
-    def _write(self) -> None:
-        """Write the table. It only saves reading: a storage that refuses it ends nothing."""
-        with unless_warned("The folded signs of life could not be written: %s"):
-            FILES.replace(self._place / _FILE, _content(self._state))
+    def unread_in(self, folder: str) -> dict[str, str]:
+        """Return the snapshots in a folder that could not be read, with the reason."""
+        return {id_: why for (name, id_), (_, why) in self._state.unread.items() if why and name == folder}
 
     @property
     def since(self) -> datetime | None:
@@ -381,7 +393,7 @@ class SnapshotSigns:
                     each = SignOfLife(_SIGNS[sign], _time(int(at)), f"snapshot {self._state.names[number]}{where}")
                     if group_id not in found or found[group_id].at < each.at:
                         found[group_id] = each
-            by_judgement = f"the newest judgement{'' if is_own else _where(name)}"
+            by_judgement = f"a judgement{'' if is_own else _where(name)}"
             try:
                 for group_id, at in self._judged(Layout(self._layout.base, name), wanted, least):
                     if group_id not in found or found[group_id].at < at:
@@ -391,27 +403,28 @@ class SnapshotSigns:
         return found
 
     def _judged(self, folder: Layout, wanted: Any, least: int) -> Iterator[tuple[str, datetime]]:
-        """Yield the groups with the time of the last movement, commit or membership that the newest judgement knows.
+        """Yield the groups with the time of the last movement, commit or membership that a judgement knows.
 
-        While a job writes it, or where a job was killed, there is no summary: snapshots have what it was made of.
+        Those are the newest one, and those that read the log of commits, back to one that read it from long enough ago:
+        a judgement without the log knows nothing of what it showed. While a job writes a judgement, or where a job was
+        killed, there is no summary: snapshots have what it was made of.
         Raises ``SnapshotError`` for one that has a summary and cannot be read.
         """
-        judged = None
+        judged = list(judged_with_log(folder, None if least <= _NEVER + 1 else _time(least)))
         with suppress(SnapshotError):
-            judged = newest_judged(folder)
-        if judged is None:
-            return
-        if load_manifest(folder, judged, may_be_copied=True).kafka_cluster_id != self._kafka_cluster_id:
-            return
-        table = load_verdicts(folder, judged).table
-        kind = table.schema.field("last_moved_at").type
-        times = pc.max_element_wise(*(table[name].cast(pa.int64()) for name in ("last_moved_at", "last_record_at")))
-        asked = pc.greater_equal(times, literal(least))
-        if wanted is not None:
-            asked = pc.and_(asked, pc.is_in(table["group_id"], value_set=wanted))
-        yield from zip(
-            table["group_id"].filter(asked).to_pylist(), utc_times(times.filter(asked).cast(kind)), strict=True
-        )
+            judged = [*filter(None, [newest_judged(folder)]), *judged]
+        for snapshot_id in dict.fromkeys(judged):
+            if load_manifest(folder, snapshot_id, may_be_copied=True).kafka_cluster_id != self._kafka_cluster_id:
+                continue
+            table = load_verdicts(folder, snapshot_id).table
+            kind = table.schema.field("last_moved_at").type
+            times = pc.max_element_wise(*(table[name].cast(pa.int64()) for name in ("last_moved_at", "last_record_at")))
+            asked = pc.greater_equal(times, literal(least))
+            if wanted is not None:
+                asked = pc.and_(asked, pc.is_in(table["group_id"], value_set=wanted))
+            yield from zip(
+                table["group_id"].filter(asked).to_pylist(), utc_times(times.filter(asked).cast(kind)), strict=True
+            )
 
 
 def _where(folder: str) -> str:
@@ -467,8 +480,7 @@ def _parsed(content: bytes) -> _State:
     with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
         table = file.read(use_threads=False)
     meta = json.loads(table.schema.metadata[b"ledger"])
-    if meta["signs"] != [sign.name for sign in _SIGNS] or table.column_names != ["group_id", *_COLUMNS]:
-        raise ValueError("it was written by another version")
+    number_of = np.array([_SIGNS.index(Sign[name]) for name in meta["signs"]], np.int64)  # as this version counts them
     state = _State(
         entries=int(meta["entries"]),
         head=meta["head"],
@@ -483,9 +495,13 @@ def _parsed(content: bytes) -> _State:
     for name, each in meta["folders"].items():
         some = table.slice(start, each["rows"])
         start += each["rows"]
+        numbers = {name: np.full(len(some), null, np.int64) for name, null in _COLUMNS.items()}
+        numbers |= {name: to_numpy(some[name]).copy() for name in _COLUMNS if name in some.column_names}
+        for kind in ("used_sign", "appeared_sign"):
+            numbers[kind] = number_of[numbers[kind]]
         state.folders[name] = _Folder(
             ids=in_one_piece(some["group_id"]),
-            numbers={name: to_numpy(some[name]).copy() for name in _COLUMNS},
+            numbers=numbers,
             folded=set(each["folded"]),
             full_at=int(each["full_at"]),
             newest=each["newest"],

@@ -278,7 +278,7 @@ def test_a_judgement_that_cannot_be_read_keeps_all_groups(admin: FakeAdmin, tmp_
     admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     rows = in_the_log(admin, tmp_path)
     rows.write_bytes(rows.read_bytes()[:-9])
-    with pytest.raises(SnapshotError, match=r"the newest judgement in the folder 'other': .*Restore its files"):
+    with pytest.raises(SnapshotError, match=r"a judgement in the folder 'other': .*Restore its files"):
         planned(tmp_path)
     other = Layout(tmp_path, "other")
     Path(str(other.verdict_summary(snapshot_ids(other)[0]))).unlink()

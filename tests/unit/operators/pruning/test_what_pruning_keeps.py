@@ -15,6 +15,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 
@@ -47,8 +48,27 @@ def write(storage: Path, where: str, content: dict[str, Any], cluster: str = sce
 
 
 def snapshot(storage: Path, days: float, cluster: str = scene.CLUSTER) -> Path:
-    id_ = id_of(days)
-    return write(storage, f"manifests/{id_}.json", {"snapshot_id": id_}, cluster)
+    id_, none = id_of(days), {"name": "", "rows": 0, "sha256": ""}
+    seen = dict.fromkeys(("bytes", "groups", "seen", "not_described"), 0)
+    members = {**none, **seen, "reasons": {}, "carried_from": [], "not_carried": {}}
+    manifest = SnapshotManifest.from_json(
+        {
+            **dict.fromkeys(("groups", "failed_groups", "rows"), 0),
+            **dict.fromkeys(("started_at", "observed_at"), ago(days).isoformat()),
+            **dict.fromkeys(("complete", "sees_all_topics"), True),
+            "format": 1,
+            "snapshot_id": id_,
+            "cluster": cluster,
+            "kafka_cluster_id": None,
+            "airflow_run": "",
+            "missing_brokers": {},
+            "scope": {},
+            "files": [],
+            "members": members,
+            "subscriptions": none,
+        }
+    )
+    return write(storage, f"manifests/{id_}.json", manifest.to_json(), cluster)
 
 
 def restore(storage: Path, days: float, *group_ids: str, behind: float = 0) -> Path:

@@ -1,0 +1,192 @@
+"""Signs of life stay known: where the log could not be written, snapshots were removed, or by another version."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.exceptions import JournalError, SnapshotError, StorageError
+from airflow_kafka_groups.judge.evidence import Evidence
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.life.signs import Sign
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.layout import Layout, utc_now
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking
+from tests.unit.operators import scene
+
+pytestmark = pytest.mark.safety
+
+LIMIT = timedelta(days=5)
+
+
+@pytest.fixture
+def admin() -> FakeAdmin:
+    return FakeAdmin({"a": FakeGroup(), "b": FakeGroup()})
+
+
+def look(admin: FakeAdmin, storage: Path, cluster: str = "other", ago: timedelta = timedelta(minutes=30)) -> str:
+    clock = Ticking(utc_now() - ago)
+    return asyncio.run(take_snapshot(admin, Layout(storage, cluster), now=clock)).snapshot_id
+
+
+def show(admin: FakeAdmin, storage: Path, **at: Any) -> str:
+    """Take a snapshot in which group a has a member."""
+    admin.groups["a"].members = 1
+    snapshot_id = look(admin, storage, **at)
+    admin.groups["a"] = FakeGroup()
+    return snapshot_id
+
+
+def signs(storage: Path, since: timedelta = timedelta(days=20)) -> dict[str, Sign]:
+    found = Ledger(Layout(storage, "mine"), CLUSTER_ID).seen(["a", "b"], utc_now() - since)
+    return {group_id: sign.sign for group_id, sign in found.items()}
+
+
+def table(storage: Path) -> Path:
+    return storage / "_journal" / CLUSTER_ID / "signs.parquet"
+
+
+def prune_old(storage: Path) -> PruneReport:
+    limits = PruningLimits(days={FileKind.SNAPSHOT: LIMIT.days}, keep_newest=1)
+    return prune(Layout(storage, "other"), limits, now=utc_now(), dry_run=False)
+
+
+@pytest.mark.promise(6)
+def test_a_snapshot_that_could_not_be_logged_counts_for_other_connections(admin: FakeAdmin, tmp_path: Path) -> None:
+    look(admin, tmp_path, "mine")
+    log = tmp_path / "_journal" / CLUSTER_ID / "log"
+    aside = log.rename(tmp_path / "aside")
+    log.write_text("")  # nothing can be created in it
+    show(admin, tmp_path)
+    log.unlink()
+    aside.rename(log)
+    assert signs(tmp_path) == {"a": Sign.MEMBER}
+
+
+@pytest.mark.promise(6)
+def test_what_a_removed_snapshot_showed_stays_known(admin: FakeAdmin, tmp_path: Path) -> None:
+    old = show(admin, tmp_path, ago=timedelta(days=10))
+    look(admin, tmp_path)
+    assert prune_old(tmp_path).removed["snapshot"] == (old,)
+    assert signs(tmp_path) == {"a": Sign.MEMBER}
+
+
+@pytest.mark.promise(6)
+def test_nothing_is_removed_where_what_it_shows_cannot_be_remembered(admin: FakeAdmin, tmp_path: Path) -> None:
+    old = show(admin, tmp_path, ago=timedelta(days=10))
+    look(admin, tmp_path)
+    table(tmp_path).mkdir()
+    with pytest.raises(StorageError, match=r"signs\.parquet"):
+        prune_old(tmp_path)
+    table(tmp_path).rmdir()
+    assert prune_old(tmp_path).removed["snapshot"] == (old,)
+    assert signs(tmp_path) == {"a": Sign.MEMBER}
+
+
+def test_nothing_is_removed_where_the_log_cannot_be_read(admin: FakeAdmin, tmp_path: Path) -> None:
+    show(admin, tmp_path, ago=timedelta(days=10))
+    look(admin, tmp_path)
+    (tmp_path / "_journal" / CLUSTER_ID / "log" / "000001.json").write_text("{")
+    with pytest.raises(JournalError):
+        prune_old(tmp_path)
+    assert len([*tmp_path.glob("other/manifests/*.json")]) == 2
+
+
+@pytest.mark.promise(6)
+def test_a_snapshot_that_cannot_be_read_is_not_removed(admin: FakeAdmin, tmp_path: Path) -> None:
+    old = show(admin, tmp_path, ago=timedelta(days=10))
+    look(admin, tmp_path, ago=timedelta(days=9))
+    look(admin, tmp_path)
+    (rows,) = (tmp_path / "other" / "data" / old).iterdir()
+    rows.write_bytes(rows.read_bytes()[:-9])
+    report = prune_old(tmp_path)
+    assert (report.removed["snapshot"], [*report.foreign]) == ((), [f"snapshot {old}"])
+
+
+@pytest.mark.promise(6)
+@pytest.mark.parametrize("damage", [b"", None], ids=["damaged", "lost"])
+def test_removed_snapshots_are_in_doubt_where_the_table_is_made_again(
+    admin: FakeAdmin, tmp_path: Path, damage: bytes | None
+) -> None:
+    old = show(admin, tmp_path, ago=timedelta(days=10))
+    look(admin, tmp_path)
+    prune_old(tmp_path)
+    table(tmp_path).unlink() if damage is None else table(tmp_path).write_bytes(damage)
+    for _ in range(2):
+        with pytest.raises(SnapshotError, match=f"snapshot {old} .*is not there any more"):
+            signs(tmp_path)
+    assert signs(tmp_path, since=timedelta(days=9)) == {}, "it cannot have shown anything since"
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Let another version have written the table."""
+    found = pq.read_table(str(path))
+    meta = json.loads(found.schema.metadata[b"ledger"])
+    change(meta)
+    pq.write_table(found.replace_schema_metadata({"ledger": json.dumps(meta)}), str(path))
+
+
+def test_a_version_that_knows_signs_in_another_order_reads_the_table(admin: FakeAdmin, tmp_path: Path) -> None:
+    show(admin, tmp_path)
+    assert signs(tmp_path) == {"a": Sign.MEMBER}
+
+    def turned(meta: dict[str, Any]) -> None:
+        first, second, *others = meta["signs"]
+        assert first == "MEMBER"
+        meta["signs"] = [second, first, *others]
+
+    rewrite(table(tmp_path), turned)
+    assert signs(tmp_path) == {"a": Sign.STATE}
+
+    def unknown(meta: dict[str, Any]) -> None:
+        meta["signs"] = ["A_SIGN_OF_A_LATER_VERSION", *meta["signs"]]
+
+    rewrite(table(tmp_path), unknown)
+    assert signs(tmp_path) == {"a": Sign.MEMBER}, "made again"
+
+
+def test_a_table_that_lacks_a_column_of_this_version_is_read(admin: FakeAdmin, tmp_path: Path) -> None:
+    old = show(admin, tmp_path, ago=timedelta(days=10))
+    look(admin, tmp_path)
+    assert prune_old(tmp_path).removed["snapshot"] == (old,)
+    found = pq.read_table(str(table(tmp_path)))
+    pq.write_table(found.drop_columns(["absent_at"]), str(table(tmp_path)))
+    assert signs(tmp_path) == {"a": Sign.MEMBER}
+
+
+def judge(storage: Path, snapshot_id: str, evidence: Evidence, **life: Any) -> None:
+    """Let another connection's judgement know when group a committed last."""
+    scene.judge(storage, snapshot_id, stale={"a", "b"}, cluster="other")
+    summary = storage / f"other/summaries/verdicts/{snapshot_id}.json"
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), "evidence": evidence.to_json()}))
+    rows = storage / f"other/tables/verdicts/snapshot_id={snapshot_id}/part-0.parquet"
+    changed = [row | (life if row["group_id"] == "a" else {}) for row in pq.read_table(str(rows)).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(changed), str(rows))
+
+
+def hours(ago: float) -> Any:
+    return utc_now() - timedelta(hours=ago)
+
+
+@pytest.mark.promise(6)
+@pytest.mark.parametrize(
+    "later",
+    [Evidence(not_read="it is switched off"), Evidence(commits_since=hours(2), commits_until=hours(0))],
+    ids=["without the log", "with the end of the log"],
+)
+def test_what_the_log_of_commits_showed_stays_known_after_a_judgement_that_read_less_of_it(
+    admin: FakeAdmin, tmp_path: Path, later: Evidence
+) -> None:
+    judge(tmp_path, look(admin, tmp_path), Evidence(commits_until=hours(0)), last_record_at=hours(5))
+    assert signs(tmp_path) == {"a": Sign.COMMIT}
+    judge(tmp_path, look(admin, tmp_path, ago=timedelta(0)), later)
+    assert signs(tmp_path) == {"a": Sign.COMMIT}
