@@ -7,9 +7,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import grimp
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,16 +19,18 @@ import pytest
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import change_recorded
-from airflow_kafka_groups.exceptions import JournalError, SnapshotError
+from airflow_kafka_groups.exceptions import GroupsFailedError, JournalError, SnapshotError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import Sign
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, timeout
+from tests.layers import PACKAGE
 from tests.pages import DOCS
 from tests.unit.operators import scene
 
@@ -104,81 +108,11 @@ def planned(storage: Path) -> list[str]:
 
 
 class DecidedBy(StrEnum):
-    """What decides about groups by a judgement. Deletions by name and prunings of topics have tests of their own."""
+    """What decides about groups. Topics of groups have signs of their own."""
 
     PLAN = "plan"
     DELETION = "deletion"
-
-
-class Place(StrEnum):
-    """Where a sign was seen. What is taken during a deletion has a test beside the deletion."""
-
-    OWN_OLDER = "own folder, before the judged snapshot"
-    OTHER_OLDER = "another connection's folder, before the judged snapshot"
-    OTHER_INCOMPLETE = "the same, in snapshots that lack a broker"
-    OWN_NEWER = "own folder, after the judged snapshot"
-    OTHER_NEWER = "another connection's folder, after the judged snapshot"
-
-
-ABSENT = {Sign.CAME_BACK, Sign.FIRST_SEEN}
-"""What an incomplete snapshot cannot show: what it lacks may be there."""
-NO_SIGN = {(sign, Place.OTHER_INCOMPLETE) for sign in ABSENT}
-
-
-@pytest.mark.parametrize("decision", DecidedBy)
-@pytest.mark.parametrize("place", Place, ids=lambda place: place.name)
-@pytest.mark.parametrize("sign", SHOWN, ids=lambda sign: sign.name)
-@pytest.mark.promise(6)
-def test_a_sign_in_a_snapshot_keeps_the_group(
-    admin: FakeAdmin, tmp_path: Path, sign: Sign, place: Place, decision: DecidedBy
-) -> None:
-    """A judgement that knows nothing of it calls the group stale, as one of the clean-up's own folder does."""
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
-    is_own = place in (Place.OWN_OLDER, Place.OWN_NEWER)
-    is_newer = place in (Place.OWN_NEWER, Place.OTHER_NEWER)
-    folder = Layout(tmp_path, scene.CLUSTER if is_own else "other")
-
-    def show() -> None:
-        ago = timedelta(0) if is_newer else timedelta(minutes=30)
-        admin.missing_brokers = {2: timeout()} if place is Place.OTHER_INCOMPLETE else {}
-        SHOWN[sign](admin, looks(admin, folder, ago))
-        admin.groups["a"], admin.missing_brokers = FakeGroup(), {}
-
-    def hide(back: bool) -> None:
-        """Let the snapshots be about to be finished until the plan is made."""
-        for each in Path(str(folder.manifests)).iterdir() if not back else aside.iterdir():
-            each.rename((Path(str(folder.manifests)) if back else aside) / each.name)
-
-    aside = tmp_path / "aside"
-    aside.mkdir()
-    if not is_newer:
-        show()
-        if decision is DecidedBy.DELETION:
-            hide(back=False)
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
-    if is_newer and decision is DecidedBy.PLAN:
-        show()
-    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
-    planned_ids = load_plan(Layout(tmp_path, scene.CLUSTER), found["plan_id"]).group_ids
-    kept = (sign, place) not in NO_SIGN
-    if decision is DecidedBy.PLAN:
-        assert planned_ids == (["b"] if kept else ["a", "b"])
-        signs = (
-            Ledger(Layout(tmp_path, scene.CLUSTER), CLUSTER_ID).known(["a", "b"], utc_now() - timedelta(days=1)).signs()
-        )
-        if (sign, place) == (Sign.FIRST_SEEN, Place.OWN_NEWER):
-            sign = Sign.CAME_BACK  # the judged snapshot has it
-        assert {group_id: found.sign for group_id, found in signs.items()} == ({"a": sign} if kept else {})
-        return
-    assert planned_ids == ["a", "b"]
-    scene.back_up(tmp_path, found)
-    if is_newer:
-        show()
-    else:
-        hide(back=True)
-    scene.apply(tmp_path, found, dry_run=False)
-    assert set(admin.groups) == {*(["a"] if kept else []), "live"}
+    BY_NAME = "deletion by name"
 
 
 def found_by_a_recheck(admin: FakeAdmin, storage: Path) -> None:
@@ -255,10 +189,64 @@ def test_a_sign_on_record_keeps_the_group(admin: FakeAdmin, tmp_path: Path, sign
         assert known.signs()["a"].sign is sign
         assert known.watched_since is not None
         return
-    found = by_plan(tmp_path)
+    found = by_plan(tmp_path) if decision is DecidedBy.DELETION else {}
     RECORDED[sign](admin, tmp_path)
-    scene.apply(tmp_path, found, dry_run=False)
+    admin.groups |= {"b": FakeGroup()}
+    if decision is DecidedBy.DELETION:
+        scene.apply(tmp_path, found, dry_run=False)
+    else:
+        named: dict[str, Any] = {"group_ids": ["a", "c"], "observe_seconds": 0.01, "cluster": scene.CLUSTER}
+        admin.groups |= {"c": FakeGroup()}
+        operator = DeleteGroupsOperator(task_id="named", storage_path=str(tmp_path), dry_run=False, **named)
+        with pytest.raises(GroupsFailedError, match="1 of 2 failed: 'a'"):
+            operator.execute({})
+        assert "c" not in admin.groups
     assert "a" in admin.groups
+
+
+BY_PLACE = ("tests.exhaustive.operators.test_signs_by_place", "test_a_sign_in_a_snapshot_keeps_the_group")
+TOPICS = "tests.exhaustive.change.prune_topics.test_signs_of_life"
+DECISIONS = {
+    "plan.make_plan": BY_PLACE,
+    "deletion.delete_by_plan": BY_PLACE,
+    "deletion.guards.newer_snapshots": BY_PLACE,
+    "deletion.ad_hoc": (__name__, "test_a_sign_on_record_keeps_the_group"),
+    "deletion.guards.named_signs": (
+        "tests.unit.change.deletion.test_named_signs",
+        "test_each_sign_in_a_snapshot_of_any_connection_counts",
+    ),
+    "prune_topics.plan_topics": (
+        TOPICS,
+        "test_an_older_snapshot_of_another_connection_keeps_the_topic_from_plan_and_pruning",
+    ),
+    "prune_topics.guards": (TOPICS, "test_a_newer_snapshot_that_ends_the_idle_time_keeps_the_topic"),
+    "prune_topics.prune_by_plan": (
+        TOPICS,
+        "test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_its_groups",
+    ),
+    "file_pruning.prune": (
+        "tests.unit.ledger.test_remembered_signs",
+        "test_what_a_removed_snapshot_showed_stays_known",
+    ),
+}
+"""What asks the ledger before it removes something, in ``change``, and the test of what a sign then does."""
+NO_DECISIONS = {
+    "change.keep_alive": "it commits again what a group has",
+    "change.snapshot": "it lets the ledger know",
+    "change.explain": "it shows what is known",
+    "report.facts": "it shows what is known",
+    "plugins.groups_facts": "it shows what is known",
+}
+
+
+def test_the_table_has_no_empty_column() -> None:
+    """Whoever asks the ledger from now on needs a row: a test of what each sign does to the decision."""
+    graph = grimp.build_graph(PACKAGE, cache_dir=None, exclude_type_checking_imports=True)
+    asking = graph.find_modules_that_directly_import(f"{PACKAGE}.ledger.ledger")
+    known = {*NO_DECISIONS, *(f"change.{decision}" for decision in DECISIONS)}
+    assert {module.removeprefix(f"{PACKAGE}.") for module in asking} == known
+    for module, name in DECISIONS.values():
+        assert callable(getattr(import_module(module), name))
 
 
 def test_the_table_has_no_empty_cell() -> None:
