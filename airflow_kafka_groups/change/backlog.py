@@ -27,6 +27,7 @@ from airflow_kafka_groups.storage.schemas import to_rows
 JOB = "process_group_backlog"
 _LARGEST_RESULT = 64 << 20
 """Bytes: a group has committed to 100,000 partitions at most, and a partition has some hundreds."""
+_RANGE = ("topic", "partition", "start", "end")
 _COLUMNS = ["topic", "partition", "committed_offset", "leader_epoch", "metadata", "log_start", "log_end"]
 
 
@@ -48,7 +49,10 @@ class FetchedBacklog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessedBacklog:
-    """The result of a job: the change to commit, and the resulting offset of each partition."""
+    """The result of a job: the change to commit, and the resulting offset of each partition.
+
+    :param taken: the ranges of offsets that were processed: ``topic``, ``partition``, ``start``, ``end`` (exclusive).
+    """
 
     what: ClassVar[str] = "commit"
     asked: ClassVar[Mapping[str, Any]] = {}
@@ -56,6 +60,7 @@ class ProcessedBacklog:
     change: Change
     kafka_cluster_id: str | None
     targets: dict[str, dict[str, dict[str, int]]]
+    taken: tuple[Mapping[str, Any], ...]
     path: StoragePath
 
     @property
@@ -151,10 +156,13 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
         for row in content["ends"]:
             targets.setdefault(row["topic"], {})[str(row["partition"])] = row["offset"]
         change = Change(group_id=content["group_id"], before=before, after=after)
+        taken = tuple({name: row[name] for name in _RANGE} for row in content["processed"])
         read_from = content["kafka_cluster_id"]
     except (KeyError, TypeError) as exc:
         raise MaintenanceError(f"{path} is damaged ({type(exc).__name__}: {exc}): run the job again") from exc
-    return ProcessedBacklog(change=change, kafka_cluster_id=read_from, targets={change.group_id: targets}, path=path)
+    return ProcessedBacklog(
+        change=change, kafka_cluster_id=read_from, targets={change.group_id: targets}, taken=taken, path=path
+    )
 
 
 def _commits(rows: Collection[dict[str, Any]]) -> Commits:

@@ -19,6 +19,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text_or_nothing,
     read_words,
 )
+from airflow_kafka_groups.hooks.links import push_report_path
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
@@ -36,7 +37,10 @@ from airflow_kafka_groups.operators.support.spark_connection import (
     why_not_here,
     wrong_argument,
 )
+from airflow_kafka_groups.operators.support.tries import actor_of
 from airflow_kafka_groups.shown import one_line
+from airflow_kafka_groups.storage.access import unless_warned
+from airflow_kafka_groups.storage.layout import check_id
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -248,14 +252,25 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
         """Read the result of the job."""
         from airflow_kafka_groups.change.backlog import read_result
 
+        check_id("backlog_id", self.backlog_id)
         place, storage = open_path("result_path", self.result_path), open_path("storage_path", self.storage_path)
         self.floors().require_inside(str(place), str(storage))
         return read_result(place, self.backlog_id)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the result, commit it, and read it back."""
+        """Read the result, commit it, read it back, and write the page of what was processed."""
+        from airflow_kafka_groups.report.taken_records import write_taken_records
+
         request = self.request()
         summary = self.change(context, request)
+        why = "".join(f" {reason}." for reason in summary["kept"].values())
+        outcome = (
+            f"Not committed:{why}" if why else "Nothing was committed: a dry run." if self.dry_run else "Committed."
+        )
+        dag_id, group_id = actor_of(context).get("dag_id"), request.change.group_id
+        with unless_warned("The page of what was processed could not be written: %s"):
+            path = write_taken_records(self.layout(), self.backlog_id, group_id, request.taken, outcome, dag_id)
+            push_report_path(context, path)
         if summary["kept"]:
             failed = {group_id: KafkaGroupsError(f"not committed: {why}") for group_id, why in summary["kept"].items()}
             raise GroupsFailedError(failed, 1)

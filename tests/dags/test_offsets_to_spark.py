@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_kafka_groups.plugins.report_files import named_reports, read_report
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
 from tests.lab.spark.archive import quick_options
@@ -116,6 +117,8 @@ def test_spark_processes_the_backlog_and_shows_no_secret(
     values = pq.read_table(tmp_path / "out").column("value").to_pylist()
     assert sorted(values) == [f"ots-0-{number}" for number in range(2, 6)]
     assert committed(cluster.bootstrap, "ots-group", ("ots", 0), ("ots", 1)) == [6, 2]
+    (report,) = named_reports(dag.dag_id, run.run_id)  # what the run's tab shows
+    assert b"4 offsets of 1 partition were processed. Committed." in read_report(report)
 
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert any("process_group_backlog" in line and "--kafka-properties" in line for line in seen["command lines"])

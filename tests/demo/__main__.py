@@ -68,7 +68,7 @@ class Demo:
         environment = {"AIRFLOW_CONN_SLEEPERS": json.dumps(connection)}
         scope = {"storage_path": str(STORE), "cluster": "sleepers", "kafka_groups_conn_id": "sleepers"}
         say(f"Keeping {KEPT} alive, and {CONTROL} not.")
-        self.airflow.run("keep_groups_alive", environment, {**scope, "include": [KEPT]})
+        self.airflow.run("keep_sleepers_alive", environment, {**scope, "include": [KEPT]})
         self.sleepers.forget()
 
     def connect(self, bootstrap: str) -> None:

@@ -29,7 +29,7 @@ def write_dags(folder: Path) -> None:
     Raises ValueError when the clean-up is not the one that this module knows how to change.
     """
     folder.mkdir(parents=True)
-    for path in (*dag_files(), OWN / "keep_groups_alive.py"):
+    for path in (*dag_files(), OWN / "keep_sleepers_alive.py"):
         shutil.copy(path, folder)
     cleanup = folder / CLEANUP
     cleanup.write_text(with_notifier(cleanup.read_text()))

@@ -70,7 +70,7 @@ def guide(scene: Scene) -> str:
      Or trigger restore_group_offsets with the plan's id:
        {url}/dags/restore_group_offsets
   6. KEEP ALIVE. settlement-* sleep for longer than brokers remember groups.
-       {url}/dags/keep_groups_alive
+       {url}/dags/keep_sleepers_alive
      Trigger it: they are not forgotten.
   7. FLEET. The policy names three clusters: demo, {STAGING} and {DOWN}, which is down.
        {url}/dags/{CLEANUP_FLEET}

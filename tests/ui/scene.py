@@ -31,7 +31,7 @@ KAFKA_USER, KAFKA_PASSWORD = "airflow", "airflow-secret"
 MAILS = FOLDER / "mails"
 CLEANUP = "cleanup_stale_groups"
 SNAPSHOT_FLEET, CLEANUP_FLEET = fleet.DAGS
-BY_HAND = ("keep_groups_alive", "prune_abandoned_topics", CLEANUP_FLEET)
+BY_HAND = ("keep_sleepers_alive", "prune_abandoned_topics", CLEANUP_FLEET)
 """DAGs that run when somebody triggers them."""
 _IN_EARNEST = {"dry_run": False, "require_approval": False}
 

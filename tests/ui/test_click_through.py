@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800)]
-KEEP_ALIVE, PRUNE = "keep_groups_alive", "prune_abandoned_topics"
+KEEP_ALIVE, PRUNE = "keep_sleepers_alive", "prune_abandoned_topics"
 SPARED = "search.ranking"
 
 

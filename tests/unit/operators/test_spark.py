@@ -1,6 +1,7 @@
 """A group's offsets for Spark, and the commit of what a job processed."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error
 from tests.unit.operators import scene
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+BACKLOG = "20260131T235959Z-0a1b2c3d"
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
 
 
@@ -54,13 +56,14 @@ def result(path: str, **changes: Any) -> None:
     content = {
         "job": "process_group_backlog",
         "format": 1,
-        "backlog_id": "b",
+        "backlog_id": BACKLOG,
         "group_id": "a",
         "outcome": "processed",
         "kafka_cluster_id": CLUSTER_ID,
         "before": [row(0, 5), row(1, 10)],
         "to_commit": [row(0, 9)],
         "ends": [{"topic": "t", "partition": 0, "offset": 9}, {"topic": "t", "partition": 1, "offset": 10}],
+        "processed": [{"topic": "t", "partition": 0, "start": 5, "end": 9}],
         "committed": 0,
     }
     Path(path).write_text(json.dumps(content | changes))
@@ -126,11 +129,14 @@ def test_what_was_processed_is_committed_and_can_be_waited_for(admin: FakeAdmin,
     admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
     path = str(tmp_path / "result.json")
     result(path)
-    assert commit(tmp_path, "b", path, dry_run=True)["counts"]["would_change"] == 1
+    assert commit(tmp_path, BACKLOG, path, dry_run=True)["counts"]["would_change"] == 1
     assert admin.groups["a"].positions == {T0: 5, T1: 10}
-    found = commit(tmp_path, "b", path)
+    found = commit(tmp_path, BACKLOG, path)
     assert admin.groups["a"].positions == {T0: 9, T1: 10}
     assert (found["counts"]["changed"], found["targets"]) == (1, {"a": {"t": {"0": 9, "1": 10}}})
+    page = (tmp_path / scene.CLUSTER / "reports" / f"{BACKLOG}.html").read_text()
+    assert "4 offsets of 1 partition were processed. Committed." in page
+    assert "<bdi>t-0</bdi></code><span>4</span>" in page
     changes = tmp_path / scene.CLUSTER / "changes"
     assert [len(list(changes.glob(f"*-{name}.json"))) for name in ("before", "result")] == [1, 2]
 
@@ -139,7 +145,7 @@ def test_nothing_to_commit_is_no_failure(admin: FakeAdmin, tmp_path: Path) -> No
     admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
     path = str(tmp_path / "result.json")
     result(path, to_commit=[])
-    assert commit(tmp_path, "b", path)["counts"]["unchanged"] == 1
+    assert commit(tmp_path, BACKLOG, path)["counts"]["unchanged"] == 1
 
 
 @pytest.mark.parametrize(
@@ -158,8 +164,10 @@ def test_a_group_that_somebody_used_fails_the_task(
     path = str(tmp_path / "result.json")
     result(path)
     with pytest.raises(GroupsFailedError, match=f"not committed: .*{said}"):
-        commit(tmp_path, "b", path)
+        commit(tmp_path, BACKLOG, path)
     assert group.offsets == offsets
+    page = (tmp_path / scene.CLUSTER / "reports" / f"{BACKLOG}.html").read_text()
+    assert re.search(rf"4 offsets of 1 partition were processed\. Not committed: .*{said}", page)
 
 
 @pytest.mark.parametrize("extra", [{"read_only": True}, {"protected_groups": ["a*"]}])
@@ -171,7 +179,7 @@ def test_what_the_connection_forbids_is_not_committed(
     path = str(tmp_path / "result.json")
     result(path)
     with pytest.raises(KafkaGroupsError, match=r"read-only|protect"):
-        commit(tmp_path, "b", path)
+        commit(tmp_path, BACKLOG, path)
     scene.take_snapshot(tmp_path)
     with pytest.raises(ConfigurationError, match=r"read-only|protected by"):
         prepare(tmp_path)
@@ -182,8 +190,8 @@ def test_what_the_connection_forbids_is_not_committed(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"backlog_id": "other"}, "is not the result of process_group_backlog for b"),
-        ({"job": "lag_report"}, "is not the result of process_group_backlog for b"),
+        ({"backlog_id": "other"}, f"is not the result of process_group_backlog for {BACKLOG}"),
+        ({"job": "lag_report"}, f"is not the result of process_group_backlog for {BACKLOG}"),
         ({"committed": 1}, "has already committed"),
         ({"outcome": "failed"}, "the job ended as 'failed', not with everything processed"),
         ({"outcome": "not_committed"}, "the job ended as 'not_committed'"),
@@ -196,10 +204,10 @@ def test_the_result_of_another_run_is_refused(
 ) -> None:
     path = str(tmp_path / "result.json")
     with pytest.raises(MaintenanceError, match="the result of the Spark job is missing"):
-        commit(tmp_path, "b", path)
+        commit(tmp_path, BACKLOG, path)
     result(path, **changes)
     with pytest.raises(MaintenanceError, match=said):
-        commit(tmp_path, "b", path)
+        commit(tmp_path, BACKLOG, path)
 
 
 @pytest.mark.safety
@@ -221,8 +229,8 @@ def test_a_result_is_committed_to_the_cluster_that_spark_read(
     path = str(tmp_path / "r.json")
     result(path, kafka_cluster_id=read, **({} if exists else {"before": []}))
     if committed:
-        assert commit(tmp_path, "b", path)["counts"]["changed"] == 1
+        assert commit(tmp_path, BACKLOG, path)["counts"]["changed"] == 1
         return
     with pytest.raises(MaintenanceError, match=rf"is of Kafka cluster {read!r}.* to {here!r}: nothing was committed"):
-        commit(tmp_path, "b", path)
+        commit(tmp_path, BACKLOG, path)
     assert [group.positions for group in admin.groups.values()] == ([{T0: 5, T1: 10}] if exists else [])

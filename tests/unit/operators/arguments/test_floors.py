@@ -29,6 +29,7 @@ pytestmark = pytest.mark.safety
 
 DAY = 86_400
 ROWS = (("before", 5), ("to_commit", 9))
+BACKLOG = "20260131T235959Z-0a1b2c3d"
 
 
 def configure(monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
@@ -190,13 +191,20 @@ def test_a_job_s_result_from_another_storage_is_not_committed(
         (tmp_path / folder.rpartition("/")[2]).mkdir(exist_ok=True)
 
     def commit(path: str) -> dict[str, Any]:
-        forged = {"job": "process_group_backlog", "format": 1, "backlog_id": "b", "group_id": "a", "committed": 0}
+        forged = {
+            "job": "process_group_backlog",
+            "format": 1,
+            "backlog_id": BACKLOG,
+            "group_id": "a",
+            "committed": 0,
+            "processed": [],
+        }
         forged |= {"outcome": "processed", "kafka_cluster_id": admin.cluster}
         row = {"topic": "t", "partition": 0, "leader_epoch": 3, "metadata": ""}
         rows = {name: [{**row, "offset": offset}] for name, offset in ROWS}
         Path(path).write_text(json.dumps({**forged, **rows, "ends": [{"topic": "t", "partition": 0, "offset": 9}]}))
         scope: dict[str, Any] = {"task_id": "t", "storage_path": str(site), "cluster": scene.CLUSTER}
-        return CommitGroupBacklogOperator(**scope, backlog_id="b", result_path=path).execute({})
+        return CommitGroupBacklogOperator(**scope, backlog_id=BACKLOG, result_path=path).execute({})
 
     with pytest.raises(ConfigurationError, match=r"result_path.*in the site's storage"):
         commit(f"{tmp_path}/{where}/result.json")

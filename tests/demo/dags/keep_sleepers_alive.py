@@ -1,4 +1,4 @@
-"""Keep groups that sleep from being forgotten by their brokers: the shipped DAG, in earnest and in seconds."""
+"""Keep the groups that sleep in the demo, in seconds: what keep_groups_alive does each day."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 
 with DAG(
-    dag_id="keep_groups_alive",
+    dag_id="keep_sleepers_alive",
     description="Keep consumer groups that sleep from being forgotten by their brokers.",
     schedule=None,
     start_date=datetime(2026, 1, 1),
