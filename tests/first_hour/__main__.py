@@ -1,8 +1,9 @@
-"""Run every command of *Get started* and *From the shell only* as printed: ``python -m tests.first_hour [page …]``.
+"""Run every command of the pages of *Start* as printed: ``python -m tests.first_hour [page …]``.
 
 Builds the wheel, and starts a three-broker cluster that knows nothing of this package. Each page then begins in an
 empty home outside the repository. At its end a plan has to name exactly the retired groups, and every group has to be
-there. What the commands printed and how long they took is in ``build/first-hour``. Exits with 1 if a command fails.
+there. The images of *Install where Airflow runs* are built step by step. What the commands printed and how long they
+took is in ``build/first-hour``. Exits with 1 if a command fails.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from pathlib import Path
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.storage.layout import Layout
 from tests.first_hour.cluster import KEPT, RETIRED, foreign_cluster
+from tests.first_hour.images import images_of, try_image
 from tests.first_hour.record import Ran, as_page, as_summary
 from tests.first_hour.running import FOLDER, CommandFailedError, environment, own_values, run_step
 from tests.first_hour.shell import Shell
@@ -27,6 +29,8 @@ from tests.pages import DOCS, ROOT
 
 PAGES = {"get-started": ("files", True), "shell": ("files-shell", False)}
 """The pages, their folder of files, and whether they install the package themselves."""
+IMAGES = "install"
+"""The page with images; it needs no cluster."""
 
 VERSION = "4.4.0"
 _INSTALL = (
@@ -35,31 +39,52 @@ _INSTALL = (
     'pip install "airflow-kafka-groups[spark]"',
 )
 """What a page does not say that begins where another one has led to."""
+_FRESH = "--refresh-package airflow-kafka-groups"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the pages; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.first_hour", description=__doc__)
-    parser.add_argument("pages", nargs="*", default=[], metavar="page", help=f"of {', '.join(PAGES)}; default: all")
+    parser.add_argument(
+        "pages", nargs="*", default=[], metavar="page", help=f"of {', '.join((*PAGES, IMAGES))}; default: all"
+    )
     parser.add_argument("--pip", action="store_true", help="install by pip itself, instead of uv and its cache")
     parser.add_argument("--kafka", default=VERSION, help=f"the brokers' version (default: {VERSION})")
     arguments = parser.parse_args(argv)
-    if unknown := set(arguments.pages) - set(PAGES):
+    if unknown := set(arguments.pages) - {*PAGES, IMAGES}:
         parser.error(f"there is no page {min(unknown)!r}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended, too
     shutil.rmtree(FOLDER, ignore_errors=True)
     (FOLDER / "dist").mkdir(parents=True)
     uv = str(Path(sys.executable).with_name("uv"))
     subprocess.run([uv, "build", "--quiet", "--wheel", "--out-dir", str(FOLDER / "dist"), str(ROOT)], check=True)
-    failed = False
-    with foreign_cluster(arguments.kafka) as bootstrap:
-        for name in arguments.pages or PAGES:
-            with tempfile.TemporaryDirectory(prefix="kafka-groups-first-hour-", dir="/var/tmp") as home:
-                failed |= not try_page(name, Path(home), bootstrap, by_pip=arguments.pip)
+    # uv knows a wheel by its name and version, and would take the one of an earlier run from its cache.
+    pip = "" if arguments.pip else f'pip() {{ "{uv}" pip "$@" $([ "$1" = install ] && echo "{_FRESH}"); }}'
+    wanted = arguments.pages or [*PAGES, IMAGES]
+    failed = IMAGES in wanted and not try_images(pip)
+    if pages := [name for name in wanted if name != IMAGES]:
+        with foreign_cluster(arguments.kafka) as bootstrap:
+            for name in pages:
+                with _empty_home() as home:
+                    failed |= not try_page(name, Path(home), bootstrap, pip)
     return 1 if failed else 0
 
 
-def try_page(name: str, home: Path, bootstrap: str, *, by_pip: bool) -> bool:
+def try_images(pip: str) -> bool:
+    """Build the images of the page that installs; print it, and return whether all could be built."""
+    text = (DOCS / "start" / f"{IMAGES}.md").read_text()
+    failures, ran = list[str](), list[Ran]()
+    for airflow, commands in images_of(text):
+        try:
+            with _empty_home() as home:
+                try_image(Path(home), airflow, commands, ran, pip)
+        except (CommandFailedError, EOFError) as error:
+            failures.append(f"{type(error).__name__}: {error}")
+    _write(IMAGES, text, ran, "\n".join(failures))
+    return not failures
+
+
+def try_page(name: str, home: Path, bootstrap: str, pip: str) -> bool:
     """Run the commands of a page in an empty home, and check what they led to; print it, and return whether it did."""
     text = (DOCS / "start" / f"{name}.md").read_text()
     files, installs = PAGES[name]
@@ -67,10 +92,8 @@ def try_page(name: str, home: Path, bootstrap: str, *, by_pip: bool) -> bool:
     commands: list[Ran] = []
     failure = ""
     with Shell(home, environment(home)) as shell:
-        if not by_pip:
-            # uv knows a wheel by its name and version, and would take the one of an earlier run from its cache.
-            fresh = "--refresh-package airflow-kafka-groups"
-            shell.run(f'pip() {{ "{Path(sys.executable).with_name("uv")}" pip "$@" {fresh}; }}')
+        if pip:
+            shell.run(pip)
         try:
             for line in () if installs else _INSTALL:
                 code, printed = shell.run(line)
@@ -82,13 +105,21 @@ def try_page(name: str, home: Path, bootstrap: str, *, by_pip: bool) -> bool:
             check(home / files, bootstrap)
         except (CommandFailedError, AssertionError, EOFError) as error:
             failure = f"{type(error).__name__}: {error}"
+    for log in home.glob("*.log"):
+        shutil.copy(log, FOLDER / f"{name}-{log.name}")
+    _write(name, text, commands, failure)
+    return not failure
+
+
+def _write(name: str, text: str, commands: list[Ran], failure: str) -> None:
     words = len(text.split())
     (FOLDER / f"{name}.md").write_text(as_page(name, words, commands) + (f"\n{failure}\n" if failure else ""))
     (FOLDER / f"{name}.json").write_text(json.dumps(as_summary(name, words, commands), indent=1) + "\n")
-    for log in home.glob("*.log"):
-        shutil.copy(log, FOLDER / f"{name}-{log.name}")
-    print(f"{name}: {failure or 'a reviewed dry-run plan'}; {sum(ran.seconds for ran in commands):.0f} s of commands")
-    return not failure
+    print(f"{name}: {failure or 'done'}; {sum(ran.seconds for ran in commands):.0f} s of commands")
+
+
+def _empty_home() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="kafka-groups-first-hour-", dir="/var/tmp")
 
 
 def check_installed(home: Path) -> None:
