@@ -20,15 +20,14 @@ _FEWEST = 1_000
 
 
 def tables(scenarios: Sequence[Mapping[str, Any]], flat: Mapping[str, Number]) -> str:
-    """Write everything: what has to be reached, the times, memory, requests and bytes, and who was left out."""
+    """Write everything: what has to be reached, the times, memory, and who was left out."""
     parts = [_machine(scenarios), _targets(flat)]
     for operation, title in OPERATIONS.items():
         chosen = [scenario for scenario in scenarios if scenario["operation"] == operation]
         if chosen:
             parts.append(f"### {title}\n\n{_times(chosen)}")
-    for title, table in (("Memory and processor", _memory(scenarios)), ("Requests", _traffic(scenarios))):
-        if table:
-            parts.append(f"### {title}\n\n{table}")
+    if memory := _memory(scenarios):
+        parts.append(f"### Memory and processor\n\n{memory}")
     left_out = _left_out(scenarios)
     if left_out:
         parts.append(f"### Left out, or worth a word\n\n{left_out}")
@@ -127,21 +126,6 @@ def _memory(scenarios: Sequence[Mapping[str, Any]]) -> str:
             cpu = result.get("client_cpu", {}).get("median")
             cells.append(f"{result['peak_mb']:.0f} MB, {_digits(cpu)} s" if measured else "")
         rows.append([f"{OPERATIONS[scenario['operation']]}, {_where(scenario)}", f"{scenario['groups']:,}", *cells])
-    return markdown_table(["", "groups", *(TITLES[peer] for peer in PEERS)], rows) if rows else ""
-
-
-def _traffic(scenarios: Iterable[Mapping[str, Any]]) -> str:
-    """Write the requests of a kept client, and in brackets those of the first call of a new one."""
-    rows = []
-    for scenario in scenarios:
-        counted = {peer: scenario["peers"].get(peer, {}).get("traffic", {}) for peer in PEERS}
-        cells = [
-            f"{traffic['warm']['requests']:,} ({traffic['cold']['requests']:,})" if "warm" in traffic else ""
-            for traffic in counted.values()
-        ]
-        if any(cells):
-            where = f"{OPERATIONS[scenario['operation']]}, {_where(scenario)}"
-            rows.append([where, f"{scenario['groups']:,}", *cells])
     return markdown_table(["", "groups", *(TITLES[peer] for peer in PEERS)], rows) if rows else ""
 
 
