@@ -34,9 +34,16 @@ def write_taken_records(
         [Series("offsets", "c-live", [offsets[name] for name in largest])],
         what="offsets processed",
     )
-    facts = {"group_id": group_id, "partitions": len(offsets), "total": sum(offsets.values()), "outcome": outcome}
-    title = f"Records that Spark took from {group_id}"
     page = render(
-        "taken.html.j2", dag_id=dag_id, title=title, chart=chart, backlog_id=backlog_id, now=utc_now(), **facts
+        "taken.html.j2",
+        dag_id=dag_id,
+        title=f"Records that Spark took from {group_id}",
+        chart=chart,
+        backlog_id=backlog_id,
+        group_id=group_id,
+        partitions=len(offsets),
+        total=sum(offsets.values()),
+        outcome=outcome,
+        now=utc_now(),
     )
     return str(write_report(layout, backlog_id, page))
