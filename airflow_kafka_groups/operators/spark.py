@@ -259,7 +259,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the result, commit it, read it back, and write the page of what was processed."""
-        from airflow_kafka_groups.report.taken_records import write_taken_records
+        from airflow_kafka_groups.report.html import write_taken_records
 
         request = self.request()
         summary = self.change(context, request)

@@ -1,4 +1,4 @@
-"""The report of a plan and its runs, made from their files: one HTML file without external assets."""
+"""The report of a plan and its runs, and that of a backlog, made from their files: one HTML file each, without assets."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from airflow_kafka_groups.report.merging import (
     still_present,
     verified_gone,
 )
-from airflow_kafka_groups.report.page import dag_of, render
+from airflow_kafka_groups.report.page import SHOWN, dag_of, render
 from airflow_kafka_groups.report.policy import families_section, owners_section, policy_section
 from airflow_kafka_groups.report.pruned import pruned_section
+from airflow_kafka_groups.report.svg import Series, bars
 from airflow_kafka_groups.report.trend import trend_page
 from airflow_kafka_groups.report.trend_points import point_of
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -203,3 +204,38 @@ def _may_be_there(path: StoragePath) -> bool:
         return FILES.exists(path)
     except StorageError:  # whoever needs a backup looks for its path here
         return True
+
+
+def write_taken_records(
+    layout: Layout, backlog_id: str, group_id: str, taken: Sequence[Mapping[str, Any]], outcome: str, dag_id: str | None
+) -> str:
+    """Write the page, and return its path.
+
+    :param taken: ``topic``, ``partition``, ``start`` and ``end`` (exclusive) of each range of offsets, of any slice.
+    :param outcome: what became of the commit, in words.
+    :param dag_id: the DAG whose runs show the page. ``None``: no run does.
+    """
+    offsets: dict[str, int] = {}
+    for each in taken:
+        name = f"{each['topic']}-{each['partition']}"
+        offsets[name] = offsets.get(name, 0) + each["end"] - each["start"]
+    largest = sorted(offsets, key=lambda name: (-offsets[name], name))[:SHOWN]
+    chart = bars(
+        "Largest partitions",
+        largest,
+        [Series("offsets", "c-live", [offsets[name] for name in largest])],
+        what="offsets processed",
+    )
+    page = render(
+        "taken.html.j2",
+        dag_id=dag_id,
+        title=f"Records that Spark took from {group_id}",
+        chart=chart,
+        backlog_id=backlog_id,
+        group_id=group_id,
+        partitions=len(offsets),
+        total=sum(offsets.values()),
+        outcome=outcome,
+        now=utc_now(),
+    )
+    return str(write_report(layout, backlog_id, page))
