@@ -1,4 +1,4 @@
-"""The report of a plan and its runs, and that of a backlog, made from their files: one HTML file each, without assets."""
+"""The reports of a plan and its runs, and of a backlog: one HTML file each, without external assets."""
 
 from __future__ import annotations
 
