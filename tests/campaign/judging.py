@@ -13,7 +13,7 @@ from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.protocols import read_offsets
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
-from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, write_rows
+from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupRows, write_rows
 from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
@@ -90,11 +90,11 @@ async def take(world: World, process: Process, admin: ModelAdmin) -> None:
 
 def write_snapshot(layout: Layout, snapshot: ModelSnapshot) -> None:
     """Store a snapshot: a plan is refused whose snapshot has no manifest, and a backup reads the topics in it."""
-    table, manifest = GroupTable(), snapshot.manifest
+    table, manifest = GroupRows(), snapshot.manifest
     for row in snapshot.rows.values():
         facts = GroupFacts(*(getattr(row, name) for name in GroupFacts._fields))
         read = None if row.errors else row.offsets
-        table.add(facts, row.observed_at, read, error=row.errors[0] if row.errors else None)
+        table.add(row.observed_at, read, facts=facts, error=row.errors[0] if row.errors else None)
     files = write_rows(layout, manifest.snapshot_id, table)
     stored = replace(manifest, rows=sum(file.rows for file in files), files=files)
     write_json(layout.manifests, f"{manifest.snapshot_id}.json", stored.to_json())

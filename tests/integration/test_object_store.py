@@ -14,7 +14,7 @@ from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, find_se
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.ledger.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.ledger.journal.journal import Journal
-from airflow_kafka_groups.observe.snapshot.table import GroupTable, write_rows
+from airflow_kafka_groups.observe.snapshot.table import GroupRows, write_rows
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.layout import Layout
@@ -245,7 +245,7 @@ def test_a_bucket_that_does_not_exist_is_an_error_and_never_an_empty_one(store: 
     "write",
     [
         lambda layout: write_json(layout.root / "changes", "record.json", {}),
-        lambda layout: write_rows(layout, "20260301T120000Z-00000001", GroupTable()),
+        lambda layout: write_rows(layout, "20260301T120000Z-00000001", GroupRows()),
     ],
     ids=["a report or a record", "the rows of a snapshot"],
 )

@@ -41,7 +41,7 @@ from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.protocols import BackupAdmin, is_out_of_reach, read_offsets, why_short
 from airflow_kafka_groups.observe.snapshot.collect import gather_log_ends
 from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS
-from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, write_parquet
+from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupRows, write_parquet
 from airflow_kafka_groups.storage.arrow_values import column, release_unused
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import json_bytes
@@ -140,11 +140,12 @@ class BackupDraft:
         self.entries: dict[str, CommittedGroup] = {}
         self.started_at = started_at
         self._topic_ids = topic_ids
-        self._table = GroupTable()
+        self._table = GroupRows()
 
     def add(self, entry: CommittedGroup, read_at: datetime, offsets: GroupOffsets) -> None:
         """Add a group as it was read."""
-        self._table.add(GroupFacts(entry.group_id, entry.group_type, entry.protocol_type), read_at, offsets)
+        facts = GroupFacts(entry.group_id, entry.group_type, entry.protocol_type)
+        self._table.add(read_at, offsets, facts=facts)
         self.entries[entry.group_id] = entry
 
     async def store(
@@ -162,7 +163,7 @@ class BackupDraft:
 
         :param late: the topics that got their id only while offsets were read. Default: they are asked for.
         """
-        topic_ids = await self._topic_ids.of_read(admin, {each.topic for each in self._table.partitions()}, late)
+        topic_ids = await self._topic_ids.of_read(admin, {each.topic for each in self._table.partitions}, late)
         await gather_log_ends(admin, self._table)
         backup = Backup(
             plan_id=plan_id,
@@ -177,7 +178,7 @@ class BackupDraft:
             partial=partial,
         )
         data = await asyncio.to_thread(to_parquet, self._table, backup)
-        self._table = GroupTable()  # what is read back needs as much memory again
+        self._table = GroupRows()  # what is read back needs as much memory again
         release_unused()
         return await asyncio.to_thread(write_and_verify, layout, backup, data)
 
@@ -244,7 +245,7 @@ def _require_same(wanted: Mapping[str, CommittedGroup], found: Mapping[str, Comm
         raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")
 
 
-def to_parquet(table: GroupTable, backup: Backup) -> bytes:
+def to_parquet(table: GroupRows, backup: Backup) -> bytes:
     """Return the rows of a backup as the Parquet file that is stored.
 
     :param table: its groups, in the order of its entries.
@@ -254,7 +255,7 @@ def to_parquet(table: GroupTable, backup: Backup) -> bytes:
     prints = column([entry.fingerprint for entry in backup.entries.values()], pa.string())
     constants = {name: getattr(backup, name) for name in ("cluster", "kafka_cluster_id", "plan_id")}
     buffer = io.BytesIO()
-    write_parquet(buffer, BACKUP_COLUMNS, table.chunks(BATCH_ROWS, fingerprint=prints), constants)
+    write_parquet(buffer, BACKUP_COLUMNS, table.sorted_chunks(BATCH_ROWS, fingerprint=prints), constants)
     return buffer.getvalue()
 
 

@@ -34,7 +34,7 @@ from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_s
 from airflow_kafka_groups.observe.snapshot.members import SeenMembers, write_members
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.observe.snapshot.subscriptions import SeenSubscriptions, write_subscriptions
-from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, gather_facts, readable_part, write_rows
+from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupRows, gather_facts, readable_part, write_rows
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, utc_now
@@ -131,7 +131,7 @@ async def take_snapshot(
         subscriptions.add(group)
 
     facts, not_found = await gather_facts(admin, listings, wanted, groups, described, members.add_error, progress)
-    table = GroupTable()
+    table = GroupRows()
     failed = {
         group_id: str(error)
         for group_id, error in (await _gather_offsets(admin, facts, table, now, progress)).items()
@@ -140,7 +140,7 @@ async def take_snapshot(
     without_ends = await gather_log_ends(admin, table, progress)
     # Asked before and afterwards: where the right is taken away or given meanwhile, some offsets are missing.
     sees_all_topics = sees_all_topics and await admin.sees_all_topics()
-    seen = None if view is None else await view({partition.topic for partition in table.partitions()})
+    seen = None if view is None else await view({partition.topic for partition in table.partitions})
     compared = None if clocks is None else await compare_with_the_last(clocks, layout, now)
     observed_at = now()
     _require_one_clock(started_at, table.times(), observed_at, timedelta(seconds=clock.now() - began))
@@ -190,7 +190,7 @@ async def take_snapshot(
         groups=len(facts),
         failed_groups=len(failed),
         rows=rows,
-        partitions=len(table.partitions()),
+        partitions=len(table.partitions),
         partitions_without_ends=without_ends,
         states=dict(Counter(fact.state for fact in facts.values())),
         types=dict(Counter(fact.group_type for fact in facts.values())),
@@ -261,20 +261,20 @@ def _coordinators(facts: dict[str, GroupFacts]) -> dict[str, int]:
 
 
 async def _gather_offsets(
-    admin: GroupAdmin, facts: dict[str, GroupFacts], table: GroupTable, now: Clock, progress: Progress
+    admin: GroupAdmin, facts: dict[str, GroupFacts], table: GroupRows, now: Clock, progress: Progress
 ) -> dict[str, KafkaGroupsError]:
     """Add every group to the columns; return the groups that could not be read, with the error."""
     failed: dict[str, KafkaGroupsError] = {}
     asked = []
     for group_id, fact in facts.items():
         if keeps_progress_elsewhere(fact.group_type, fact.protocol_type):
-            table.add(fact, now(), None)
+            table.add(now(), None, facts=fact)
         else:
             asked.append(group_id)
     done = 0
     async for result in read_offsets(admin, asked, require_stable=False):
         offsets, failures = readable_part(result)
-        table.add(facts[result.group_id], now(), offsets, **failures)
+        table.add(now(), offsets, facts=facts[result.group_id], **failures)
         if result.error is not None:
             failed[result.group_id] = result.error
         done += 1
@@ -283,9 +283,9 @@ async def _gather_offsets(
     return failed
 
 
-async def gather_log_ends(admin: GroupAdmin, table: GroupTable, progress: Progress = ignore_progress) -> int:
+async def gather_log_ends(admin: GroupAdmin, table: GroupRows, progress: Progress = ignore_progress) -> int:
     """List the log start and end of each partition once; return the number of partitions without them."""
-    partitions = table.partitions()
+    partitions = table.partitions
     found: list[array[int]] = []
     for stage, spec in (("log starts", OffsetSpec.earliest()), ("log ends", OffsetSpec.latest())):
         values = array("q")
@@ -293,7 +293,7 @@ async def gather_log_ends(admin: GroupAdmin, table: GroupTable, progress: Progre
             values += await list_log_offsets(admin, partitions[first : first + _PARTITIONS_AT_ONCE], spec)
             progress(stage, len(values), len(partitions))
         found.append(values)
-    table.set_log_ends((found[0], found[1]))
+    table.log_ends = (found[0], found[1])
     return sum(1 for start, end in zip(*found, strict=True) if start < 0 or end < 0)
 
 

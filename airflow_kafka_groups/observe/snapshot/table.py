@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
@@ -48,11 +48,34 @@ LogEnds = tuple["array[int]", "array[int]"]
 _PARTITION_BITS = 32
 
 
+_ROWS_AT_ONCE = 131_072
+ROWS_OF_A_FILE = 1_000_000
+"""The most rows in a file of a snapshot: what reads one holds its bytes, and one of its row groups."""
+
+
+class GroupFacts(NamedTuple):
+    """What is known of a group besides its offsets. Default: not known."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str = GroupState.UNKNOWN.value
+    members: int | None = None
+    coordinator: int | None = None
+    group_epoch: int | None = None
+
+
 class GroupRows:
-    """A row for each committed offset and each partition that cannot be read, and at least one for each group."""
+    """A row for each committed offset and each partition that cannot be read, and at least one for each group.
+
+    Once rows or ``partitions`` were asked for, no group may be added. ``observed`` has when the answer of each group
+    came, in microseconds since 1970, and ``log_ends`` those of ``partitions``; ``None``: nobody asked.
+    """
 
     def __init__(self) -> None:
         self.observed = array("q")
+        self.log_ends: LogEnds | None = None
+        self._facts: list[GroupFacts] = []
         self._rows = OffsetRows()
         self._errors: list[tuple[int, str]] = []
 
@@ -61,21 +84,25 @@ class GroupRows:
 
     def add(
         self,
-        observed_at: int,
+        observed_at: datetime,
         offsets: GroupOffsets | None,
         *,
+        facts: GroupFacts | None = None,
         error: str | None = None,
         partition_errors: Mapping[TopicPartition, str] | None = None,
     ) -> None:
         """Add the next group.
 
-        :param observed_at: when its answer came, in microseconds since 1970.
+        :param observed_at: when its answer came.
         :param offsets: its committed offsets; ``None`` where there are none to ask for.
+        :param facts: what else is known of it. Default: whoever reads the rows has columns of the groups.
         :param error: why it could not be read. Default: it could.
         :param partition_errors: why some of its partitions could not be read. Default: all could.
         """
         rows, group, before = self._rows, len(self.observed), len(self._rows)
-        self.observed.append(observed_at)
+        self.observed.append(round(observed_at.timestamp() * 1_000_000))
+        if facts is not None:
+            self._facts.append(facts)
         for topic in offsets.topics if offsets is not None else ():
             rows.add(group, _committed(topic))
         for key, text in (partition_errors or {}).items():
@@ -86,78 +113,113 @@ class GroupRows:
                 self._errors.append((len(rows), error))
             rows.add_group(group)
 
-    def end(self) -> GatheredRows:
-        """Decode the rows, and let go of the bytes they came as. No group may be added afterwards."""
-        return GatheredRows(self._rows.columns(), self._errors)
+    def times(self) -> list[datetime]:
+        """Return the earliest and the latest time at which a group was read; empty without groups."""
+        micros = self.observed
+        return [datetime.fromtimestamp(at / 1_000_000, UTC) for at in (min(micros), max(micros))] if micros else []
 
+    @cached_property
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition that rows name, each once."""
+        low, topics = (1 << _PARTITION_BITS) - 1, self._columns.topics
+        keys = self._partition.dictionary.to_pylist()
+        return [TopicPartition(topics[key >> _PARTITION_BITS], key & low) for key in keys]
 
-class GatheredRows:
-    """The rows of all groups in columns, with each partition that they name numbered once.
+    def files(self, rows: int) -> Iterator[Iterator[dict[str, Any]]]:
+        """Return all rows as ``sorted_chunks`` does, in parts for a file each: at least one. No group is in two.
 
-    :param columns: the rows.
-    :param errors: the rows that could not be read, and why.
-    """
-
-    def __init__(self, columns: OffsetColumns, errors: Sequence[tuple[int, str]]) -> None:
-        import pyarrow as pa
+        :param rows: the most rows in a file, unless a single group has more.
+        """
         import pyarrow.compute as pc
 
-        self._columns = columns
-        self.group = columns.group
-        topic = pc.shift_left(columns.topic.cast(pa.int64()), literal(_PARTITION_BITS))
-        seen = null_if_negative(pc.add(topic, columns.partition.cast(pa.int64()))).dictionary_encode()
-        self._partition = seen.indices
-        low = (1 << _PARTITION_BITS) - 1
-        self.partitions = [
-            TopicPartition(columns.topics[key >> _PARTITION_BITS], key & low) for key in seen.dictionary.to_pylist()
-        ]
-        self._error_texts = column([text for _, text in errors], pa.string())
-        codes = array("i", [-1]) * len(columns.group)
-        for number, (row, _) in enumerate(errors):
-            codes[row] = number
-        self._error = null_if_negative(as_column(pa.int32(), codes))
+        groups, rank = self._groups()
+        order = pc.sort_indices(rank)
+        ends = pc.run_end_encode(rank.take(order)).run_ends.to_pylist()
+        begin = place = 0
+        while begin == 0 or place < len(ends):
+            place = max(bisect_right(ends, begin + rows), place + 1)
+            end = ends[place - 1] if ends else 0
+            yield self.chunks(groups, _ROWS_AT_ONCE, order.slice(begin, end - begin))
+            if not ends:
+                return
+            begin = end
 
-    def chunks(
-        self, groups: Mapping[str, Any], log_ends: LogEnds | None, rows: int, order: Any = None
-    ) -> Iterator[dict[str, Any]]:
+    def sorted_chunks(self, rows: int, **more: Any) -> Iterator[dict[str, Any]]:
+        """Return all rows as named Arrow arrays, each group's rows together, groups sorted by id.
+
+        :param rows: the most rows in a chunk.
+        :param more: further columns, with an entry for each group in the order in which they were added.
+        """
+        import pyarrow.compute as pc
+
+        groups, rank = self._groups()
+        return self.chunks(groups | more, rows, pc.sort_indices(rank))
+
+    def chunks(self, groups: Mapping[str, Any], rows: int, order: Any = None) -> Iterator[dict[str, Any]]:
         """Return the rows as named Arrow arrays of equal length.
 
-        :param groups: further columns, with an entry for each group in the order in which they were added.
-        :param log_ends: those of ``partitions``. ``None``: nobody asked.
+        :param groups: columns with an entry for each group in the order in which they were added.
         :param rows: the most rows in a chunk.
         :param order: indices of the rows. Default: the order in which they were added.
         """
         import pyarrow as pa
-
-        unknown = array("q", [-1]) * len(self.partitions)
-        starts, ends = log_ends or (unknown, unknown)
-        if not len(starts) == len(ends) == len(self.partitions):
-            raise ValueError("give one log start and one log end for each partition")
-        start, end = (null_if_negative(as_column(pa.int64(), values)) for values in (starts, ends))
-        topics = column(self._columns.topics, pa.string())
-        for first in range(0, len(self.group), rows):
-            chosen = _chooser(order, first, rows)
-            group, partition, error = chosen(self.group), chosen(self._partition), chosen(self._error)
-            yield {name: values.take(group) for name, values in groups.items()} | {
-                **self._offsets(chosen, topics),
-                "log_start": start.take(partition),
-                "log_end": end.take(partition),
-                "error": self._error_texts.take(error),
-            }
-
-    def _offsets(self, chosen: Callable[[Any], Any], topics: Any) -> dict[str, Any]:
         import pyarrow.compute as pc
 
-        columns = self._columns
-        offset = null_if_negative(chosen(columns.committed_offset))
-        metadata = chosen(columns.metadata)
-        return {
-            "topic": topics.take(null_if_negative(chosen(columns.topic))),
-            "partition": null_if_negative(chosen(columns.partition)),
-            "committed_offset": offset,
-            "leader_epoch": null_if_negative(chosen(columns.leader_epoch)),
-            "metadata": pc.if_else(pc.is_valid(offset), metadata, literal(None, metadata.type)),
-        }
+        columns, (texts, numbers) = self._columns, self._row_errors()
+        unknown = array("q", [-1]) * len(self.partitions)
+        start, end = (null_if_negative(as_column(pa.int64(), each)) for each in self.log_ends or (unknown, unknown))
+        if not len(start) == len(end) == len(self.partitions):
+            raise ValueError("give one log start and one log end for each partition")
+        topics = column(columns.topics, pa.string())
+        for first in range(0, len(columns.group), rows):
+            chosen = _chooser(order, first, rows)
+            group, partition = chosen(columns.group), chosen(self._partition.indices)
+            offset, metadata = null_if_negative(chosen(columns.committed_offset)), chosen(columns.metadata)
+            yield {name: values.take(group) for name, values in groups.items()} | {
+                "topic": topics.take(null_if_negative(chosen(columns.topic))),
+                "partition": null_if_negative(chosen(columns.partition)),
+                "committed_offset": offset,
+                "leader_epoch": null_if_negative(chosen(columns.leader_epoch)),
+                "metadata": pc.if_else(pc.is_valid(offset), metadata, literal(None, metadata.type)),
+                "log_start": start.take(partition),
+                "log_end": end.take(partition),
+                "error": texts.take(chosen(numbers)),
+            }
+
+    @cached_property
+    def _columns(self) -> OffsetColumns:
+        return self._rows.columns()  # the bytes that they came as are let go
+
+    @cached_property
+    def _partition(self) -> Any:
+        """The partition of each row, numbered once: topic and partition are one number in the dictionary."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        topic = pc.shift_left(self._columns.topic.cast(pa.int64()), literal(_PARTITION_BITS))
+        return null_if_negative(pc.add(topic, self._columns.partition.cast(pa.int64()))).dictionary_encode()
+
+    def _row_errors(self) -> tuple[Any, Any]:
+        """Return why rows could not be read, and the number of each row's reason."""
+        import pyarrow as pa
+
+        codes = array("i", [-1]) * len(self)
+        for number, (row, _) in enumerate(self._errors):
+            codes[row] = number
+        return column([text for _, text in self._errors], pa.string()), null_if_negative(as_column(pa.int32(), codes))
+
+    def _groups(self) -> tuple[dict[str, Any], Any]:
+        """Return columns with an entry for each group, and of each row the place of its group, sorted by id."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        facts = self._facts
+        kinds = dict.fromkeys(GroupFacts._fields[:4], pa.string()) | dict.fromkeys(GroupFacts._fields[4:], pa.int32())
+        groups = {name: column([getattr(fact, name) for fact in facts], kind) for name, kind in kinds.items()}
+        groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self.observed)
+        by_id = column(sorted(range(len(facts)), key=lambda number: facts[number].group_id), pa.int32())
+        rank = pc.sort_indices(by_id)  # the inverse of a permutation sorts it
+        return groups, rank.take(self._columns.group)
 
 
 def readable_part(result: GroupResult[GroupOffsets]) -> tuple[GroupOffsets | None, dict[str, Any]]:
@@ -183,116 +245,7 @@ def _committed(topic: TopicOffsets) -> TopicOffsets:
     return TopicOffsets.of_rows(topic.topic, [row for row in topic.rows() if row[1] >= 0])
 
 
-_ROWS_AT_ONCE = 131_072
-ROWS_OF_A_FILE = 1_000_000
-"""The most rows in a file of a snapshot: what reads one holds its bytes, and one of its row groups."""
-
-
-class GroupFacts(NamedTuple):
-    """What is known of a group besides its offsets. Default: not known."""
-
-    group_id: str
-    group_type: str
-    protocol_type: str
-    state: str = GroupState.UNKNOWN.value
-    members: int | None = None
-    coordinator: int | None = None
-    group_epoch: int | None = None
-
-
-class GroupTable:
-    """Groups in the order in which they were read, and their rows sorted by group id."""
-
-    def __init__(self) -> None:
-        self._facts: list[GroupFacts] = []
-        self._rows = GroupRows()
-        self._log_ends: LogEnds | None = None
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def add(
-        self,
-        facts: GroupFacts,
-        observed_at: datetime,
-        offsets: GroupOffsets | None,
-        *,
-        error: str | None = None,
-        partition_errors: Mapping[TopicPartition, str] | None = None,
-    ) -> None:
-        """Add a group; see ``GroupRows.add``."""
-        self._facts.append(facts)
-        micros = round(observed_at.timestamp() * 1_000_000)
-        self._rows.add(micros, offsets, error=error, partition_errors=partition_errors)
-
-    def times(self) -> list[datetime]:
-        """Return the earliest and the latest time at which a group was read; empty without groups."""
-        micros = self._rows.observed
-        return [datetime.fromtimestamp(at / 1_000_000, UTC) for at in (min(micros), max(micros))] if micros else []
-
-    def partitions(self) -> list[TopicPartition]:
-        """Return every partition seen, each once. No group may be added afterwards."""
-        return self._gathered.partitions
-
-    def set_log_ends(self, log_ends: LogEnds) -> None:
-        """Set where the logs of ``partitions()`` start and end."""
-        self._log_ends = log_ends
-
-    def files(self, rows: int) -> Iterator[Iterator[dict[str, Any]]]:
-        """Return all rows as ``chunks`` does, in parts for a file each: at least one. No group is in two of them.
-
-        :param rows: the most rows in a file, unless a single group has more.
-        """
-        import pyarrow.compute as pc
-
-        groups, rank = self._groups()
-        order = pc.sort_indices(rank)
-        ends = pc.run_end_encode(rank.take(order)).run_ends.to_pylist()
-        begin = place = 0
-        while begin == 0 or place < len(ends):
-            place = max(bisect_right(ends, begin + rows), place + 1)
-            end = ends[place - 1] if ends else 0
-            yield self._gathered.chunks(groups, self._log_ends, _ROWS_AT_ONCE, order.slice(begin, end - begin))
-            if not ends:
-                return
-            begin = end
-
-    def chunks(self, rows: int, **more: Any) -> Iterator[dict[str, Any]]:
-        """Return all rows as named Arrow arrays, each group's rows together, groups sorted by id.
-
-        :param rows: the most rows in a chunk.
-        :param more: further columns, with an entry for each group in the order in which they were added.
-        """
-        import pyarrow.compute as pc
-
-        groups, rank = self._groups()
-        return self._gathered.chunks(groups | more, self._log_ends, rows, pc.sort_indices(rank))
-
-    def _groups(self) -> tuple[dict[str, Any], Any]:
-        """Return columns with an entry for each group, and of each row the place of its group, sorted by id."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        facts = self._facts
-        groups = {
-            name: column([getattr(fact, name) for fact in facts], pa.string())
-            for name in ("group_id", "group_type", "protocol_type", "state")
-        }
-        groups |= {
-            name: column([getattr(fact, name) for fact in facts], pa.int32())
-            for name in ("members", "coordinator", "group_epoch")
-        }
-        groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self._rows.observed)
-        by_id = column(sorted(range(len(facts)), key=lambda number: facts[number].group_id), pa.int32())
-        rank = pc.sort_indices(by_id)  # the inverse of a permutation sorts it
-        return groups, rank.take(self._gathered.group)
-
-    @cached_property
-    def _gathered(self) -> GatheredRows:
-        return self._rows.end()
-
-
-def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> tuple[SnapshotFile, ...]:
+def write_rows(layout: Layout, snapshot_id: str, table: GroupRows) -> tuple[SnapshotFile, ...]:
     """Write the rows of a snapshot and return its files. Raises ``StorageError``."""
     constants = {"cluster": layout.cluster, "run_id": snapshot_id}
     folder, files = layout.snapshot_data(snapshot_id), list[SnapshotFile]()

@@ -24,7 +24,7 @@ from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.librdkafka import flag
 from airflow_kafka_groups.observe.counting import lag_and_lost
 from airflow_kafka_groups.observe.patterns import check_patterns, is_regex, split_patterns
-from airflow_kafka_groups.observe.snapshot.table import GatheredRows, LogEnds
+from airflow_kafka_groups.observe.snapshot.table import GroupRows
 from airflow_kafka_groups.storage.arrow_values import literal
 from airflow_kafka_groups.storage.disk import LARGEST, read_local
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, Columns, arrow_schema, columns
@@ -51,18 +51,15 @@ LOG_END_NAMES = frozenset({"log_start", "log_end", "lag"})
 _ROWS_PER_BATCH = 65_536
 
 
-def batches(
-    rows: GatheredRows, groups: Mapping[str, Any], cluster_id: str | None, log_ends: LogEnds | None, columns: Columns
-) -> Iterator[Any]:
+def batches(rows: GroupRows, groups: Mapping[str, Any], cluster_id: str | None, columns: Columns) -> Iterator[Any]:
     """Return rows as ``pyarrow.RecordBatch``. Spark compares their columns strictly, nullability included.
 
     :param groups: the columns of their groups, with an entry for each group in the order in which they were added.
-    :param log_ends: those of the rows' partitions; ``None``: nobody asked.
     """
     import pyarrow as pa
 
     schema = arrow_schema(columns)
-    for named in rows.chunks(groups, log_ends, _ROWS_PER_BATCH):
+    for named in rows.chunks(groups, _ROWS_PER_BATCH):
         named["lag"], _ = lag_and_lost(*(named[name] for name in ("committed_offset", "log_start", "log_end")))
         named["cluster_id"] = pa.repeat(literal(cluster_id, pa.string()), len(named["group_id"]))
         yield pa.record_batch([named[name] for name in schema.names], schema=schema)

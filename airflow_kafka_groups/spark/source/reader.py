@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
@@ -39,6 +38,7 @@ from airflow_kafka_groups.observe.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.observe.snapshot.table import GroupRows, readable_part
 from airflow_kafka_groups.spark.source.options import SourceOptions, batches
 from airflow_kafka_groups.storage.arrow_values import as_column, column
+from airflow_kafka_groups.storage.layout import utc_now
 
 TOPIC = "topic"
 _GROUP_COLUMNS: dict[str, Callable[[GroupListing], str]] = {
@@ -187,7 +187,7 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
 
     def add(number: int, offsets: GroupOffsets | None, **failures: Any) -> None:
         places.append(number)
-        rows.add(time.time_ns() // 1000, offsets, **failures)
+        rows.add(utc_now(), offsets, **failures)
 
     place: dict[str, int] = {}
     listed = [chunk.groups[name].to_pylist() for name in ("group_id", "group_type", "protocol_type")]
@@ -202,17 +202,15 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
                 offsets, failures = _answer(result, options, filters)
                 if offsets is None or offsets.topics or not filters.has_topic:
                     add(place[result.group_id], offsets, **failures)
-        gathered = rows.end()
-        log_ends = None
         if options.needs_log_ends:
-            log_ends = await asyncio.gather(
-                list_log_offsets(admin, gathered.partitions, OffsetSpec.earliest()),
-                list_log_offsets(admin, gathered.partitions, OffsetSpec.latest()),
+            rows.log_ends = await asyncio.gather(
+                list_log_offsets(admin, rows.partitions, OffsetSpec.earliest()),
+                list_log_offsets(admin, rows.partitions, OffsetSpec.latest()),
             )
     added = chunk.groups.take(as_column(pa.int32(), places))
     groups = dict(zip(added.schema.names, added.columns, strict=True))
     groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), rows.observed)
-    return batches(gathered, groups, chunk.cluster_id, log_ends, options.columns)
+    return batches(rows, groups, chunk.cluster_id, options.columns)
 
 
 def _answer(
