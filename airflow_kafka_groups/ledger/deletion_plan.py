@@ -16,8 +16,9 @@ from itertools import islice
 from typing import Any, cast
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
-from airflow_kafka_groups.judge.policy.matching import Decided, demanding_approval
+from airflow_kafka_groups.judge.policy.matching import demanding_approval
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.rules import RuleFacts
 from airflow_kafka_groups.ledger.plan_rows import (
     KeptGroup,
     KeptGroups,
@@ -116,9 +117,11 @@ class DeletionPlan(SealedPlan):
         return demanding_approval(self.policy.rules, self.decided, topics_hidden=hidden)
 
     @property
-    def decided(self) -> list[Decided]:
+    def decided(self) -> list[RuleFacts]:
         """The facts about the groups to delete that rules are matched against."""
-        return list(map(Decided._make, zip(*map(self.planned.column, Decided._fields), strict=True)))
+        names = ("group_id", "group_type", "owner", "rule")
+        columns = zip(*map(self.planned.column, names), strict=True)
+        return [RuleFacts(id_, kind, owner, rule=rule) for id_, kind, owner, rule in columns]
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's header as docs/formats.md shows it."""

@@ -19,9 +19,9 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
-from airflow_kafka_groups.judge.policy.matching import Decided, RulesBefore
+from airflow_kafka_groups.judge.policy.matching import RulesBefore
 from airflow_kafka_groups.judge.policy.notice import Notice, is_of_this_idle_time
-from airflow_kafka_groups.judge.policy.rules import Rule
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleFacts
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
@@ -177,7 +177,7 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: 
 def notice_of(group: KeptGroup, rules: RulesBefore) -> float:
     """Return the notice period of a kept group in seconds, 0 for none: the longest of the rules that may match it."""
     kind = group.group_type or GroupType.UNKNOWN.value  # in doubt, the longest period that may hold
-    return rules.most(Decided(group.group_id, kind, group.owner, group.rule), lambda rule: rule.notice_seconds)
+    return rules.most(RuleFacts(group.group_id, kind, group.owner, rule=group.rule), lambda rule: rule.notice_seconds)
 
 
 def _is_told(notice: Notice | None) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
-from airflow_kafka_groups.judge.policy.matching import Decided
+from airflow_kafka_groups.judge.policy.rules import RuleFacts
 from airflow_kafka_groups.storage.arrow_values import column, literal, release_unused
 from airflow_kafka_groups.storage.paths import parse_time
 from airflow_kafka_groups.storage.schemas import (
@@ -61,9 +61,9 @@ class PlannedGroup:
         return CommittedGroup(*(getattr(self, name) for name in CommittedGroup._fields))
 
     @property
-    def decided(self) -> Decided:
+    def decided(self) -> RuleFacts:
         """The facts that rules are matched against."""
-        return Decided(self.group_id, self.group_type, self.owner, self.rule)
+        return RuleFacts(self.group_id, self.group_type, self.owner, rule=self.rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

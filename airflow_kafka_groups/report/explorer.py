@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.ledger.plan_rows import PlanRows
-from airflow_kafka_groups.report.facts import JudgedGroup
 from airflow_kafka_groups.report.merging import KEPT_IN_ORDER, NOT_REACHED
 from airflow_kafka_groups.report.page import words_of
 from airflow_kafka_groups.shown import MOST, shortened
+from airflow_kafka_groups.storage.arrow_values import column
 
 MOST_ROWS = 20_000
 _AT_ONCE = 25  # rows, which are left out together when they are too many bytes
@@ -22,15 +22,7 @@ MOST_BYTES = 4_000_000
 _FIRST = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE, Outcome.DELETED, Outcome.WOULD_DELETE, "planned"]
 _PLACES = {str(name): place for place, name in enumerate([*_FIRST, *KEPT_IN_ORDER])}
 _RESTORABLE = (Outcome.DELETED, Outcome.UNKNOWN)
-_NOTHING = JudgedGroup(None, None, None, None)
-
-
-class _Row(NamedTuple):
-    status: str
-    group_id: str
-    family: str | None
-    owner: str | None
-    reason: str
+_FIGURES = ("lag", "idle_seconds", "expires_at")
 
 
 class _Names:
@@ -51,29 +43,26 @@ class _Names:
         return known
 
 
-def groups_json(
-    plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], judged: Mapping[str, JudgedGroup], restore: str
-) -> str:
+def groups_json(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], judged: Any, restore: str) -> str:
     """Return the groups as JSON without ``<``, those that somebody should look at first.
 
     :param outcomes: the latest outcome of each planned group.
-    :param judged: what is known of each group from its verdict.
+    :param judged: what the verdicts say, as of ``ReportFacts``.
     :param restore: the command that restores the deleted groups; empty for none.
     """
     rows = list(_rows(plan, outcomes))
+    figures = _figures(judged, [group_id for _, group_id, *_ in rows])
     statuses, families, owners = _Names(), _Names(), _Names()
     encoded: list[str] = []
     cut: list[int] = []
     size = 0
     for start in range(0, len(rows), _AT_ONCE):
-        block = rows[start : start + _AT_ONCE]
         values, long = [], []
-        for number, row in enumerate(block, start=start):
-            known = judged.get(row.group_id, _NOTHING)
-            names = statuses.number(row.status), families.number(row.family), owners.number(row.owner)
-            figures = known.lag, known.idle_seconds, known.expires_at
-            values.append((shortened(row.group_id), *names, *figures, shortened(row.reason)))
-            if len(row.group_id) > MOST:
+        for number, row in enumerate(rows[start : start + _AT_ONCE], start=start):
+            status, group_id, family, owner, reason = row
+            names = statuses.number(status), families.number(family), owners.number(owner)
+            values.append((shortened(group_id), *names, *figures[number], shortened(reason)))
+            if len(group_id) > MOST:
                 long.append(number)
         lines = _encode(values)[1:-1]
         size += len(lines) + 1
@@ -95,8 +84,8 @@ def groups_json(
     return f'{_encode(head)[:-1]},"rows":[{",".join(encoded)}]}}'
 
 
-def _rows(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> Iterator[_Row]:
-    """Yield the rows to show, those that somebody should look at first. Only these are made."""
+def _rows(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[Any, ...]]:
+    """Yield status, id, family, owner and reason of the groups to show, those that somebody should look at first."""
     planned, kept = plan.planned, plan.all_kept
     other = Outcome.KEPT.value if outcomes else "planned"
     statuses = [outcomes[group_id]["outcome"] if group_id in outcomes else other for group_id in plan.group_ids]
@@ -112,7 +101,19 @@ def _rows(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> Iter
         group_id, family, owner, reason = next(of_plan if number < len(planned) else of_kept)
         if number < len(planned) and status not in ("planned", Outcome.DELETED, Outcome.WOULD_DELETE):
             reason = outcomes[group_id]["reason"] if group_id in outcomes else NOT_REACHED
-        yield _Row(status, group_id, family, owner, reason)
+        yield status, group_id, family, owner, reason
+
+
+def _figures(judged: Any, group_ids: list[str]) -> list[tuple[Any, ...]]:
+    """Return what the verdicts say of groups; nothing of one that has none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if judged is None:
+        return [(None,) * len(_FIGURES)] * len(group_ids)
+    places = pc.index_in(column(group_ids, pa.string()), value_set=judged["group_id"])
+    found = judged.take(places)
+    return list(zip(*(found[name].to_pylist() for name in _FIGURES), strict=True))
 
 
 def _columns(groups: PlanRows[Any]) -> Iterator[tuple[Any, ...]]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from itertools import repeat
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
@@ -21,32 +20,20 @@ from airflow_kafka_groups.observe.snapshot.reader import load_manifest
 from airflow_kafka_groups.report.keep_alive import NO_KEEP_ALIVE, KeepAliveRuns
 from airflow_kafka_groups.report.pruned import Pruning, prunings
 from airflow_kafka_groups.report.trend_points import TrendPoint, update_trend
+from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.layout import Layout
 
 log = logging.getLogger(__name__)
 _Fact = TypeVar("_Fact")
 
 
-class JudgedGroup(NamedTuple):
-    """What the newest verdict says of a group; ``None`` is not known.
-
-    :param lag: unread records.
-    :param idle_seconds: for how long it is idle.
-    :param expires_at: when the brokers will have removed its offsets, in seconds since 1970.
-    :param lag_trend: records a day by which its lag grows.
-    """
-
-    lag: int | None
-    idle_seconds: int | None
-    expires_at: int | None
-    lag_trend: float | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFacts:
     """The facts.
 
-    :param judged: what is known of each group of the snapshot; empty if its verdicts are gone.
+    :param judged: what the verdicts say of the snapshot's groups, ``None`` if they are gone. A ``pyarrow.Table`` with
+        the columns ``group_id``, ``lag``, ``lag_trend`` (records a day by which it grows), ``idle_seconds``, and
+        ``expires_at``: when the brokers will have removed its offsets, in seconds since 1970.
     :param trend: the runs of the cluster, oldest first, with this plan's.
     :param kept_alive: the keep-alive runs of the cluster.
     :param storage: the folder above all clusters, for the command that restores.
@@ -54,7 +41,7 @@ class ReportFacts:
     :param notes: what could not be read.
     """
 
-    judged: Mapping[str, JudgedGroup] = field(default_factory=dict)
+    judged: Any = None
     trend: Sequence[TrendPoint] = ()
     kept_alive: KeepAliveRuns = NO_KEEP_ALIVE
     storage: str = ""
@@ -80,7 +67,7 @@ def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> Repor
     named = plan.snapshot_id == NAMED_BY_HAND
     runs = [] if named or (plan.trial and point.dry_run is not False) else [point]
     return ReportFacts(
-        judged={} if named else read("idle times and lag of all groups", lambda: _judged(layout, plan), {}),
+        judged=None if named else read("idle times and lag of all groups", lambda: _judged(layout, plan), None),
         trend=read("the trend", lambda: update_trend(layout, *runs), runs),
         kept_alive=read("keep-alive runs", lambda: _kept_alive(layout, plan), NO_KEEP_ALIVE),
         storage=str(layout.base),
@@ -89,17 +76,20 @@ def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> Repor
     )
 
 
-def _judged(layout: Layout, plan: DeletionPlan) -> dict[str, JudgedGroup]:
+def _judged(layout: Layout, plan: DeletionPlan) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     table: Any = load_verdicts(layout, plan.snapshot_id).table
     micros = table["offsets_expire_by"].cast(pa.int64()).to_pylist()
     expires = [None if at is None else round(at / 1_000_000) for at in micros]
-    idle = pc.round(table["idle_seconds"]).cast(pa.int64()).to_pylist()
-    columns = zip(table["lag"].to_pylist(), idle, expires, table["lag_trend"].to_pylist(), strict=True)
-    groups = map(tuple.__new__, repeat(JudgedGroup), columns)  # sooner than the constructor
-    return dict(zip(table["group_id"].to_pylist(), groups, strict=True))
+    return pa.table(
+        {
+            **{name: table[name] for name in ("group_id", "lag", "lag_trend")},
+            "idle_seconds": pc.round(table["idle_seconds"]).cast(pa.int64()),
+            "expires_at": column(expires, pa.int64()),
+        }
+    )
 
 
 def _kept_alive(layout: Layout, plan: DeletionPlan) -> KeepAliveRuns:

@@ -105,9 +105,9 @@ def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> list[Marku
     shown = [charts.verdicts_over_time(facts.trend)] if facts.trend else []
     shown.append(charts.idle_ages(_idle(plan, facts, planned)))
     if facts.judged:
-        judged = facts.judged
-        shown.append(charts.expiry_ahead((each.expires_at for each in judged.values()), now))
-        shown.append(charts.lag_ahead((id_, each.lag, each.lag_trend) for id_, each in judged.items()))
+        ids, lag, trend, expires = _columns(facts, "group_id", "lag", "lag_trend", "expires_at")
+        shown.append(charts.expiry_ahead(expires, now))
+        shown.append(charts.lag_ahead(zip(ids, lag, trend, strict=True)))
     if plan.families:
         shown.append(charts.family_growth(plan.families))
     return shown
@@ -117,8 +117,13 @@ def _idle(plan: DeletionPlan, facts: ReportFacts, planned: set[str]) -> Iterator
     """Yield each group's idle time and whether it is planned; without verdicts, of the planned groups only."""
     if not facts.judged:
         yield from ((seconds, True) for seconds in plan.planned.column("idle_seconds"))
-    for group_id, each in facts.judged.items():
-        yield each.idle_seconds, group_id in planned
+        return
+    for group_id, seconds in zip(*_columns(facts, "group_id", "idle_seconds"), strict=True):
+        yield seconds, group_id in planned
+
+
+def _columns(facts: ReportFacts, *names: str) -> Iterator[list[Any]]:
+    return (facts.judged[name].to_pylist() for name in names)
 
 
 def _numbers(

@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
+
 from airflow_kafka_groups.judge.policy.families import Member, family_of, summarize
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.report.facts import JudgedGroup, ReportFacts
+from airflow_kafka_groups.report.facts import ReportFacts
 from airflow_kafka_groups.report.html import render_report
 from airflow_kafka_groups.report.keep_alive import KeepAliveRuns
 from airflow_kafka_groups.report.pruned import PrunedTopic, Pruning
@@ -39,10 +41,10 @@ def group_ids(count: int, ending: str = "") -> list[str]:
     return [some.choice(_MAKES)(some, number) + ending for number in range(count)]
 
 
-def plan_of(ids: list[str]) -> tuple[DeletionPlan, dict[str, JudgedGroup]]:
+def plan_of(ids: list[str]) -> tuple[DeletionPlan, pa.Table]:
     """Return a plan that deletes about a third of the groups, and what was judged of all of them."""
     some = random.Random(8)
-    planned, kept, members, judged = [], [], [], {}
+    planned, kept, members, judged = [], [], [], []
     for group_id in ids:
         family = family_of(group_id)
         known: dict[str, Any] = {"owner": some.choice(OWNERS), "family": family and family.name}
@@ -51,7 +53,7 @@ def plan_of(ids: list[str]) -> tuple[DeletionPlan, dict[str, JudgedGroup]]:
         verdict = some.choice(_KEPT)
         expires = round((NOW + some.uniform(-1, 20) * DAY).timestamp())
         in_use = not is_planned and verdict is VerdictName.LIVE
-        judged[group_id] = JudgedGroup(lag, None if in_use else round(idle), None if in_use else expires, lag / 90)
+        judged.append((group_id, lag, lag / 90, None if in_use else round(idle), None if in_use else expires))
         members.append(Member(group_id, family.name, known["owner"], is_planned, NOW - some.uniform(0, 30) * DAY)) if (
             family
         ) else None
@@ -80,7 +82,8 @@ def plan_of(ids: list[str]) -> tuple[DeletionPlan, dict[str, JudgedGroup]]:
         kept=kept,
         families=tuple(family.to_json() for family in summarize(members, NOW)),
     )
-    return plan, judged
+    names = ("group_id", "lag", "lag_trend", "idle_seconds", "expires_at")
+    return plan, pa.table(dict(zip(names, map(list, zip(*judged, strict=True)), strict=True)))
 
 
 def record_of(plan: DeletionPlan) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS, FastFamily, Member, NewGroup, summarize, too_fast
-from airflow_kafka_groups.judge.policy.matching import Decided, RuleMatcher, Ruling, facts_of_all
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of_all
 from airflow_kafka_groups.judge.policy.owners import OwnerRules
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Rule
@@ -75,7 +75,7 @@ class RuledGroups:
 
     def _asked_by_deletion(self, number: int) -> list[Rule]:
         rule, facts = self.rulings[number].rule, self._facts[number]
-        return [*self._before.of(Decided(facts.group_id, facts.group_type, self.owner(number), rule.name)), rule]
+        return [*self._before.of(facts._replace(owner=self.owner(number), rule=rule.name)), rule]
 
     def describe(self, kept: KeptGroup) -> KeptGroup:
         """Return a kept group with its rule, owner and family."""

@@ -66,7 +66,16 @@ def facts_of_all(
     """Return the facts of groups, from columns of equal length; see ``facts_of``."""
     families = [family_of(group_id) or (None, None) for group_id in group_ids]
     found = map(owners.owner_of, group_ids, clients)
-    columns = zip(group_ids, group_types, found, *zip(*families, strict=True), topics, clients, strict=True)
+    columns = zip(
+        group_ids,
+        group_types,
+        found,
+        *zip(*families, strict=True),
+        topics,
+        clients,
+        repeat(None, len(group_ids)),
+        strict=True,
+    )
     return list(map(tuple.__new__, repeat(RuleFacts), columns))  # sooner than the constructor
 
 
@@ -119,19 +128,6 @@ class RuleMatcher:
         return Ruling(strictest, names)
 
 
-class Decided(NamedTuple):
-    """What a plan says of a group: topics and last client are not in it.
-
-    :param owner: that of the rule, or of the group.
-    :param rule: the name of the rule that decided.
-    """
-
-    group_id: str
-    group_type: str
-    owner: str | None
-    rule: str | None
-
-
 class RulesBefore:
     """The deleting rules that stand before the one that decided about a group, and that may match it, too.
 
@@ -150,8 +146,11 @@ class RulesBefore:
             if rule.deletes and self._is_open(rule.match, unknown_type=True, unknown_owner=True)
         ]
 
-    def of(self, group: Decided) -> list[Rule]:
-        """Return the rule that decided, and those before it; every deleting rule if the first is not known."""
+    def of(self, group: RuleFacts) -> list[Rule]:
+        """Return the rule that decided, and those before it; every deleting rule if the first is not known.
+
+        :param group: its owner is that of the rule, or of the group.
+        """
         place = self._place.get(group.rule or "")
         if place is None:
             return [rule for rule in self._rules if rule.deletes]
@@ -159,14 +158,14 @@ class RulesBefore:
         by_id = set(self._ids.of(group.group_id))
         return [decided, *(r for number, r in self._open if number < place and number in by_id and self._may(r, group))]
 
-    def most(self, group: Decided, demand: Callable[[Rule], float]) -> float:
+    def most(self, group: RuleFacts, demand: Callable[[Rule], float]) -> float:
         """Return the most that one of these rules demands of a group.
 
         :param demand: returns what a rule demands, such as its notice period.
         """
         return max(map(demand, self.of(group)), default=0.0)
 
-    def _may(self, rule: Rule, group: Decided) -> bool:
+    def _may(self, rule: Rule, group: RuleFacts) -> bool:
         unknown_type = group.group_type == GroupType.UNKNOWN.value
         of_rule = bool(self._rules[self._place[group.rule or ""]].owner)  # then the group's own is not known here
         if rule.match.types and not unknown_type and group.group_type not in rule.match.types:
@@ -186,7 +185,7 @@ class RulesBefore:
         )
 
 
-def demanding_approval(rules: Sequence[Rule], groups: Iterable[Decided], *, topics_hidden: bool) -> list[str]:
+def demanding_approval(rules: Sequence[Rule], groups: Iterable[RuleFacts], *, topics_hidden: bool) -> list[str]:
     """Return the names of rules that demand an approval of planned groups, or that may: they may have matched, too.
 
     :param rules: the rules in order.

@@ -34,6 +34,7 @@ class RuleFacts(NamedTuple):
     :param family: the family's name, and ``shape`` that of the id's tail; ``None`` without a generated part.
     :param topics: the topics with committed offsets; ``None``: not known.
     :param client: the last client id; ``None``: not known.
+    :param rule: the name of the rule that decided; ``None`` before one has. A plan has neither topics nor client.
     """
 
     group_id: str
@@ -43,6 +44,7 @@ class RuleFacts(NamedTuple):
     shape: str | None = None
     topics: frozenset[str] | None = None
     client: str | None = None
+    rule: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

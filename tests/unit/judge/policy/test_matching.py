@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.judge.policy.matching import Decided, RuleMatcher, RulesBefore, demanding_approval, facts_of
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, RulesBefore, demanding_approval, facts_of
 from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
 from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction, RuleFacts
 from airflow_kafka_groups.observe.patterns import GroupFilter, with_a_name
@@ -208,7 +208,7 @@ def test_a_deletion_demands_no_less_than_the_plan_did(
     ruled = RuleMatcher(rules).rule_for(facts).rule
     if not ruled.deletes:
         return
-    group = Decided(group_id, kind, ruled.owner or facts.owner, ruled.name)
+    group = RuleFacts(group_id, kind, ruled.owner or facts.owner, rule=ruled.name)
     before = RulesBefore(rules, topics_hidden=hidden)
     assert before.most(group, lambda rule: rule.min_idle_seconds) >= ruled.min_idle_seconds
     assert before.most(group, lambda rule: rule.notice_seconds) >= ruled.notice_seconds
@@ -225,7 +225,7 @@ def test_a_rule_for_a_family_demands_nothing_of_a_group_that_is_not_of_it() -> N
     rest = Rule(name="rest", action=RuleAction.DELETE, min_idle_seconds=DAY, min_observations=2)
     before = RulesBefore([jobs, rest], topics_hidden=False)
     demanded = [
-        [rule.name for rule in before.of(Decided(group_id, "classic", None, "rest"))] for group_id in ("orders", UUID)
+        [rule.name for rule in before.of(RuleFacts(group_id, "classic", rule="rest"))] for group_id in ("orders", UUID)
     ]
     assert demanded == [["rest"], ["rest", "jobs"]]
     assert RuleMatcher([jobs, rest]).rule_for(facts_of("orders", NO_OWNERS)).rule == rest
@@ -253,5 +253,5 @@ def test_a_rule_demands_nothing_of_a_group_of_another_type_or_owner(
         for name, of in (("jobs", match), ("rest", Match()))
     ]
     before = RulesBefore(rules, topics_hidden=False)
-    demanded = [rule.name for rule in before.of(Decided("orders", kind, owner, "rest"))]
+    demanded = [rule.name for rule in before.of(RuleFacts("orders", kind, owner, rule="rest"))]
     assert demanded == (["rest", "jobs"] if may else ["rest"])
