@@ -163,22 +163,25 @@ class Argument(Generic[T]):
         return ConfigurationError(self._name, shown, remedy)
 
 
-def sets_arguments(init: Callable[P, None]) -> Callable[P, None]:
-    """Set the declared arguments that an ``__init__``, with keyword-only arguments, takes, when its body is done."""
-    defaults = {name: found.default for name, found in signature(init).parameters.items()}
+def _sets(init: Callable[P, None], names: Collection[str]) -> Callable[P, None]:
+    """Set declared arguments when the body of an ``__init__``, with keyword-only arguments, is done."""
+    found = signature(init).parameters
+    defaults = {name: found[name].default for name in names if name in found}
 
     @wraps(init)
     def init_and_set(*self: P.args, **given: P.kwargs) -> None:
         init(*self, **given)
         for name, default in defaults.items():
-            if isinstance(getattr(type(self[0]), name, None), Argument):
-                setattr(self[0], name, given.get(name, default))
+            setattr(self[0], name, given.get(name, default))
 
     return init_and_set
 
 
 class DeclaredArguments:
-    """A base of operators and sensors whose arguments, and so their template fields, are declared with ``Argument``."""
+    """A base of operators and sensors whose arguments, and so their template fields, are declared with ``Argument``.
+
+    Those that a class declares are set when its own ``__init__``, which takes them by keyword, is done.
+    """
 
     template_fields: Collection[str]
     _unread_arguments: frozenset[str] = frozenset()  # that hold a template; Airflow copies operators shallowly
@@ -197,9 +200,12 @@ class DeclaredArguments:
             if isinstance(getattr(super(cls, cls), name, None), Argument) and not isinstance(value, Argument):
                 remedy = "hides an argument, and what is passed for it: give another default to its __init__ instead"
                 raise ConfigurationError(f"{cls.__name__}.{name}", value, remedy)
+        own_arguments = {name: found for name, found in vars(cls).items() if isinstance(found, Argument)}
+        if own_arguments and "__init__" in vars(cls):
+            cls.__init__ = _sets(cls.__init__, own_arguments)  # type: ignore[method-assign]
         if "template_fields" not in vars(cls):
             inherited = chain.from_iterable(getattr(base, "template_fields", ()) for base in reversed(cls.__bases__))
-            own = (name for name, found in vars(cls).items() if isinstance(found, Argument) and found.templated)
+            own = (name for name, found in own_arguments.items() if found.templated)
             cls.template_fields = tuple(dict.fromkeys((*inherited, *own)))
 
     def _do_render_template_fields(self, *args: Any, **kwargs: Any) -> None:

@@ -10,7 +10,7 @@ from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.ledger.approval_rules import RULES, ApprovalTerms
@@ -72,7 +72,6 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     approval_rule = Argument(one_of(*RULES))
     approve_above = Argument(read_integer)
 
-    @sets_arguments
     def __init__(
         self,
         *,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_text
 from airflow_kafka_groups.hooks.links import CleanupReportLink
 from airflow_kafka_groups.observe.patterns import GroupFilter
@@ -46,7 +46,6 @@ class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
     plan_id = Argument(optional(read_text))
     plan_digest = Argument(optional(read_text))
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -118,7 +117,6 @@ class RestoreDrillOperator(StoredOperator):
     max_groups = Argument(partial(read_integer, minimum=1))
     scratch_prefix = Argument(read_text)
 
-    @sets_arguments
     def __init__(
         self,
         *,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_duration,
@@ -75,7 +75,6 @@ class DeleteGroupsOperator(DeletingOperator):
     bytes_per_second = Argument(read_number)
     fail_if_kept = Argument(optional(read_switch), templated=False)
 
-    @sets_arguments
     def __init__(
         self,
         *,

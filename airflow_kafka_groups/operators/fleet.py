@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
 from airflow_kafka_groups.hooks.arguments import read_place, read_storage_path
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
 
@@ -41,7 +41,6 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
 
     policy_file = Argument(_read_policy_file)
 
-    @sets_arguments
     def __init__(self, *, policy_file: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
@@ -101,7 +100,6 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
     storage_path = Argument(read_storage_path)
     clusters = Argument(_read_clusters)
 
-    @sets_arguments
     def __init__(self, *, storage_path: str, clusters: Any, mapped_group: str = "clean_up", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.mapped_group = mapped_group

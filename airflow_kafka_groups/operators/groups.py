@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_distinct_names,
@@ -59,7 +59,6 @@ class _ListingOperator(KafkaGroupsOperator):
     storage_path = Argument(optional(read_storage_path))
     cluster = Argument(optional(read_text))
 
-    @sets_arguments
     def __init__(self, *, storage_path: str | None = None, cluster: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
@@ -104,7 +103,6 @@ class ListGroupsOperator(MatchingOperator, _ListingOperator):
     states = Argument(read_state_names)
     types = Argument(read_type_names)
 
-    @sets_arguments
     def __init__(self, *, states: Sequence[str] | str = (), types: Sequence[str] | str = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
@@ -149,7 +147,6 @@ class DescribeGroupsOperator(_ListingOperator):
     group_ids = Argument(read_group_ids)
     fail_on_error = Argument(read_switch, templated=False)
 
-    @sets_arguments
     def __init__(self, *, group_ids: Sequence[str] | str, fail_on_error: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
@@ -193,7 +190,6 @@ class ChunkGroupsOperator(SelectingOperator):
 
     chunk_size = Argument(partial(read_integer, minimum=1))
 
-    @sets_arguments
     def __init__(self, *, chunk_size: int | str = 5_000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
@@ -238,7 +234,6 @@ class FindCoordinatorsOperator(SelectingOperator):
     transactional_ids = Argument(optional(read_names))
     fail_on_error = Argument(read_switch, templated=False)
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -308,7 +303,6 @@ class RemoveMembersOperator(DryRunOperator):
     all_members = Argument(read_flag)
     reason = Argument(read_text)
 
-    @sets_arguments
     def __init__(
         self,
         *,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_duration,
@@ -58,7 +58,6 @@ class KeepOffsetsAliveOperator(SelectingOperator, DryRunOperator):
     interval_seconds = Argument(optional(read_duration))
     observe_seconds = Argument(read_duration)
 
-    @sets_arguments
     def __init__(
         self,
         *,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PolicyError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_text
 from airflow_kafka_groups.hooks.links import absolute_report_url_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator
@@ -56,7 +56,6 @@ class NotifyOwnersOperator(DryRunOperator):
     plan_id = Argument(read_text)
     plan_digest = Argument(read_text)
 
-    @sets_arguments
     def __init__(
         self, *, plan_id: str, plan_digest: str, notifiers: Sequence[BaseNotifier] | BaseNotifier = (), **kwargs: Any
     ) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
@@ -102,7 +102,6 @@ class DeleteGroupOffsetsOperator(_OffsetChangeOperator):
     group_ids = Argument(read_distinct_names)
     topics = Argument(read_topics)
 
-    @sets_arguments
     def __init__(self, *, group_ids: Sequence[str] | str, topics: Sequence[str] | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
@@ -145,7 +144,6 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     shift_by = Argument(optional(partial(read_integer, minimum=-(2**53))))
     from_file = Argument(optional(read_place))
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -190,7 +188,6 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
     offsets = Argument(read_partition_offsets)
     create = Argument(read_switch, templated=False)
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -225,7 +222,6 @@ class CopyGroupOffsetsOperator(_OffsetChangeOperator):
     topics = Argument(optional(read_topics))
     existing = Argument(one_of("keep", "replace", "lower"))
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -295,7 +291,6 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
     plan_id = Argument(optional(read_text_or_nothing))
     plan_digest = Argument(optional(read_text_or_nothing))
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -368,7 +363,6 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     group_ids = Argument(_read_groups_or_all)
     overwrite = Argument(read_flag)
 
-    @sets_arguments
     def __init__(
         self,
         *,

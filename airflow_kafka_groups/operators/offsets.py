@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_integer, read_switch
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
@@ -43,7 +43,6 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
     require_complete = Argument(read_switch, templated=False)
     fail_on_error = Argument(read_switch, templated=False)
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -144,7 +143,6 @@ class ListGroupLagOperator(SelectingOperator):
     max_lag = Argument(read_integer)
     fail_if_lagging = Argument(read_switch, templated=False)
 
-    @sets_arguments
     def __init__(self, *, max_lag: int | str = 0, fail_if_lagging: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_flag, read_integer, read_place_or_nothing
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.judge.evidence import recorded_sentence
@@ -66,7 +66,6 @@ class PlanCleanupOperator(PlanningOperator):
     require_commit_log = Argument(read_flag)
     offsets_retention_minutes = Argument(read_integer)
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -141,7 +140,6 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
     min_observations = Argument(partial(read_integer, minimum=2))
     max_gap_seconds = Argument(read_duration)
 
-    @sets_arguments
     def __init__(
         self,
         *,

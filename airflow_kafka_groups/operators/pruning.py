@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number, read_text
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, DryRunOperator, first_failures
@@ -97,7 +97,6 @@ class PruneTopicOffsetsOperator(DeletingOperator):
     plan_digest = Argument(read_text)
     topics_per_second = Argument(read_number)
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -176,7 +175,6 @@ class PruneFilesOperator(DryRunOperator):
     change_days = Argument(_read_days)
     keep_newest = Argument(partial(read_integer, minimum=1))
 
-    @sets_arguments
     def __init__(
         self,
         *,

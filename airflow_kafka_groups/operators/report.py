@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_flag,
@@ -44,7 +44,6 @@ class CleanupReportOperator(StoredOperator):
 
     plan_id = Argument(read_text_or_nothing)
 
-    @sets_arguments
     def __init__(self, *, plan_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
@@ -108,7 +107,6 @@ class ExportGroupMetricsOperator(MatchingOperator, StoredOperator):
     openmetrics_path = Argument(optional(read_storage_path))
     airflow_metrics = Argument(read_flag)
 
-    @sets_arguments
     def __init__(
         self,
         *,

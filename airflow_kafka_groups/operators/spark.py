@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     check_url,
     one_of,
@@ -81,7 +81,6 @@ class GroupOffsetsToSparkOperator(StoredOperator):
     snapshot_id = Argument(optional(read_text))
     for_commit = Argument(read_switch, templated=False)
 
-    @sets_arguments
     def __init__(
         self, *, group_id: str, snapshot_id: str | None = None, for_commit: bool = True, **kwargs: Any
     ) -> None:
@@ -150,7 +149,6 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     kafka = Argument(one_of(*COMMIT_LOG_MODES))
     table = Argument(read_text_or_nothing)
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -244,7 +242,6 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
     backlog_id = Argument(read_text)
     result_path = Argument(read_place)
 
-    @sets_arguments
     def __init__(self, *, backlog_id: str, result_path: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_place, read_text, read_topics
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
@@ -46,7 +46,6 @@ class FixUnreadRangeOperator(StoredOperator):
     on_no_commit = Argument(one_of("fail", "from-start", "from-end"))
     on_data_loss = Argument(one_of("fail", "skip-to-start"))
 
-    @sets_arguments
     def __init__(
         self,
         *,
@@ -98,7 +97,6 @@ class CommitUnreadRangeOperator(_OffsetChangeOperator):
 
     range_path = Argument(read_place)
 
-    @sets_arguments
     def __init__(self, *, range_path: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 

@@ -39,6 +39,11 @@ _MOST_IN_MYSQL = 48_000
 """Characters of a trigger's condition. Airflow encrypts it, which takes a third more, and MySQL's TEXT has 65,535."""
 
 
+def _read_deferrable(field: str, value: Any) -> bool:
+    default = value is None and conf.getboolean("operators", "default_deferrable", fallback=False)
+    return default or (value is not None and read_switch(field, value))
+
+
 class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     """A sensor that polls a condition until it is reached.
 
@@ -52,16 +57,12 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     ui_color = "#e2d4f0"
 
     kafka_groups_conn_id = Argument(read_text)
-    deferrable = Argument(read_switch, templated=False)
+    deferrable = Argument(_read_deferrable, templated=False)
 
     def __init__(
         self, *, kafka_groups_conn_id: str = "kafka_groups_default", deferrable: bool | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        if deferrable is None:
-            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
-        self.kafka_groups_conn_id = kafka_groups_conn_id
-        self.deferrable = deferrable
         set_retry_policy(self)
 
     def require_one_process(self) -> None:

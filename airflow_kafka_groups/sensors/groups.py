@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
@@ -32,7 +32,6 @@ class _NamedGroupsSensor(KafkaGroupsSensor):
     group_ids = Argument(read_group_ids)
     require = Argument(one_of("all", "any"), templated=False)
 
-    @sets_arguments
     def __init__(
         self, *, group_ids: Sequence[str] | str, require: Literal["all", "any"] = "all", **kwargs: Any
     ) -> None:
@@ -82,7 +81,6 @@ class GroupsStalledSensor(_NamedGroupsSensor):
     seconds = Argument(read_duration)
     only_with_lag = Argument(read_switch, templated=False)
 
-    @sets_arguments
     def __init__(self, *, seconds: float | str, only_with_lag: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.require_one_process()
@@ -104,7 +102,6 @@ class FindCoordinatorsSensor(KafkaGroupsSensor):
 
     group_ids = Argument(read_group_ids)
 
-    @sets_arguments
     def __init__(self, *, group_ids: Sequence[str] | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
@@ -133,7 +130,6 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     group_ids = Argument(optional(read_group_ids))
     audit_path = Argument(optional(read_place))
 
-    @sets_arguments
     def __init__(
         self, *, group_ids: Sequence[str] | str | None = None, audit_path: str | None = None, **kwargs: Any
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
@@ -51,7 +51,6 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     to_end = Argument(read_switch, templated=False)
     require = Argument(one_of("all", "any"), templated=False)
 
-    @sets_arguments
     def __init__(
         self,
         *,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
 from airflow_kafka_groups.hooks.arguments import optional, read_flag, read_storage_path, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 from airflow_kafka_groups.shown import storable
@@ -63,7 +63,6 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
 
     kafka_groups_conn_id = Argument(read_text)
 
-    @sets_arguments
     def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         set_retry_policy(self, self.mended_by_retry, self.final_here)
@@ -89,7 +88,6 @@ class StoredOperator(KafkaGroupsOperator):
     storage_path = Argument(read_storage_path)
     cluster = Argument(optional(read_text))
 
-    @sets_arguments
     def __init__(self, *, storage_path: str, cluster: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._progress_logged_at = 0.0
@@ -139,7 +137,6 @@ class DryRunOperator(StoredOperator):
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]
 
-    @sets_arguments
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import (
     LeaseNotAcquiredError,
     QuietTimeError,
 )
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
 from airflow_kafka_groups.ledger.approval_rules import RULES
@@ -129,7 +129,6 @@ class DeletingOperator(DryRunOperator):
     stop_variable = Argument(optional(read_text))
     wait_for_quiet_end = Argument(read_flag)
 
-    @sets_arguments
     def __init__(
         self,
         *,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_duration,
@@ -59,7 +59,6 @@ class PlanningOperator(MatchingOperator, StoredOperator):
     max_plan_age_seconds = Argument(read_duration)
     max_gap_seconds = Argument(read_duration)
 
-    @sets_arguments
     def __init__(
         self,
         *,

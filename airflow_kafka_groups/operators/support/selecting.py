@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator
@@ -28,7 +28,6 @@ class MatchingOperator(KafkaGroupsOperator):
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)
 
-    @sets_arguments
     def __init__(
         self, *, include: Sequence[str] | str = ("*",), exclude: Sequence[str] | str = (), **kwargs: Any
     ) -> None:
@@ -48,7 +47,6 @@ class SelectingOperator(MatchingOperator):
 
     group_ids = Argument(optional(read_group_ids))
 
-    @sets_arguments
     def __init__(self, *, group_ids: Sequence[str] | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 

@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, is_template, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, is_template
 from airflow_kafka_groups.hooks.arguments import optional, read_integer
 
 
@@ -24,7 +24,6 @@ class XComArg:
 class Base(DeclaredArguments, BaseOperator):
     limit = Argument(optional(read_integer))
 
-    @sets_arguments
     def __init__(self, *, limit: int | str | None = "5", **kwargs: Any) -> None:
         super().__init__(**{"task_id": "t", **kwargs})
         self.said: list[str] = []
@@ -33,7 +32,6 @@ class Base(DeclaredArguments, BaseOperator):
 class Sub(Base):
     number = Argument(read_integer)
 
-    @sets_arguments
     def __init__(self, *, number: int | str, said: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.said.append(said)
