@@ -184,14 +184,14 @@ async def examine_cluster(
     report: Report,
     *,
     now: Callable[[], float] = time.time,
-    watch_seconds: float = 2.0,
+    watch_seconds: float | None = 2.0,
 ) -> GroupListings:
     """Check the brokers and the listing of groups; return the listing.
 
     :param admin: a connected client.
     :param lease_group_id: the group that represents this connection's lease.
     :param now: the time of this machine, seconds since the epoch.
-    :param watch_seconds: how long commits are watched to compare clocks. Default 2.
+    :param watch_seconds: how long commits are watched to compare clocks. Default 2; ``None``: clocks are left alone.
 
     Raises what connecting raises.
     """
@@ -209,6 +209,8 @@ async def examine_cluster(
     _examine_listing(groups, report)
     for warning in other_leases(groups, lease_group_id):
         report.warn("other leases", f"{warning[0].upper()}{warning[1:]}.", "Use one lease for a cluster.")
+    if watch_seconds is None:
+        return groups
     if groups.complete:
         await _examine_clock(admin, cluster.api_versions.values(), report, now, watch_seconds)
     else:  # whoever is silent is not waited for again

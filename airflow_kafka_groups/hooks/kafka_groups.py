@@ -290,7 +290,7 @@ class KafkaGroupsHook(BaseHook):
 
         try:
             connection_floors(self.settings)
-            found = self.run(lambda admin: describe_connection(admin, self.settings.lease_group_id))
+            found = self.run(lambda admin: describe_connection(admin, self.settings))
             return True, f"{found} This connection is read-only." if self.settings.read_only else found
         except KafkaGroupsError as exc:
             return False, str(exc)

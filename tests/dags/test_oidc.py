@@ -64,7 +64,7 @@ def test_a_client_sees_what_its_name_in_the_token_may_see(
     assert provider.asked[asked:] == [CLIENT] * 2, "one token a client, however many connections it opens"
     done, said = groups.test_connection()
     assert done, said
-    assert "1 group visible" in said
+    assert "1 group listed" in said
 
 
 @pytest.mark.safety

@@ -15,7 +15,6 @@ from airflow_kafka_groups.hooks.arguments import read_duration
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.doctor.finding import Report
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 
 COLUMNS = ("check", "status", "text", "remedy")
 _STORAGE = "Check the storage's connection in Airflow and its credentials, or set another storage_path."
@@ -83,21 +82,14 @@ def _check_forms() -> None:
 
 
 def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) -> None:
-    from airflow_kafka_groups.doctor.cluster import examine_cluster, examine_retention, examine_rights
-
-    lease = cluster.settings.lease_group_id
-
-    async def examine(admin: GuardedAdminClient) -> None:
-        groups = await examine_cluster(admin, lease, report)
-        await examine_rights(admin, groups, lease, report, cluster.settings.protected_groups)
-        await examine_retention(admin.offsets_retention, min_idle_seconds, report)
+    from airflow_kafka_groups.hooks.connection.probe import examine_connection
 
     if cluster.settings.read_only:  # the brokers' rights say otherwise
         text = "This connection is read-only: it refuses all changes, whatever the brokers allow."
         report.warn("read only", text, "Turn off its read_only, or use another connection for changes.")
     with report.checking("connection", _CONNECTION, KafkaGroupsError):
         say("Examining the cluster …")
-        cluster.run(examine)
+        cluster.run(lambda admin: examine_connection(admin, cluster.settings, min_idle_seconds, report))
 
 
 def _examine_storage(cluster: Cluster, report: Report) -> None:
