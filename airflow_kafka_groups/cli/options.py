@@ -33,6 +33,11 @@ def flag_of(name: str) -> str:
     return f"--{name.removesuffix(_SUFFIX).replace('_', '-')}"
 
 
+def distinct(values: list[str] | None) -> list[str] | None:
+    """Return values without duplicates, ``None`` for none."""
+    return list(dict.fromkeys(values or ())) or None
+
+
 def absolute_place(text: str) -> str:
     """Return the absolute path of a file that was named on the command line. A URL stays as it is, and so does "".
 

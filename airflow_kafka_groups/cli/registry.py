@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import argparse
@@ -56,31 +56,30 @@ class _Recorder:
         self.arguments.append((flags, settings))
 
 
-class CommandModule(Protocol):
-    """The functions of a command's module."""
+class Verb(NamedTuple):
+    """The functions of a command: one adds its arguments, and one runs it."""
 
-    def add_arguments(self, parser: ArgumentTarget) -> None:
-        """Add the command's arguments."""
-
-    def run(self, args: argparse.Namespace, out: Output) -> ExitCode:
-        """Run the command."""
+    add_arguments: Callable[[ArgumentTarget], None]
+    run: Callable[[argparse.Namespace, Output], ExitCode]
 
 
 class Command(NamedTuple):
     """A command.
 
-    :param module: its module within ``commands``.
+    :param verb: its module within ``commands``, a dot, and its function there.
     :param help: one line for the overview.
     :param operator: the operators of the same verb, with spaces between them. Default: none.
     """
 
-    module: str
+    verb: str
     help: str
     operator: str = ""
 
-    def load(self) -> CommandModule:
-        """Import the command's module."""
-        return cast("CommandModule", import_module(f"airflow_kafka_groups.cli.commands.{self.module}"))
+    def load(self) -> Verb:
+        """Import the command's module, and return its functions."""
+        module, _, name = self.verb.partition(".")
+        found = import_module(f"airflow_kafka_groups.cli.commands.{module}")
+        return Verb(getattr(found, f"add_{name}"), getattr(found, name))
 
     def arguments(self) -> list[Argument]:
         """Return the flags and settings of each argument: without help of its own, it has the operator's words."""
@@ -125,27 +124,31 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "look.readiness", "Show which groups can move to the protocol of KIP-848", "SelectingOperator"
         ),
         "metrics": Command(
-            "metrics", "Write the metrics of groups for a scraper (OpenMetrics)", "ExportGroupMetricsOperator"
+            "files.metrics", "Write the metrics of groups for a scraper (OpenMetrics)", "ExportGroupMetricsOperator"
         ),
     },
     "Judge": {
-        "snapshot": Command("snapshot", "Take a snapshot of groups with their offsets", "ListGroupOffsetsOperator"),
-        "judge": Command(
-            "judge", "Judge which groups are stale, from the snapshots in the storage", "PlanCleanupOperator"
+        "snapshot": Command(
+            "plan.snapshot", "Take a snapshot of groups with their offsets", "ListGroupOffsetsOperator"
         ),
-        "plan": Command("plan", "Plan a clean-up from the verdicts in the storage", "PlanCleanupOperator"),
+        "judge": Command(
+            "plan.judge", "Judge which groups are stale, from the snapshots in the storage", "PlanCleanupOperator"
+        ),
+        "plan": Command("plan.plan", "Plan a clean-up from the verdicts in the storage", "PlanCleanupOperator"),
         "explain": Command("look.explain", "Explain why a group would be deleted or kept"),
-        "policy": Command("policy", "Check a policy file, without a cluster; print its schema"),
+        "policy": Command("files.policy", "Check a policy file, without a cluster; print its schema"),
     },
     "Change, without --yes a dry run": {
-        "apply": Command("apply", "Delete the groups of a plan", "DeleteGroupsOperator"),
-        "delete": Command("change.delete", "Delete named groups", "DeleteGroupsOperator"),
+        "apply": Command("remove.apply", "Delete the groups of a plan", "DeleteGroupsOperator"),
+        "delete": Command("remove.delete", "Delete named groups", "DeleteGroupsOperator"),
         "prune-topics": Command(
-            "prune_topics",
+            "remove.prune_topics",
             "Prune topics that live groups stopped reading",
             "PruneTopicOffsetsOperator PlanTopicPruningOperator",
         ),
-        "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten", "KeepOffsetsAliveOperator"),
+        "keep-alive": Command(
+            "change.keep_alive", "Keep sleeping groups from being forgotten", "KeepOffsetsAliveOperator"
+        ),
         "reset": Command(
             "change.reset",
             "Reset offsets to an end of the log, a time, by a distance, or from a file",
@@ -164,15 +167,15 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "Undo": {
-        "backup": Command("backup", "Back up the committed offsets of groups", "BackupGroupOffsetsOperator"),
-        "export-backup": Command("export_backup", "Write a backup as CSV for Kafka's own tool, or as JSON lines"),
+        "backup": Command("files.backup", "Back up the committed offsets of groups", "BackupGroupOffsetsOperator"),
+        "export-backup": Command("files.export_backup", "Write a backup as CSV for Kafka's own tool, or as JSON lines"),
         "restore": Command(
             "change.restore", "Restore offsets of a backup, without --yes a dry run", "RestoreGroupOffsetsOperator"
         ),
     },
     "Help": {
-        "doctor": Command("look.doctor", "Examine a connection, its storage and this machine"),
-        "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
+        "doctor": Command("doctor.doctor", "Examine a connection, its storage and this machine"),
+        "copy-dags": Command("files.copy_dags", "Copy the package's DAG files to a folder"),
     },
 }
 """The commands in the order of the overview."""

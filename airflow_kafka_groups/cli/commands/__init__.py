@@ -1,1 +1,1 @@
-"""The commands. Each module has ``add_arguments(parser)`` and ``run(args, out)``, which returns an ``ExitCode``."""
+"""The commands. Of each, ``add_<verb>(parser)`` adds the arguments; ``<verb>(args, out)`` returns an ``ExitCode``."""

@@ -1,15 +1,16 @@
-"""Plan a clean-up from the verdicts in the storage. Nothing is deleted."""
+"""Commands that lead to a plan: take a snapshot, judge it, plan from it. Nothing in Kafka is changed."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
 from airflow_kafka_groups.cli.options import flag_of
-from airflow_kafka_groups.cli.output import Output, Table, say
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
     MAX_GAP_SECONDS,
@@ -17,20 +18,142 @@ from airflow_kafka_groups.cli.selection import (
     Numbers,
     add_numbers,
     add_pattern_arguments,
+    filter_of,
     policy_file_of,
     policy_of,
+    say_if_fewer_are_listed,
     take_defaults,
 )
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, SnapshotError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError, SnapshotError
 from airflow_kafka_groups.hooks.arguments import one_of, read_duration, read_integer, read_number
+from airflow_kafka_groups.judge.evidence import REQUIRED
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+    from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary
+
+SNAPSHOT_COLUMNS = ("group_id", "reason")
+
+
+def add_snapshot(parser: ArgumentTarget) -> None:
+    add_storage_arguments(parser)
+    add_pattern_arguments(parser)
+
+
+def snapshot(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Write the snapshot and show the groups that could not be read. Those, or missing brokers, are exit code 3."""
+    from airflow_kafka_groups.change.snapshot import SnapshotRequest, snapshot_groups
+
+    cluster = Cluster(args)
+    layout, who, protected = cluster.layout(), actor("snapshot"), cluster.settings.protected_groups
+    by = f"{who['command']}, {who['user']} on {who['host']}"
+    request = SnapshotRequest(groups=filter_of(args), protected=protected, taken_by=by)
+
+    async def snapshot(admin: GuardedAdminClient) -> SnapshotSummary:
+        await say_if_fewer_are_listed(admin)
+        with progress_bars() as progress:
+            return await snapshot_groups(admin, layout, request, notice=say, progress=progress)
+
+    summary = cluster.run(snapshot)
+    out.write(Table("failed", SNAPSHOT_COLUMNS, sorted(summary.failed.items())), summary.to_json())
+    if not summary.complete:
+        say(f"warning: groups may be missing: {', '.join(summary.missing_brokers)}. It cannot be judged")
+    if summary.failed_groups:
+        say(f"warning: {summary.failed_groups} group(s) could not be read")
+    return ExitCode.DONE if summary.complete and not summary.failed_groups else ExitCode.INCOMPLETE
+
+
+JUDGE_COLUMNS = ("verdict", "groups", "lag")
+_JUDGE_NUMBERS: Numbers = {
+    "min_idle_seconds": read_duration,
+    "min_observations": partial(read_integer, minimum=2),
+    "max_gap_seconds": read_duration,
+    "offsets_retention_minutes": read_integer,
+}
+_DEFAULTS = {"min_idle_seconds": 7 * 86_400, "min_observations": 2, "max_gap_seconds": MAX_GAP_SECONDS}
+_WHY = "the command judges in its own process. To read the log of commits, run the DAG cleanup_stale_groups"
+
+_NO_LOG = "demands verdicts that rest on the log of commits, which this command does not read: run the DAG "
+_NO_LOG += "cleanup_stale_groups"
+
+
+def add_judge(parser: ArgumentTarget) -> None:
+    add_storage_arguments(parser)
+    parser.add_argument("--snapshot-id", metavar="ID", help="the snapshot to judge (default: the newest one)")
+    add_numbers(parser, _JUDGE_NUMBERS)
+
+
+def judge(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Judge, and show the number of groups by verdict."""
+    from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
+
+    cluster = Cluster(args)
+    layout = cluster.layout()
+    given = {name: value for name in _JUDGE_NUMBERS if (value := getattr(args, name)) is not None}
+    limits, has_file = _limits_of_site()
+    if cluster.floors().require_commit_log:
+        raise ConfigurationError("require_commit_log", True, _NO_LOG)
+    limits |= {name: _JUDGE_NUMBERS[name](flag_of(name), value) for name, value in given.items()}
+    asked = {
+        # The jobs take a local URL as Hadoop does, with a %20 as it is; Airflow opens it as what that stands for.
+        "--base": str(layout.base) if isinstance(layout.base, Path) else cluster.storage_path,
+        "--cluster": layout.cluster,
+        **{f"--{name.replace('_', '-')}": f"{value:.15g}" for name, value in limits.items()},
+        **({"--snapshot-id": args.snapshot_id} if args.snapshot_id else {}),
+    }
+    arguments = ["judge_staleness", *(word for option in asked.items() for word in option)]
+    summary = run_plain_job(arguments, layout.base, _WHY)
+    verdicts, lags = summary["verdicts"], summary["lag_by_verdict"]
+    rows = [(verdict, groups, lags[verdict]) for verdict, groups in verdicts.items() if groups]
+    shown = ("snapshot_id", "groups", "snapshots_used", "snapshots_reduced", "oldest_observation", "seconds")
+    out.write(Table("verdicts", JUDGE_COLUMNS, rows), {name: summary[name] for name in shown})
+    # What is not given, a plan takes from where it came here; what a policy file's rules have, it refuses.
+    same = {flag_of(name): value for name, value in given.items() if not (has_file and name in OF_RULES)}
+    same |= {"--snapshot-id": args.snapshot_id} if args.snapshot_id else {}
+    command = cluster.command("plan", *(word for option in same.items() for word in option))
+    say(f"Nothing was deleted. Next: {command}")
+    return ExitCode.DONE
+
+
+def _limits_of_site() -> tuple[dict[str, float], bool]:
+    """Return what counts without an option, as for a plan and in the shipped DAGs, and whether it is a policy file's.
+
+    Raises ``ConfigurationError`` for defaults, or for their policy file, that cannot be read.
+    """
+    from airflow_kafka_groups.hooks.floors import DEFAULTS
+    from airflow_kafka_groups.hooks.storage import open_policy
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+    from airflow_kafka_groups.ledger.floors import NO_FLOORS
+    from airflow_kafka_groups.operators.support.dag_form import checked_defaults
+
+    of_site = checked_defaults()
+    found: dict[str, Any] = {
+        name: read(f"{DEFAULTS}.{name}", of_site[name])
+        for name, read in _JUDGE_NUMBERS.items()
+        if of_site.get(name) is not None
+    }
+    if of_site.get("commit_log") == REQUIRED:
+        raise ConfigurationError(f"{DEFAULTS}.commit_log", REQUIRED, _NO_LOG)
+    if not (place := of_site.get("policy_file")):
+        return _DEFAULTS | found, False
+    field = f"{DEFAULTS}.policy_file"
+    try:
+        file = open_policy(field, place, NO_FLOORS)  # the site's own
+    except PolicyError as error:
+        raise ConfigurationError(field, None, str(error)) from error
+    gap = {} if "max_gap_seconds" in file.limits else {"max_gap_seconds": MAX_GAP_SECONDS}
+    of_policy = {name: value for name, value in found.items() if name in _DEFAULTS}
+    ruled = PlanPolicy(**{**gap, **of_policy}).by_file(file)
+    if ruled.require_commit_log:
+        raise ConfigurationError(f"require_commit_log of {field}", True, _NO_LOG)
+    return found | {name: getattr(ruled, name) for name in _DEFAULTS}, True
+
 
 PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
 KEPT = ("group_id", "why", "reason")
 _COUNTED = ("found", "planned")  # a table leaves the other counts out that are 0
-_NUMBERS: Numbers = {
+_PLAN_NUMBERS: Numbers = {
     "min_idle_seconds": read_duration,
     "min_observations": partial(read_integer, minimum=2),
     "max_groups": partial(read_integer, minimum=1),
@@ -40,12 +163,11 @@ _NUMBERS: Numbers = {
 }
 
 
-def add_arguments(parser: ArgumentTarget) -> None:
-    """Add the arguments."""
+def add_plan(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
     add_pattern_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID", help="the judged snapshot (default: the newest judged one)")
-    add_numbers(parser, _NUMBERS)
+    add_numbers(parser, _PLAN_NUMBERS)
     for flag in ("--require-commit-log", "--allow-hidden-topics"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--policy-file", metavar="PATH")
@@ -53,7 +175,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     parser.add_argument("--kept", action="store_true", help="show the groups that are kept, instead of those planned")
 
 
-def run(args: argparse.Namespace, out: Output) -> ExitCode:
+def plan(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
     from airflow_kafka_groups.change.plan.make_plan import plan_snapshot
     from airflow_kafka_groups.hooks.floors import default_notify
@@ -63,7 +185,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     given = {name: value for name in OF_RULES if (value := getattr(args, name)) is not None}
-    commit_log, retention = _of_site(take_defaults(args, _NUMBERS, {}))
+    commit_log, retention = _of_site(take_defaults(args, _PLAN_NUMBERS, {}))
     file = policy_file_of(args, floors)
     for name, value in given.items() if file else ():  # whoever gives one expects it to count
         by_site = args.site_fields.get("policy_file")
@@ -73,7 +195,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     policy = policy_of(
         args,
         settings,
-        _NUMBERS,
+        _PLAN_NUMBERS,
         allow_hidden_topics=args.allow_hidden_topics,
         require_commit_log=args.require_commit_log or commit_log == REQUIRED,
         notify=default_notify(),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli import changing
+from airflow_kafka_groups.cli.commands import change
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
 from tests.fakes.admin import FakeAdmin
@@ -50,7 +50,7 @@ def test_a_reset_shows_what_it_skips_and_reads_again_before_it_is_made(
     code, found, said = stored("reset", "a", *words)
     assert (code, found["dry_run"], admin.groups["a"].positions) == (0, True, before)
     (row,) = found["groups"]
-    assert tuple(row) == changing.COLUMNS
+    assert tuple(row) == change.CHANGE_COLUMNS
     assert (row["outcome"], row["skips"], row["rereads"]) == ("would_change", skips, rereads)
     assert "--yes" in said
     code, found, said = stored("reset", "a", *words, "--yes")
@@ -161,7 +161,7 @@ def test_a_file_of_offsets_that_cannot_be_is_refused_with_its_line(
 
 def test_both_offsets_of_each_partition_are_shown_where_that_is_asked_for(stored: Cli) -> None:
     _, found, _ = stored("set", "a", "t:0=3", "--partitions")
-    assert found["partitions"] == [dict(zip(changing.OF_PARTITIONS, ("a", "t", 0, 5, 3), strict=True))]
+    assert found["partitions"] == [dict(zip(change.OF_PARTITIONS, ("a", "t", 0, 5, 3), strict=True))]
 
 
 def test_a_group_is_created_only_where_that_is_asked_for(admin: FakeAdmin, stored: Cli) -> None:

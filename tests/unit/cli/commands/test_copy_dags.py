@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups import example_dags
-from airflow_kafka_groups.cli.commands import copy_dags
+from airflow_kafka_groups.cli.commands import files
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.cli.output import Output
 
@@ -41,10 +41,10 @@ def test_a_folder_that_cannot_be_written_is_named_as_it_was_typed(
 
 def test_only_the_chosen_dag_is_copied(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
-    copy_dags.add_arguments(parser)
+    files.add_copy_dags(parser)
     with redirect_stdout(StringIO()) as printed:
         args = parser.parse_args([str(tmp_path), "--only", "lag_alert"])
-        assert copy_dags.run(args, Output("csv", printed)) == 0
+        assert files.copy_dags(args, Output("csv", printed)) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["lag_alert.py"]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cli.commands import keep_alive
+from airflow_kafka_groups.cli.commands import change
 from airflow_kafka_groups.exceptions import ConnectionFailedError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
@@ -28,7 +28,7 @@ def sleeping(admin: FakeAdmin) -> None:
 def test_without_yes_nothing_is_committed(admin: FakeAdmin, stored: Cli) -> None:
     code, found, said = stored("keep-alive", "simple", *NOW)
     assert (code, admin.asked("alter"), found["dry_run"]) == (0, [], True)
-    assert [tuple(group) for group in found["groups"]] == [keep_alive.COLUMNS]
+    assert [tuple(group) for group in found["groups"]] == [change.KEEP_ALIVE_COLUMNS]
     assert (found["groups"][0]["outcome"], found["groups"][0]["not_forgotten_before"]) == ("would_keep_alive", None)
     assert "--yes" in said
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cli.commands import metrics
+from airflow_kafka_groups.cli.commands import files
 from airflow_kafka_groups.cli.main import main
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -28,7 +28,7 @@ def test_the_file_is_written_beside_the_working_folder(
     monkeypatch.chdir(tmp_path)
     code, found, _ = stored("metrics", "--openmetrics-path", "groups.prom")
     assert (code, found["snapshot_id"], found["openmetrics_path"]) == (0, judged, str(tmp_path / "groups.prom"))
-    assert [tuple(row) for row in found["metrics"]] == [metrics.COLUMNS] * 3
+    assert [tuple(row) for row in found["metrics"]] == [files.METRICS_COLUMNS] * 3
     assert {row["group_or_family"]: row["groups"] for row in found["metrics"]} == {"a": 1, "b": 1, "etl-<number>": 2}
     read = {family.name for family in read_openmetrics((tmp_path / "groups.prom").read_text())}
     assert "kafka_groups_family_lag_records" in read

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.cli.commands import backup, plan
+from airflow_kafka_groups.cli.commands import files, plan
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
@@ -276,7 +276,7 @@ def test_a_plans_groups_are_backed_up(planned: dict[str, Any], stored: Cli, tmp_
     code, found, _ = stored("backup", "--plan-id", planned["plan_id"], "--digest", planned["digest"])
     assert (code, found["plan_id"]) == (0, planned["plan_id"])
     assert [tuple(group.values()) for group in found["groups"]] == [("a", "backed_up", ""), ("b", "backed_up", "")]
-    assert [tuple(group) for group in found["groups"]] == [backup.COLUMNS] * 2
+    assert [tuple(group) for group in found["groups"]] == [files.BACKUP_COLUMNS] * 2
     assert set(load_backup(Layout(tmp_path, CLUSTER), planned["plan_id"]).entries) == {"a", "b"}
 
 

@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from airflow_kafka_groups.cli import main, selection
-from airflow_kafka_groups.cli.commands.look import describe, lag, list_groups, offsets
+from airflow_kafka_groups.cli.commands import look
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.shown import without_links
 from tests.fakes.admin import FakeAdmin
@@ -27,7 +27,7 @@ def _groups(admin: FakeAdmin) -> None:
 def test_list_is_sorted_and_filtered(cli: Cli) -> None:
     code, found, _ = cli("list")
     assert (code, [group["group_id"] for group in found]) == (0, ["a", "b", "share"])
-    assert tuple(found[0]) == list_groups.COLUMNS
+    assert tuple(found[0]) == look.LIST_GROUPS_COLUMNS
     assert (found[0]["state"], found[0]["type"]) == ("Stable", "classic")
     assert [group["group_id"] for group in cli("list", "--include", "*a*", "--exclude", "a")[1]] == ["share"]
 
@@ -53,7 +53,7 @@ def test_an_incomplete_list_is_printed_and_reported(cli: Cli, admin: FakeAdmin) 
 def test_describe_has_a_row_for_each_member(cli: Cli) -> None:
     code, found, _ = cli("describe", "a", "b")
     assert (code, [group["group_id"] for group in found]) == (0, ["a", "a", "b"])
-    assert tuple(found[0]) == describe.COLUMNS
+    assert tuple(found[0]) == look.DESCRIBE_COLUMNS
     assert found[2]["member_id"] is None
 
 
@@ -66,13 +66,13 @@ def test_an_assignment_is_short() -> None:
     from airflow_kafka_groups.kafka.models import MemberDescription
 
     member = MemberDescription(member_id="m", client_id="c", host="h", assignment=(U0, T1, T0))
-    assert describe._assignment(member) == ["t[0,1]", "u[0]"]
+    assert look._assignment(member) == ["t[0,1]", "u[0]"]
 
 
 def test_offsets_has_a_row_for_each_commit(cli: Cli) -> None:
     code, found, _ = cli("offsets")
     assert code == 0
-    assert tuple(found[0]) == offsets.COLUMNS
+    assert tuple(found[0]) == look.OFFSETS_COLUMNS
     rows = [(row["group_id"], row["topic"], row["partition"], row["offset"]) for row in found]
     assert rows == [("a", "u", 0, 9), ("b", "t", 0, 5), ("b", "t", 1, 10)]
     assert {row["group_id"] for row in cli("offsets", "b")[1]} == {"b"}
@@ -106,9 +106,9 @@ def test_names_and_patterns_exclude_each_other(cli: Cli) -> None:
 def test_lag_is_sorted_by_size(cli: Cli) -> None:
     code, found, _ = cli("lag")
     assert (code, [tuple(row.values()) for row in found]) == (0, [("b", 2, 5, 0), ("a", 1, 1, 0)])
-    assert tuple(found[0]) == lag.COLUMNS
+    assert tuple(found[0]) == look.LAG_COLUMNS
     _, found, _ = cli("lag", "b", "--partitions")
-    assert tuple(found[0]) == lag.OF_PARTITIONS
+    assert tuple(found[0]) == look.OF_PARTITIONS
     assert [(row["partition"], row["lag"], row["flag"]) for row in found] == [(0, 5, "ok"), (1, 0, "ok")]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli import changing
+from airflow_kafka_groups.cli.commands import change
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.storage.json_files import write_listing
 from tests.fakes.admin import FakeAdmin
@@ -27,7 +27,7 @@ def test_without_yes_nothing_is_restored(admin: FakeAdmin, deleted: str, stored:
     code, found, said = stored("restore", deleted)
     assert (code, set(admin.groups), found["dry_run"]) == (0, {"live"}, True)
     assert {group["outcome"] for group in found["groups"]} == {"would_change"}
-    assert [tuple(group) for group in found["groups"]] == [changing.COLUMNS] * 2
+    assert [tuple(group) for group in found["groups"]] == [change.CHANGE_COLUMNS] * 2
     assert "--yes" in said
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli.commands.look import doctor
+from airflow_kafka_groups.cli.commands import doctor
 from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.doctor import airflow_settings, spark
 from airflow_kafka_groups.exceptions import AuthenticationFailedError
@@ -36,7 +36,7 @@ def checks(found: list[dict[str, Any]]) -> dict[str, str]:
 def test_everything_is_examined_and_nothing_is_changed(stored: Cli, admin: FakeAdmin, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     code, found, _ = stored("doctor")
-    assert set(found[0]) == set(doctor.COLUMNS)
+    assert set(found[0]) == set(doctor.DOCTOR_COLUMNS)
     assert {"brokers", "groups", "delete groups", "offsets retention", "exclusive creation", "Airflow"} <= set(
         checks(found)
     )

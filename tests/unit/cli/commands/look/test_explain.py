@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change import explain
-from airflow_kafka_groups.cli.commands.look.explain import COLUMNS
+from airflow_kafka_groups.cli.commands.look import EXPLAIN_COLUMNS
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID, TopicPartition
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
@@ -24,7 +24,7 @@ def test_a_group_that_would_be_deleted(admin: FakeAdmin, backed_up: dict[str, An
     code, found, _ = stored("explain", "a")
     assert (code, found["would_be_deleted"], found["kept_by"]) == (0, True, [])
     assert found["plan_id"] == backed_up["plan_id"]
-    assert [tuple(row) for row in found["checks"]] == [COLUMNS] * len(found["checks"])
+    assert [tuple(row) for row in found["checks"]] == [EXPLAIN_COLUMNS] * len(found["checks"])
     assert "stale" in of(found, "verdict")[0]["evidence"]
     assert of(found, "recheck")[0]["finding"] == "deletes"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_kafka_groups.cli.commands.look import readiness
+from airflow_kafka_groups.cli.commands import look
 from airflow_kafka_groups.kafka.admin.readiness import MoveStatus
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
@@ -31,7 +31,7 @@ def test_every_group_has_a_row(cli: Cli) -> None:
         0,
         {"idle": "no_members", "live": "ready", "new": "moved", "share": "other"},
     )
-    assert tuple(found[0]) == readiness.COLUMNS
+    assert tuple(found[0]) == look.READINESS_COLUMNS
     assert found[1]["moves_to"] == "range"
 
 
@@ -80,4 +80,4 @@ def test_a_group_that_is_gone_since_the_listing_is_shown(cli: Cli, admin: FakeAd
 
 
 def test_the_statuses_of_the_option_are_those_of_the_judge() -> None:
-    assert list(readiness._STATUSES) == list(MoveStatus)
+    assert list(look._STATUSES) == list(MoveStatus)

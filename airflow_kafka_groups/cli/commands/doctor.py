@@ -16,19 +16,18 @@ from airflow_kafka_groups.hooks.arguments import read_duration
 if TYPE_CHECKING:
     from airflow_kafka_groups.doctor.finding import Report
 
-COLUMNS = ("check", "status", "text", "remedy")
+DOCTOR_COLUMNS = ("check", "status", "text", "remedy")
 _STORAGE = "Check the storage's connection in Airflow and its credentials, or set another storage_path."
 _CONNECTION = "Check the servers, the security settings and the credentials of the connection."
 
 
-def add_arguments(parser: ArgumentTarget) -> None:
-    """Add the arguments."""
+def add_doctor(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
     help_text = "idle time of the clean-up, to compare with the brokers' retention (default: the DAGs')"
     add_value(parser, "min_idle_seconds", help=help_text)
 
 
-def run(args: argparse.Namespace, out: Output) -> ExitCode:
+def doctor(args: argparse.Namespace, out: Output) -> ExitCode:
     """Examine everything and print the findings; the exit code is 1 if one has failed, and 3 if one is a warning."""
     from airflow_kafka_groups.doctor.airflow_settings import examine_airflow
     from airflow_kafka_groups.doctor.finding import Report, Status, worst
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     examine_airflow(report)
     examine_spark(report)
     rows = [(finding.check, finding.status.value, finding.text, finding.remedy) for finding in report.findings]
-    out.write(Table("findings", COLUMNS, rows))
+    out.write(Table("findings", DOCTOR_COLUMNS, rows))
     match worst(report.findings):
         case Status.FAILED:
             return ExitCode.FAILED

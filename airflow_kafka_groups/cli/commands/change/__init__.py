@@ -1,1 +1,0 @@
-"""The commands that change groups. Each is a dry run, unless ``--yes`` is given."""

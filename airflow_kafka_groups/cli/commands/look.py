@@ -1,0 +1,299 @@
+"""Commands that look and change nothing."""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.cli.connection import (
+    Cluster,
+    add_connection_arguments,
+    add_storage_arguments,
+    use_airflow_database,
+)
+from airflow_kafka_groups.cli.options import add_view_arguments
+from airflow_kafka_groups.cli.output import Output, Table, say
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.cli.selection import (
+    add_group_arguments,
+    add_pattern_arguments,
+    chosen_groups,
+    filter_of,
+    read_chosen,
+    report_failures,
+    say_if_fewer_are_listed,
+    say_what_is_missing,
+    set_aside,
+)
+from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_state_names, read_type_names
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.lag import GroupLag
+    from airflow_kafka_groups.kafka.admin.readiness import GroupReadiness, Release
+    from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
+    from airflow_kafka_groups.kafka.models import GroupDescription, MemberDescription
+
+LIST_GROUPS_COLUMNS = ("group_id", "state", "type", "protocol_type", "coordinator")
+
+
+def add_list_groups(parser: ArgumentTarget) -> None:
+    add_connection_arguments(parser)
+    add_pattern_arguments(parser)
+    add_view_arguments(parser)
+    states, types = (", ".join(member.value for member in kind) for kind in (GroupState, GroupType))
+    parser.add_argument("--state", action="append", help=f"groups in this state (repeat): {states}")
+    parser.add_argument("--type", action="append", help=f"groups of this type (repeat): {types}")
+
+
+def list_groups(args: argparse.Namespace, out: Output) -> ExitCode:
+    """List the groups. If a broker does not answer, the list is printed and the exit code is 3."""
+    patterns = filter_of(args)
+    states = read_state_names("--state", args.state or [])
+    types = read_type_names("--type", args.type or [])
+
+    async def listed(admin: AdminClient) -> GroupListings:
+        found = await admin.list_groups(states=states, types=types)
+        await say_if_fewer_are_listed(admin)
+        return found
+
+    found = Cluster(args).run(listed)
+    rows = [
+        (group_id, group.state.value, group.type.value, group.protocol_type, group.coordinator)
+        for group_id, group in sorted(found.items())
+        if patterns.selects(group_id)
+    ]
+    out.write(Table("groups", LIST_GROUPS_COLUMNS, rows))
+    say_what_is_missing(found)
+    return ExitCode.DONE if found.complete else ExitCode.INCOMPLETE
+
+
+MEMBER = ("member_id", "group_instance_id", "client_id", "host")
+DESCRIBE_COLUMNS = ("group_id", "state", "type", "protocol", "coordinator", *MEMBER, "assignment")
+
+
+def add_describe(parser: ArgumentTarget) -> None:
+    add_group_arguments(parser, required=True)
+
+
+def describe(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Describe the groups: one row for each member, and one for a group without members.
+
+    A group that does not exist has the state ``Dead``; the exit code is then 3, as for one that cannot be read.
+    """
+    found = Cluster(args).run(lambda admin: admin.describe_consumer_groups(args.groups))
+    described = found.succeeded
+    out.write(Table("groups", DESCRIBE_COLUMNS, [row for group in described.values() for row in _rows(group)]))
+    report_failures(found.failed)
+    missing = any(group.state is GroupState.DEAD for group in described.values())
+    return ExitCode.INCOMPLETE if missing or found.failed else ExitCode.DONE
+
+
+def _rows(group: GroupDescription) -> Iterator[tuple[Any, ...]]:
+    kind = None if group.type is GroupType.UNKNOWN else group.type.value
+    facts = (group.group_id, group.state.value, kind, group.protocol, group.coordinator)
+    if not group.members:
+        yield (*facts, *[None] * len(MEMBER), [])
+    for member in group.members:
+        yield (*facts, *(getattr(member, name) for name in MEMBER), _assignment(member))
+
+
+def _assignment(member: MemberDescription) -> list[str]:
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for where in member.assignment:
+        by_topic[where.topic].append(where.partition)
+    return [f"{topic}[{','.join(map(str, sorted(numbers)))}]" for topic, numbers in sorted(by_topic.items())]
+
+
+OFFSETS_COLUMNS = ("group_id", "topic", "partition", "offset", "leader_epoch", "metadata")
+
+
+def add_offsets(parser: ArgumentTarget) -> None:
+    add_group_arguments(parser)
+
+
+def offsets(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Show one row for each partition with a commit. CSV is as ``kafka-consumer-groups --export`` writes it.
+
+    A group that cannot be read, or that was named and does not exist, makes the exit code 3.
+    """
+    from airflow_kafka_groups.change.restore.offsets_csv import csv_rows
+
+    found, refused, missing, complete = read_chosen(
+        args, lambda admin, ids: admin.list_consumer_group_offsets(ids), "topics"
+    )
+    rows = [
+        (group_id, topic.topic, partition, offset, None if epoch < 0 else epoch, metadata)
+        for group_id, offsets in found.succeeded.items()
+        for topic in offsets.topics
+        for partition, offset, epoch, metadata in topic.rows()
+        if offset >= 0
+    ]
+    csv = list(csv_rows((row[:4] for row in rows), with_group=len(set(args.groups)) != 1))
+    out.write(Table("offsets", OFFSETS_COLUMNS, [*rows, *((name, *[None] * 5) for name in refused)], csv))
+    report_failures(found.failed, missing)
+    return ExitCode.INCOMPLETE if found.failed or missing or not complete else ExitCode.DONE
+
+
+LAG_COLUMNS = ("group_id", "partitions", "lag", "lost")
+OF_PARTITIONS = ("group_id", "topic", "partition", "lag", "lost", "flag")
+
+
+def add_lag(parser: ArgumentTarget) -> None:
+    add_group_arguments(parser)
+    parser.add_argument("--partitions", action="store_true", help="one row for each partition instead of each group")
+    parser.add_argument(
+        "--max-lag", metavar="N", help="show groups whose lag exceeds N or is not known; exit code 3 if any"
+    )
+
+
+def lag(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Show the groups, the largest lag first. A group whose lag is not known has none, and makes the exit code 3.
+
+    So does one that was named and does not exist: it is not shown, since its lag is not 0.
+
+    ``lag`` counts the records to read, and ``lost`` those that were removed unread.
+    """
+    most = optional(read_integer)("--max-lag", args.max_lag)
+    found, refused, missing, complete = read_chosen(
+        args, lambda admin, ids: admin.list_consumer_group_lag(ids), "partitions"
+    )
+    there = [lag for name, lag in found.succeeded.items() if name not in missing]
+    lags = sorted(there, key=lambda lag: (-(lag.messages or 0), lag.group_id))
+    unknown = [lag.group_id for lag in lags if lag.messages is None]
+    too_much = [lag for lag in lags if most is not None and (lag.messages is None or lag.messages > most)]
+    shown = lags if most is None else too_much
+    if args.partitions:
+        out.write(Table("partitions", OF_PARTITIONS, [row for lag in shown for row in _of_partitions(lag)]))
+    else:
+        out.write(Table("groups", LAG_COLUMNS, [*_of_groups(shown), *((name, None, None, None) for name in refused)]))
+    report_failures(found.failed, missing)
+    if unknown:
+        say(f"warning: the lag of {len(unknown)} group(s) is not known, first {unknown[0]!r}: see --partitions")
+    return ExitCode.INCOMPLETE if too_much or unknown or found.failed or missing or not complete else ExitCode.DONE
+
+
+def _of_groups(lags: Sequence[GroupLag]) -> Iterator[tuple[Any, ...]]:
+    for lag in lags:
+        yield lag.group_id, lag.committed_partitions, lag.messages, lag.lost
+
+
+def _of_partitions(lag: GroupLag) -> Iterator[tuple[Any, ...]]:
+    for where, of_partition in lag.partitions.items():
+        yield (
+            lag.group_id,
+            where.topic,
+            where.partition,
+            of_partition.messages,
+            None if of_partition.messages is None else of_partition.lost,
+            of_partition.flag.value,
+        )
+
+
+READINESS_COLUMNS = (
+    "group_id",
+    "status",
+    "type",
+    "protocol_type",
+    "assignor",
+    "moves_to",
+    "members",
+    "static_members",
+    "classic_members",
+    "blockers",
+)
+_REFUSED = "this user may not describe it"
+_STATUSES = ("moved", "moving", "ready", "no_members", "blocked", "other", "unknown")
+
+
+def add_readiness(parser: ArgumentTarget) -> None:
+    add_group_arguments(parser)
+    parser.add_argument("--status", action="append", choices=_STATUSES, help="groups with this status (repeat)")
+
+
+def readiness(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Show the groups, sorted by id. A group that does not exist or cannot be described makes the exit code 3."""
+    from airflow_kafka_groups.kafka.admin.readiness import judge_readiness
+
+    cluster = Cluster(args)
+    release, everything, complete = cluster.run(lambda admin: _read(admin, args))
+    found, refused, *_ = set_aside(args, everything, cluster.settings.protected_groups)
+    judged = [judge_readiness(group, release) for _, group in sorted(found.succeeded.items())]
+    wanted = set(args.status or _STATUSES)
+    rows = [_row(one) for one in judged if one.status.value in wanted]
+    if "unknown" in wanted:
+        rows += [(group_id, "unknown", *[None] * 7, [_REFUSED]) for group_id in refused]
+    out.write(Table("groups", READINESS_COLUMNS, rows))
+    missing = [one.group_id for one in judged if args.groups and "the group does not exist" in one.blockers]
+    report_failures(found.failed, missing)
+    return ExitCode.INCOMPLETE if found.failed or missing or not complete else ExitCode.DONE
+
+
+async def _read(
+    admin: AdminClient, args: argparse.Namespace
+) -> tuple[Release | None, GroupResults[GroupDescription], bool]:
+    """Return the oldest broker's release, ``None`` if one cannot be reached; the groups; whether all are listed."""
+    from airflow_kafka_groups.kafka.protocol.api_versions import oldest_release
+
+    wanted, complete = await chosen_groups(admin, args, with_offsets=False)
+    cluster = await admin.describe_cluster()
+    releases = [oldest_release(versions) or (0, 0) for versions in cluster.api_versions.values()]
+    described = await admin.describe_consumer_groups(wanted)
+    return (None if cluster.errors or not releases else min(releases)), described, complete
+
+
+def _row(one: GroupReadiness) -> tuple[Any, ...]:
+    return (
+        one.group_id,
+        one.status.value,
+        one.group_type,
+        one.protocol_type,
+        one.assignor,
+        one.moves_to,
+        one.members,
+        one.static_members,
+        one.classic_members,
+        list(one.blockers),
+    )
+
+
+EXPLAIN_COLUMNS = ("check", "finding", "evidence", "what_would_change_it")
+
+
+def add_explain(parser: ArgumentTarget) -> None:
+    add_storage_arguments(parser)
+    parser.add_argument("group", metavar="GROUP", help="the group's id")
+    parser.add_argument(
+        "--plan-id", metavar="PLAN", help="the plan (default: the newest of the DAGs, or else of this command line)"
+    )
+
+
+def explain(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Show the checks of one group, and whether ``apply`` would delete it now."""
+    from airflow_kafka_groups.change.explain import ExplainRequest, explain_group
+    from airflow_kafka_groups.hooks.storage import policy_reader
+
+    cluster = Cluster(args)
+    settings, layout = cluster.settings, cluster.layout()
+    request = ExplainRequest(
+        group_id=args.group,
+        plan_id=args.plan_id,
+        protects=settings.protects,
+        read_only=settings.read_only,
+        floors=cluster.floors(),
+        why_stopped=_why_stopped,
+        policy_reader=policy_reader,
+    )
+    summary, rows = explain_group(cluster.run, layout, request)
+    out.write(Table("checks", EXPLAIN_COLUMNS, rows), summary)
+    return ExitCode.DONE
+
+
+def _why_stopped() -> str | None:
+    from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
+
+    use_airflow_database()
+    return why_variable_stops(STOP_VARIABLE)

@@ -1,0 +1,240 @@
+"""Commands that delete groups, or their offsets of topics, with every check, guard and record of the operators."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from uuid import uuid4
+
+from airflow_kafka_groups.change.deletion.request import DeletionLimits
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.deleting import (
+    add_deletion_arguments,
+    add_stopping_arguments,
+    require_allowed,
+    run_deletion,
+    show_outcomes,
+    to_delete,
+)
+from airflow_kafka_groups.cli.options import add_value, flag_of
+from airflow_kafka_groups.cli.output import Output, Table, say
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.cli.selection import (
+    MAX_GAP_SECONDS,
+    Numbers,
+    add_numbers,
+    add_pattern_arguments,
+    policy_file_of,
+    policy_of,
+    take_defaults,
+)
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.hooks.arguments import read_duration, read_group_ids_once, read_integer, read_number
+from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms
+
+
+def add_apply(parser: ArgumentTarget) -> None:
+    add_storage_arguments(parser)
+    parser.add_argument("plan_id", metavar="PLAN")
+    add_deletion_arguments(parser)
+    parser.add_argument(
+        "--approval-rule",
+        choices=RULES,
+        default=NEVER,
+        help="when a person has to have approved the plan in Airflow, beside what the site demands (default: never)",
+    )
+    parser.add_argument("--approve-above", metavar="N")
+    parser.add_argument("--no-lease", action="store_true", help="do not take the cluster's lease")
+    parser.add_argument(
+        "--groups-per-second", metavar="N", help="maximum deletions per second (default: the DAGs'; 0: no limit)"
+    )
+    parser.add_argument("--bytes-per-second", metavar="N", default="0")
+
+
+def apply(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Delete the plan's groups, and show the outcome of each. A group that is kept makes the exit code 3."""
+    from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
+    from airflow_kafka_groups.checks import check_digest
+    from airflow_kafka_groups.hooks.storage import policy_reader
+    from airflow_kafka_groups.ledger.deletion_plan import load_plan, policy_of_plan
+    from airflow_kafka_groups.report.html import make_report
+
+    cluster = Cluster(args)
+    layout = cluster.layout()
+    terms = _terms(args)
+    require_allowed(args, cluster)
+    floors = cluster.floors()
+    plan = load_plan(layout, args.plan_id)
+    policy = policy_reader(policy_of_plan(layout, args.plan_id))
+    digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
+    limits = DeletionLimits(
+        groups_per_second=_pace(args) or None,
+        bytes_per_second=read_number("--bytes-per-second", args.bytes_per_second) or None,
+    )
+    result = run_deletion(
+        args,
+        cluster,
+        limits,
+        lambda admin, request: delete_by_plan(
+            admin, layout, args.plan_id, digest, request, approval=terms, floors=floors, policy=policy
+        ),
+        command="apply",
+        request_id=args.plan_id,
+        leased=not args.no_lease,
+    )
+    try:
+        say(f"Report: {make_report(layout, plan)[0]}")
+    except (KafkaGroupsError, OSError) as error:
+        say(f"warning: the report could not be written: {error}")
+    back_up = cluster.command("backup", "--plan-id", plan.plan_id, "--digest", plan.digest)
+    before = f"Nothing was deleted. Before a deletion, back the plan up: {back_up}"
+    return show_outcomes(out, result, cluster, before if result.report.backup is None else to_delete(plan.digest))
+
+
+def _terms(args: argparse.Namespace) -> ApprovalTerms:
+    if args.approve_above is None:
+        return ApprovalTerms(rule=args.approval_rule)
+    if args.approval_rule != ABOVE_CAP:  # whoever gives it expects a larger plan to be refused
+        remedy = f"counts with --approval-rule {ABOVE_CAP} only: add that, or leave this out"
+        raise ConfigurationError("--approve-above", args.approve_above, remedy)
+    return ApprovalTerms(rule=ABOVE_CAP, approve_above=read_integer("--approve-above", args.approve_above))
+
+
+def _pace(args: argparse.Namespace) -> float:
+    """Return how many groups a second are deleted: as was given, or as by the site's DAGs, which spare its brokers."""
+    from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
+
+    if args.groups_per_second is not None:
+        return read_number("--groups-per-second", args.groups_per_second)
+    return read_number(f"{DEFAULTS}.groups_per_second", site_defaults().get("groups_per_second", 0))
+
+
+def add_delete(parser: ArgumentTarget) -> None:
+    add_storage_arguments(parser)
+    parser.add_argument("groups", nargs="+", metavar="GROUP")
+    add_value(parser, "observe_seconds", default="60s")
+    for flag in ("--ignore-missing", "--ignore-signs-of-life", "--allow-hidden-topics"):
+        parser.add_argument(flag, action="store_true")
+    add_stopping_arguments(parser)
+
+
+def delete(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Watch the groups, back them up, delete them, and show the outcome of each. One that is kept is exit code 3."""
+    from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
+
+    cluster = Cluster(args)
+    group_ids, seconds = read_group_ids_once("GROUP", args.groups), read_duration("--observe", args.observe_seconds)
+    layout, floors = cluster.layout(), cluster.floors()
+    require_allowed(args, cluster)
+    result = run_deletion(
+        args,
+        cluster,
+        DeletionLimits(),
+        lambda admin, request: delete_by_name(
+            admin,
+            layout,
+            group_ids,
+            request,
+            observe_seconds=seconds,
+            protected=cluster.settings.kept_patterns,
+            allow_hidden_topics=args.allow_hidden_topics,
+            ignore_missing=args.ignore_missing,
+            ignore_signs_of_life=args.ignore_signs_of_life,
+            floors=floors,
+        ),
+        command="delete",
+        request_id=uuid4().hex,
+    )
+    return show_outcomes(out, result, cluster, "Nothing was deleted. To delete, give --yes too.")
+
+
+PLANNED = ("group_id", "topic", "partitions", "idle_seconds", "reason")
+KEPT = ("group_id", "topic", "why", "reason")
+_NUMBERS: Numbers = {
+    "min_idle_seconds": read_duration,
+    "min_observations": partial(read_integer, minimum=2),
+    "max_groups": partial(read_integer, minimum=1),
+    "max_share": partial(read_number, maximum=1),
+    "max_gap_seconds": read_duration,
+}
+
+
+def add_prune_topics(parser: ArgumentTarget) -> None:
+    add_storage_arguments(parser)
+    add_pattern_arguments(parser)
+    parser.add_argument("--snapshot-id", metavar="ID")
+    add_numbers(parser, _NUMBERS)
+    parser.add_argument("--policy-file", metavar="PATH")
+    parser.add_argument("--kept", action="store_true", help="show the topics that are kept, instead of those planned")
+    parser.add_argument("--plan-id", metavar="PLAN", help="apply this plan instead of making one")
+    parser.add_argument("--topics-per-second", metavar="N", default="0")
+    add_deletion_arguments(parser)
+
+
+def prune_topics(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Write a plan and show its topics, or apply one and show the outcome of each."""
+    cluster = Cluster(args)
+    if args.plan_id is None:
+        if args.yes:
+            raise ConfigurationError("--plan-id", None, "--yes requires it: the plan that you looked at is applied")
+        return _plan_topics(args, cluster, out)
+    for name in ("include", "exclude", "snapshot_id", "policy_file", "kept", *_NUMBERS):
+        if getattr(args, name) not in (None, False):  # whoever gives one expects less to be pruned than the plan has
+            remedy = "is for a new plan, and --plan-id applies a plan as it is: leave one of them out"
+            raise ConfigurationError(flag_of(name), None, remedy)
+    return _prune(args, cluster, out)
+
+
+def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
+    from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
+
+    layout, floors = cluster.layout(), cluster.floors()
+    take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
+    file = policy_file_of(args, floors)
+    policy = policy_of(args, cluster.settings, _NUMBERS, max_gap_seconds=MAX_GAP_SECONDS)
+    plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
+    summary = {
+        "plan_id": plan.plan_id,
+        "digest": plan.digest,
+        "path": str(path),
+        "snapshot_id": plan.snapshot_id,
+        "expires_at": plan.expires_at.isoformat(),
+        "counts": dict(plan.counts),
+        "warnings": list(plan.warnings),
+    }
+    if args.kept:
+        kept = [(item.group_id, item.topic, item.verdict, item.reason) for item in plan.kept]
+        out.write(Table("kept", KEPT, kept), summary)
+    else:
+        rows = [
+            (item.group_id, item.topic, len(item.partitions), item.idle_seconds, item.reason) for item in plan.groups
+        ]
+        out.write(Table("topics", PLANNED, rows), summary)
+    if plan.groups:
+        say(f"Nothing was deleted. Next, a dry run: {cluster.command('prune-topics', '--plan-id', plan.plan_id)}")
+    return ExitCode.DONE
+
+
+def _prune(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
+    from airflow_kafka_groups.change.prune_topics.prune_by_plan import CHUNK_SIZE, prune_by_plan
+    from airflow_kafka_groups.checks import check_digest
+    from airflow_kafka_groups.hooks.storage import policy_reader
+    from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
+
+    layout, floors = cluster.layout(), cluster.floors()
+    per_second = read_number("--topics-per-second", args.topics_per_second)
+    require_allowed(args, cluster)
+    plan = load_prune_plan(layout, args.plan_id)
+    digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
+    policy = policy_reader(plan.policy)
+    result = run_deletion(
+        args,
+        cluster,
+        DeletionLimits(chunk_size=CHUNK_SIZE, groups_per_second=per_second or None),
+        lambda admin, request: prune_by_plan(
+            admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy
+        ),
+        command="prune-topics",
+        request_id=plan.plan_id,
+    )
+    return show_outcomes(out, result, cluster, to_delete(plan.digest), of="topic")
