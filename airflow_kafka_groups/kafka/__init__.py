@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
     from airflow_kafka_groups.kafka.cluster.client import ClusterClient
     from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-    from airflow_kafka_groups.kafka.membership.actions import Phase
     from airflow_kafka_groups.kafka.membership.lease import MaintenanceLease
     from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
     from airflow_kafka_groups.kafka.membership.session import MemberSession
+    from airflow_kafka_groups.kafka.membership.state import Phase
     from airflow_kafka_groups.kafka.models import (
         Broker,
         BrokerId,
@@ -82,10 +82,10 @@ _MODULES = {  # the others are in "models"
     "admin.results": ("GroupListings", "GroupResult", "GroupResults"),
     "cluster.client": ("ClusterClient",),
     "cluster.config": ("ClientConfig",),
-    "membership.actions": ("Phase",),
     "membership.lease": ("MaintenanceLease",),
     "membership.member": ("GroupMember", "GroupProtocol", "JoinedMember", "MemberOptions"),
     "membership.session": ("MemberSession",),
+    "membership.state": ("Phase",),
 }
 
 

@@ -1,4 +1,4 @@
-"""``ClusterAdmin``: ordinary admin calls, with the method names of confluent-kafka's own client."""
+"""``ClusterAdmin``: what is not about groups, by confluent-kafka, with its method names where it has them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,6 @@ from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 T = TypeVar("T")
 
 OFFSETS_RETENTION = "offsets.retention.minutes"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigEntry:
-    """One config of a broker.
-
-    :param value: its value; ``None`` if it is not set, or sensitive.
-    :param is_default: whether it is Kafka's default, set nowhere.
-    """
-
-    value: str | None
-    is_default: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,26 +57,6 @@ class OffsetsRetention:
         return len(set(self.by_broker.values())) > 1
 
 
-def offsets_retention_of(configs: Mapping[BrokerId, Mapping[str, ConfigEntry] | KafkaGroupsError]) -> OffsetsRetention:
-    """Read the retention out of the brokers' configs."""
-    minutes: dict[BrokerId, int] = {}
-    defaults: set[BrokerId] = set()
-    errors: dict[BrokerId, KafkaGroupsError] = {}
-    for broker_id, config in configs.items():
-        if isinstance(config, KafkaGroupsError):
-            errors[broker_id] = config
-            continue
-        entry = config.get(OFFSETS_RETENTION)
-        if entry is None or entry.value is None or not entry.value.isdecimal():
-            found = "nothing" if entry is None else repr(entry.value)
-            errors[broker_id] = MissingAnswerError(f"broker {broker_id} reports {found} for {OFFSETS_RETENTION}")
-            continue
-        minutes[broker_id] = int(entry.value)
-        if entry.is_default:
-            defaults.add(broker_id)
-    return OffsetsRetention(by_broker=minutes, defaults=frozenset(defaults), errors=errors)
-
-
 _TOPICS_IN_REQUEST = 1_000
 _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """What a broker older than 2.8 is read to say: 16 bytes of zeros."""
@@ -100,7 +68,7 @@ _ABSENT = (
 
 
 class ClusterAdmin:
-    """Describe a cluster's brokers and topics. Each call has a client of its own and closes it.
+    """Read brokers' configs, topic ids and records. Each call has a client of its own and closes it.
 
     :param config: where and how to connect; ``request_timeout`` and ``api_timeout`` apply.
     :param patience: how long silent brokers are waited for, shared with the core's client. Default: its own.
@@ -117,50 +85,25 @@ class ClusterAdmin:
         self._config = config
         self._patience = patience or Patience(config.api_timeout)
 
-    async def describe_configs(
-        self, kafka_cluster_id: str | None = None
-    ) -> dict[BrokerId, dict[str, ConfigEntry] | KafkaGroupsError]:
-        """Describe the configs of every live broker. A broker that does not tell has its error instead.
+    async def offsets_retention(self, kafka_cluster_id: str | None = None) -> OffsetsRetention:
+        """Return how long each live broker keeps the offsets of a group without members.
 
-        It needs DescribeConfigs on the cluster.
+        It needs DescribeConfigs on the cluster. A broker that does not tell has its error instead.
         """
         return await in_session(
-            self._config, lambda session: _describe_broker_configs(session, kafka_cluster_id, self._patience)
+            self._config, lambda session: _offsets_retention(session, kafka_cluster_id, self._patience)
         )
 
-    async def offsets_retention(self, kafka_cluster_id: str | None = None) -> OffsetsRetention:
-        """Return how long each live broker keeps the offsets of a group without members."""
-        return offsets_retention_of(await self.describe_configs(kafka_cluster_id))
-
-    async def describe_topics(
-        self, topics: Iterable[str], kafka_cluster_id: str | None = None
-    ) -> dict[str, str | KafkaGroupsError | None]:
-        """Describe topics: the id of each (KIP-516), or its error; ``None`` for a broker before 2.8, which has no ids.
-
-        Asking creates no topic.
-        """
-        wanted = list(dict.fromkeys(topics))
-
-        def describe(session: Session) -> dict[str, str | KafkaGroupsError | None]:
-            if kafka_cluster_id is not None:
-                _describe_cluster(session, kafka_cluster_id)
-            return _describe_topics(session, wanted)
-
-        return await in_session(self._config, describe) if wanted else {}
-
     async def topic_ids(self, topics: Iterable[str], kafka_cluster_id: str | None = None) -> dict[str, str]:
-        """Return the ids of topics, as Kafka's own tools write them. A topic that was recreated has another.
+        """Return the ids of topics (KIP-516), as Kafka's own tools write them. A topic that was recreated has another.
 
         Topics that do not exist, or that this user may not describe, are left out; so are all of them before Kafka 2.8.
-        Raises any other error of a topic.
+        Asking creates no topic. Raises any other error of a topic.
         """
-        ids = {}
-        for topic, found in (await self.describe_topics(topics, kafka_cluster_id)).items():
-            if isinstance(found, str):
-                ids[topic] = found
-            elif found is not None and not (isinstance(found, BrokerError) and found.code in _ABSENT):
-                raise found
-        return ids
+        wanted = list(dict.fromkeys(topics))
+        if not wanted:
+            return {}
+        return await in_session(self._config, lambda session: _topic_ids(session, wanted, kafka_cluster_id))
 
     async def read_records(self, spans: Sequence[Span], keep: Callable[[LogRecord], T]) -> list[SpanRecords[T]]:
         """Read spans of partitions; see ``read_spans``. It needs Read on the topics, and joins no group."""
@@ -174,20 +117,18 @@ class ClusterAdmin:
 def _describe_cluster(session: Session, kafka_cluster_id: str | None) -> Any:
     """Describe the cluster. Raises ``ConnectionFailedError`` for another one, as far as both ids are known."""
     asked = session.client.describe_cluster(request_timeout=session.request_timeout)
-    cluster = session.result("DescribeCluster", asked)
+    (cluster,) = session.results("DescribeCluster", {None: asked}).values()
+    if isinstance(cluster, KafkaGroupsError):
+        raise cluster
     ClusterMetadata(kafka_cluster_id).require_same_cluster(cluster.cluster_id)
     return cluster
 
 
-def _describe_broker_configs(
-    session: Session, kafka_cluster_id: str | None, patience: Patience
-) -> dict[BrokerId, dict[str, ConfigEntry] | KafkaGroupsError]:
+def _offsets_retention(session: Session, kafka_cluster_id: str | None, patience: Patience) -> OffsetsRetention:
     from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # re-exported without saying so
 
-    cluster = _describe_cluster(session, kafka_cluster_id)
-    broker_ids: list[BrokerId] = [node.id for node in cluster.nodes]
     futures = {}
-    for broker_id in broker_ids:
+    for broker_id in [node.id for node in _describe_cluster(session, kafka_cluster_id).nodes]:
         patience.asked(broker_id)
         timeout = min(session.request_timeout, patience.left(broker_id))
         # One call for each: librdkafka sends a broker's configs to that very broker.
@@ -195,34 +136,41 @@ def _describe_broker_configs(
             [ConfigResource(ConfigResource.Type.BROKER, str(broker_id))], request_timeout=timeout
         )
         (futures[broker_id],) = asked.values()
-    found = session.results("DescribeConfigs", futures, brokers={id_: id_ for id_ in broker_ids})
-    for broker_id, answer in found.items():
-        if not isinstance(answer, ConnectionFailedError | RequestTimeoutError):
+    minutes: dict[BrokerId, int] = {}
+    defaults: set[BrokerId] = set()
+    errors: dict[BrokerId, KafkaGroupsError] = {}
+    for broker_id, configs in session.results("DescribeConfigs", futures, broker_id=int).items():
+        if not isinstance(configs, ConnectionFailedError | RequestTimeoutError):
             patience.answered(broker_id)
-    return {id_: of if isinstance(of, KafkaGroupsError) else _entries(of) for id_, of in found.items()}
+        if isinstance(configs, KafkaGroupsError):
+            errors[broker_id] = configs
+            continue
+        entry = configs.get(OFFSETS_RETENTION)
+        if entry is None or entry.value is None or not entry.value.isdecimal():
+            found = "nothing" if entry is None else repr(entry.value)
+            errors[broker_id] = MissingAnswerError(f"broker {broker_id} reports {found} for {OFFSETS_RETENTION}")
+            continue
+        minutes[broker_id] = int(entry.value)
+        if entry.is_default:
+            defaults.add(broker_id)
+    return OffsetsRetention(by_broker=minutes, defaults=frozenset(defaults), errors=errors)
 
 
-def _entries(configs: Mapping[str, Any]) -> dict[str, ConfigEntry]:
-    return {
-        name: ConfigEntry(value=None if entry.is_sensitive else entry.value, is_default=entry.is_default)
-        for name, entry in configs.items()
-    }
-
-
-def _describe_topics(session: Session, topics: list[str]) -> dict[str, str | KafkaGroupsError | None]:
+def _topic_ids(session: Session, topics: Sequence[str], kafka_cluster_id: str | None) -> dict[str, str]:
     from confluent_kafka import TopicCollection
 
-    described: dict[str, str | KafkaGroupsError | None] = {}
+    if kafka_cluster_id is not None:
+        _describe_cluster(session, kafka_cluster_id)
+    ids: dict[str, str] = {}
     for start in range(0, len(topics), _TOPICS_IN_REQUEST):
-        asked = topics[start : start + _TOPICS_IN_REQUEST]
-        futures = session.client.describe_topics(TopicCollection(asked), request_timeout=session.request_timeout)
-        found = session.results("Metadata", futures, subjects={topic: f"topic {topic!r}" for topic in asked})
-        described |= {
-            topic: of if isinstance(of, KafkaGroupsError) else _topic_id(of.topic_id) for topic, of in found.items()
-        }
-    return described
-
-
-def _topic_id(topic_id: object) -> str | None:
-    text = "" if topic_id is None else str(topic_id).translate(str.maketrans("+/", "-_")).rstrip("=")
-    return None if text in ("", _NO_TOPIC_ID) else text
+        asked = TopicCollection(list(topics[start : start + _TOPICS_IN_REQUEST]))
+        futures = session.client.describe_topics(asked, request_timeout=session.request_timeout)
+        for topic, found in session.results("Metadata", futures, subject="topic {!r}".format).items():
+            if isinstance(found, BrokerError) and found.code in _ABSENT:
+                continue
+            if isinstance(found, KafkaGroupsError):
+                raise found
+            text = str(found.topic_id or "").translate(str.maketrans("+/", "-_")).rstrip("=")
+            if text not in ("", _NO_TOPIC_ID):
+                ids[topic] = text
+    return ids

@@ -135,28 +135,28 @@ class Session:
         api: str,
         futures: Mapping[K, Future[Any]],
         *,
-        subjects: Mapping[K, str] | None = None,
-        brokers: Mapping[K, int] | None = None,
+        broker_id: Callable[[K], int | None] = lambda _: None,
+        subject: Callable[[K], str] = lambda _: "",
     ) -> dict[K, Any | KafkaGroupsError]:
         """Wait for futures and return what each holds: its result, or its error translated.
 
-        :param subjects: what each key is about, for its error.
-        :param brokers: which broker a key was asked of, for its error.
+        :param broker_id: returns the broker that a key was asked of, for its error. Default: it is not known.
+        :param subject: returns what a key is about, for its error. Default: nothing.
 
         Raises ``AuthenticationFailedError`` when the login fails, and ``DeadlineExceededError`` when the call takes
         longer than ``api_timeout``.
         """
-        self._wait(api, futures.values())
-        return {
-            key: self._result(api, future, (brokers or {}).get(key), (subjects or {}).get(key, ""))
-            for key, future in futures.items()
-        }
+        from confluent_kafka import KafkaException
 
-    def result(self, api: str, future: Future[Any]) -> Any:
-        """Wait for one future and return its result. Raises its error, translated."""
-        found = self.results(api, {api: future})[api]
-        if isinstance(found, KafkaGroupsError):
-            raise found
+        self._wait(api, futures.values())
+        found: dict[K, Any | KafkaGroupsError] = {}
+        for key, future in futures.items():
+            try:
+                found[key] = future.result(0)
+            except KafkaException as exc:
+                where = {"servers": self.servers, "subject": subject(key), "context": self._context()}
+                found[key] = translated(exc.args[0], api=api, broker_id=broker_id(key), **where)
+                found[key].__cause__ = exc
         return found
 
     def _connect(self, settings: dict[str, Any]) -> AdminClient:
@@ -180,23 +180,6 @@ class Session:
                 raise translated(self._reported, api=api, servers=self.servers)
             if self._cancelled.is_set() or time.monotonic() > self._deadline:
                 raise DeadlineExceededError(f"{api}: no answer from {self.servers} in time{self._context()}")
-
-    def _result(self, api: str, future: Future[Any], broker_id: int | None, subject: str) -> Any | KafkaGroupsError:
-        from confluent_kafka import KafkaException
-
-        try:
-            return future.result(0)
-        except KafkaException as exc:
-            error = translated(
-                exc.args[0],
-                api=api,
-                servers=self.servers,
-                broker_id=broker_id,
-                subject=subject,
-                context=self._context(),
-            )
-            error.__cause__ = exc
-            return error
 
     def _context(self) -> str:
         return "" if self._reported is None else f"last connection error: {self._reported.str()}"

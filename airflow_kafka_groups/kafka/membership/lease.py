@@ -21,16 +21,16 @@ docs/membership.md describes the remaining gap: a check is true only at the mome
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
+
+import msgspec
 
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
@@ -43,16 +43,15 @@ from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.products import known_id
-from airflow_kafka_groups.kafka.membership.actions import Phase, Synced
 from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.session import MemberSession
+from airflow_kafka_groups.kafka.membership.state import Phase, Synced
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
 
 _LONGEST_NAME = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bid:
+class Bid(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of a candidate: name, waiting since (ms), and the generation in which it holds the lease.
 
     ``term`` makes each request without a claim another one. To a member whose metadata is what it was, a broker answers
@@ -60,40 +59,38 @@ class Bid:
     """
 
     owner: str = ""
-    since: int = 0
+    since: int
     holds: int | None = None
     term: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """The assignment sent to all members: the holder's member id and name."""
 
     holder: str = ""
     owner: str = ""
 
 
-def write_bid(bid: Bid) -> bytes:
-    """Serialize a bid."""
-    return json.dumps({"owner": bid.owner, "since": bid.since, "holds": bid.holds, "term": bid.term}).encode()
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 def read_bid(data: bytes) -> Bid | None:
     """Parse a bid. Returns ``None`` for anything else, so that invalid bytes cannot claim a lease."""
-    fields = _fields(data)
-    since, holds = fields.get("since"), fields.get("holds")
-    if type(since) is not int or not (holds is None or type(holds) is int):
+    try:
+        return msgspec.json.decode(data, type=Bid)
+    except _UNREADABLE:
         return None
-    return Bid(owner=str(fields.get("owner", "")), since=since, holds=holds)
 
 
 @lru_cache(maxsize=64)
 def read_grant(data: bytes) -> Grant:
     """Parse a grant. Anything else names no holder."""
-    fields = _fields(data)
-    holder = fields.get("holder")
+    try:
+        grant = msgspec.json.decode(data, type=Grant)
+    except _UNREADABLE:
+        return Grant()
     # The name is for people, and another run chose it: it is shown in logs and errors.
-    return Grant(holder=holder if isinstance(holder, str) else "", owner=str(fields.get("owner", ""))[:_LONGEST_NAME])
+    return msgspec.structs.replace(grant, owner=grant.owner[:_LONGEST_NAME])
 
 
 def assign(leader_id: str, members: Sequence[JoinedMember]) -> Mapping[str, bytes]:
@@ -106,16 +103,8 @@ def assign(leader_id: str, members: Sequence[JoinedMember]) -> Mapping[str, byte
     else:
         holder = min(good, key=lambda member_id: (good[member_id].since, member_id), default=leader_id)
     owner = good[holder].owner if holder in good else ""
-    data = json.dumps({"holder": holder, "owner": owner}).encode()
+    data = msgspec.json.encode(Grant(holder=holder, owner=owner))
     return {member.member_id: data for member in members}
-
-
-def _fields(data: bytes) -> Mapping[str, Any]:
-    try:
-        fields = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 log = logging.getLogger(__name__)
@@ -363,7 +352,7 @@ class _LeaseMember(GroupMember):
         return PROTOCOL_TYPE
 
     async def metadata(self) -> Sequence[GroupProtocol]:
-        return [GroupProtocol(PROTOCOL, write_bid(self._lease.bid()))]
+        return [GroupProtocol(PROTOCOL, msgspec.json.encode(self._lease.bid()))]
 
     async def perform_assignment(
         self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]

@@ -18,10 +18,9 @@ from typing import Any, Self
 from airflow_kafka_groups.exceptions import CallbackFailedError, KafkaGroupsError, MembershipError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
-from airflow_kafka_groups.kafka.membership import actions
 from airflow_kafka_groups.kafka.membership.coordinator import FATAL, CoordinatorLink
 from airflow_kafka_groups.kafka.membership.member import GroupMember, MemberOptions
-from airflow_kafka_groups.kafka.membership.state import Membership
+from airflow_kafka_groups.kafka.membership.state import Action, Heartbeat, Membership, Phase
 from airflow_kafka_groups.kafka.models import MemberToRemove
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.kafka.protocol.apis import membership
@@ -190,7 +189,7 @@ class MemberSession:
         Raises the error that ended the membership, and ``TimeoutError`` after ``timeout`` seconds.
         """
         async with asyncio.timeout(timeout):
-            while self.membership.phase is not actions.Phase.STABLE:
+            while self.membership.phase is not Phase.STABLE:
                 await self.wait_change()
 
     async def wait_change(self, timeout: float | None = None) -> None:
@@ -217,11 +216,11 @@ class MemberSession:
     async def _perform_actions(self) -> None:
         while True:
             match self.membership.next_action(self._now()):
-                case actions.Stop():
+                case Action.STOP:
                     return
-                case actions.Pause(until):
-                    await self._sleep(until - self._now())
-                case actions.Idle():
+                case Action.PAUSE:
+                    await self._sleep(self.membership.pause_until - self._now())
+                case Action.IDLE:
                     await self._sleep(None)
                 case action:
                     try:
@@ -247,7 +246,7 @@ class MemberSession:
                 self.membership.on_heartbeat_lost(sent, self._now())
             self._notify()
 
-    async def _send_heartbeat(self, sent: actions.Heartbeat) -> None:
+    async def _send_heartbeat(self, sent: Heartbeat) -> None:
         await self._find()
         if not self.membership.coordinator_known:
             return
@@ -266,34 +265,34 @@ class MemberSession:
 
     # Actions
 
-    async def _act(self, action: actions.Action) -> None:
-        member = self._member
+    async def _act(self, action: Action) -> None:
+        state, member, call = self.membership, self._member, self._callbacks.call
         match action:
-            case actions.Prepare(generation, member_id):
-                await self._callbacks.call(member.on_join_prepare, generation, member_id)
-                self.membership.on_prepared()
-            case actions.Find():
+            case Action.PREPARE:
+                await call(member.on_join_prepare, state.generation, state.member_id)
+                state.on_prepared()
+            case Action.FIND:
                 try:
                     await self._find()
                 except FATAL:
                     raise
                 except KafkaGroupsError as error:
                     self._lost(error)
-            case actions.Join():
+            case Action.JOIN:
                 await self._join()
-            case actions.Assign(leader_id, protocol, members):
-                assignments = await self._callbacks.call(member.perform_assignment, leader_id, protocol, members)
-                self.membership.on_assigned(assignments)
-            case actions.Sync():
+            case Action.ASSIGN:
+                state.on_assigned(await call(member.perform_assignment, state.member_id, state.protocol, state.members))
+            case Action.SYNC:
                 await self._sync()
-            case actions.Complete(generation, member_id, protocol, assignment):
+            case Action.COMPLETE if (synced := state.synced) is not None:
+                round_ = synced.generation, synced.member_id, synced.protocol, synced.assignment
                 try:
-                    await self._callbacks.call(member.on_join_complete, generation, member_id, protocol, assignment)
-                    self.membership.on_completed()
+                    await call(member.on_join_complete, *round_)
+                    state.on_completed()
                 except CallbackFailedError as error:
                     log.warning("%s", error, exc_info=True)
                     cause = error.__cause__
-                    self.membership.on_complete_failed(cause if isinstance(cause, Exception) else error, self._now())
+                    state.on_complete_failed(cause if isinstance(cause, Exception) else error, self._now())
 
     async def _join(self) -> None:
         before = (self.membership.generation, self.membership.member_id)

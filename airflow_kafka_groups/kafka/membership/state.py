@@ -20,16 +20,17 @@ start of a rebalance and ends with the next sync, a lost generation, or leaving;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 
 from airflow_kafka_groups.exceptions import (
+    BrokerError,
     CallbackFailedError,
     ConfigurationError,
     InvalidAssignmentError,
     KafkaGroupsError,
     MembershipError,
 )
-from airflow_kafka_groups.kafka.membership import actions
-from airflow_kafka_groups.kafka.membership.actions import ErrorAction, Phase, Synced, error_action, group_error
 from airflow_kafka_groups.kafka.membership.member import (
     GroupProtocol,
     JoinedMember,
@@ -38,9 +39,151 @@ from airflow_kafka_groups.kafka.membership.member import (
     check_protocols,
 )
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
-from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Api
+from airflow_kafka_groups.kafka.protocol.api_versions import (
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    Api,
+)
 from airflow_kafka_groups.kafka.protocol.apis.membership import JoinRequest, SyncRequest
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+
+
+class Phase(Enum):
+    """The phase of a membership."""
+
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    ASSIGNING = "assigning"
+    SYNCING = "syncing"
+    COMPLETING = "completing"
+    STABLE = "stable"
+    FAILED = "failed"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """The assignment of this member, and when the coordinator last confirmed it.
+
+    ``confirmed_at`` is when the confirming request was *sent*, so it is never later than the confirmation. After a
+    silence it may be earlier. ``heartbeat`` is the number of the last heartbeat that was accepted, 0 before the first.
+    """
+
+    generation: int
+    member_id: str
+    protocol: str
+    assignment: bytes
+    confirmed_at: float
+    heartbeat: int = 0
+
+    def confirmed(self, sent_at: float, most: float, heartbeat: int = 0) -> Synced:
+        """Return this assignment, confirmed by an answer for no more than so many seconds longer than before.
+
+        A broker that was suspended together with this member answers as if it still were the coordinator. Its successor
+        has waited for a session timeout since the confirmation before, and not since this one. Before the first one, it
+        has waited since JoinGroup was sent.
+        """
+        return replace(self, confirmed_at=min(sent_at, self.confirmed_at + most), heartbeat=heartbeat)
+
+
+class Action(Enum):
+    """What the caller does next."""
+
+    PREPARE = "call on_join_prepare"
+    FIND = "look the coordinator up"
+    JOIN = "call metadata, and send JoinGroup"
+    ASSIGN = "call perform_assignment"
+    SYNC = "send SyncGroup"
+    COMPLETE = "call on_join_complete"
+    PAUSE = "wait until pause_until, or until something changes"
+    IDLE = "wait until something changes"
+    STOP = "leave the group: the membership has failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A heartbeat that was sent. ``holding``: whether the member had its assignment at that time.
+
+    ``number`` grows with each one: which of two was sent later shows also where all clocks stood still.
+    """
+
+    generation: int
+    member_id: str
+    holding: bool
+    sent_at: float
+    number: int = 0
+
+
+class ErrorAction(Enum):
+    """What a member does after a response."""
+
+    OK = "go on"
+    RETRY = "ask the same coordinator again, after a pause"
+    FIND = "find the coordinator again, after a pause"
+    REJOIN = "join again, as the same member of the same generation"
+    FORGET_GENERATION = "join again as the same member; the generation and its assignment are lost"
+    FORGET_MEMBER = "join again as a new member; the group removed this one"
+    TAKE_MEMBER_ID = "join again at once with the id from the coordinator (KIP-394)"
+    GONE = "nothing to leave: the group does not know this member"
+    END = "the membership has ended"
+
+
+_COORDINATOR = {
+    ErrorCode.none: ErrorAction.OK,
+    ErrorCode.coordinator_load_in_progress: ErrorAction.RETRY,
+    ErrorCode.coordinator_not_available: ErrorAction.FIND,
+    ErrorCode.not_coordinator: ErrorAction.FIND,
+}
+_IN_GENERATION = _COORDINATOR | {
+    ErrorCode.rebalance_in_progress: ErrorAction.REJOIN,
+    ErrorCode.illegal_generation: ErrorAction.FORGET_GENERATION,
+    ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
+}
+_TABLES: Mapping[Api, Mapping[ErrorCode, ErrorAction]] = {
+    FIND_COORDINATOR: {
+        ErrorCode.none: ErrorAction.OK,
+        ErrorCode.coordinator_load_in_progress: ErrorAction.FIND,
+        ErrorCode.coordinator_not_available: ErrorAction.FIND,
+        ErrorCode.not_coordinator: ErrorAction.FIND,
+    },
+    JOIN_GROUP: _COORDINATOR
+    | {
+        ErrorCode.member_id_required: ErrorAction.TAKE_MEMBER_ID,
+        ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
+        ErrorCode.rebalance_in_progress: ErrorAction.RETRY,  # the coordinator could not write this round; as in Java
+    },
+    SYNC_GROUP: _IN_GENERATION,
+    HEARTBEAT: _IN_GENERATION,
+    LEAVE_GROUP: _COORDINATOR | {ErrorCode.unknown_member_id: ErrorAction.GONE},
+}
+_DESCRIPTIONS = {
+    ErrorCode.group_authorization_failed: "this user may not join the group (requires READ on it)",
+    ErrorCode.group_max_size_reached: "the group has as many members as the broker allows (group.max.size)",
+    ErrorCode.inconsistent_group_protocol: (
+        "the group has members of another protocol type, or no protocol of this member is supported by all of them"
+    ),
+    ErrorCode.fenced_instance_id: "another process has joined with the same group.instance.id",
+    ErrorCode.invalid_session_timeout: (
+        "the broker does not accept this session timeout (group.min.session.timeout.ms, group.max.session.timeout.ms)"
+    ),
+    ErrorCode.unknown_server_error: (
+        "unexpected broker error; metadata and assignments may be too large for a record of __consumer_offsets"
+    ),
+}
+
+
+def error_action(api: Api, code: ErrorCode) -> ErrorAction:
+    """Return the action for an error code. An unknown code ends the membership."""
+    return _TABLES[api].get(code, ErrorAction.END)
+
+
+def group_error(code: ErrorCode, api: Api, group_id: str) -> BrokerError:
+    """Build the exception for a code that ends a membership."""
+    return broker_error(code, api, subject=group_id, message=_DESCRIPTIONS.get(code))
+
 
 NO_GENERATION = -1
 NO_MEMBER = ""
@@ -70,14 +213,14 @@ class Membership:
         self.synced: Synced | None = None
         self.coordinator_known = False
         self._reason: str | None = None
-        self._members: tuple[JoinedMember, ...] = ()
+        self.members: tuple[JoinedMember, ...] = ()
         self._assignments: Mapping[str, bytes] = {}
         self._prepared = False
         self._rejoin = False
         self._asked_at = 0.0  # JoinGroup of this round, and then SyncGroup
         self._failures = 0
         self._tries = 0
-        self._pause_until = 0.0
+        self.pause_until = 0.0
         self._heartbeat_at = 0.0
         self._heartbeats = 0
 
@@ -86,29 +229,29 @@ class Membership:
         """Whether this member leads its generation."""
         return self.generation != NO_GENERATION and self.member_id == self.leader_id
 
-    def next_action(self, now: float) -> actions.Action:
+    def next_action(self, now: float) -> Action:
         """Return the action to perform now."""
         if self.failure is not None:
-            return actions.Stop(self.failure)
+            return Action.STOP
         if self.phase is Phase.STABLE and self._rejoin:
             self.phase, self._prepared = Phase.UNJOINED, False
         if self.phase is Phase.UNJOINED and not self._prepared:
-            return actions.Prepare(self.generation, self.member_id)
-        if now < self._pause_until:
-            return actions.Pause(self._pause_until)
+            return Action.PREPARE
+        if now < self.pause_until:
+            return Action.PAUSE
         if not self.coordinator_known and self.phase is not Phase.COMPLETING:
-            return actions.Find()
+            return Action.FIND
         match self.phase:
             case Phase.UNJOINED:
                 self._rejoin, self._asked_at = False, now  # changes of metadata from here on may be too late for this
-                return actions.Join()
+                return Action.JOIN
             case Phase.ASSIGNING:
-                return actions.Assign(self.member_id, self.protocol, self._members)
+                return Action.ASSIGN
             case Phase.SYNCING:
-                return actions.Sync()
+                return Action.SYNC
             case Phase.COMPLETING if self.synced is not None:
-                return actions.Complete(self.generation, self.member_id, self.protocol, self.synced.assignment)
-        return actions.Idle()
+                return Action.COMPLETE
+        return Action.IDLE
 
     def rejoin(self, reason: str) -> None:
         """Start a new round as soon as the current one is over, e.g. because the metadata has changed."""
@@ -177,7 +320,7 @@ class Membership:
             self.stop(MembershipError(self.options.group_id, reason))
             return
         self.member_id, self.generation, self.leader_id = answer.member_id, answer.generation, answer.leader
-        self.protocol, self._members, self._assignments, self._reason = answer.protocol or "", answer.members, {}, None
+        self.protocol, self.members, self._assignments, self._reason = answer.protocol or "", answer.members, {}, None
         self.phase = Phase.ASSIGNING if self.is_leader and not answer.skip_assignment else Phase.SYNCING
         # Due immediately if SyncGroup waits longer for the leader.
         self._heartbeat_at = now + self.options.heartbeat_interval
@@ -187,7 +330,7 @@ class Membership:
         if self.phase is not Phase.ASSIGNING:
             return
         check_assignments(assignments)
-        members = {member.member_id for member in self._members}
+        members = {member.member_id for member in self.members}
         if members != set(assignments):
             missing, invented = members - set(assignments), set(assignments) - members
             self.stop(InvalidAssignmentError(self.options.group_id, missing, invented))
@@ -245,18 +388,18 @@ class Membership:
         joined = self.generation != NO_GENERATION and self.member_id != NO_MEMBER
         return self._heartbeat_at if joined and self.phase in _HEARTBEAT_PHASES else None
 
-    def next_heartbeat(self, now: float) -> actions.Heartbeat:
+    def next_heartbeat(self, now: float) -> Heartbeat:
         """Build a heartbeat."""
         self._heartbeat_at = now + self.options.heartbeat_interval
         self._heartbeats += 1
-        return actions.Heartbeat(self.generation, self.member_id, self.phase in _ASSIGNED_PHASES, now, self._heartbeats)
+        return Heartbeat(self.generation, self.member_id, self.phase in _ASSIGNED_PHASES, now, self._heartbeats)
 
     def demand_heartbeat(self, now: float) -> int:
         """Make a heartbeat due at once. Returns its number: it and all later ones are sent after this call."""
         self._heartbeat_at = min(self._heartbeat_at, now)
         return self._heartbeats + 1
 
-    def on_heartbeat(self, sent: actions.Heartbeat, code: ErrorCode, now: float) -> None:
+    def on_heartbeat(self, sent: Heartbeat, code: ErrorCode, now: float) -> None:
         """Process the response to a heartbeat."""
         current = (self.generation, self.member_id)
         if (sent.generation, sent.member_id) != current or self.phase not in _HEARTBEAT_PHASES:
@@ -280,7 +423,7 @@ class Membership:
         else:
             self._on_error(HEARTBEAT, code, now)
 
-    def on_heartbeat_lost(self, sent: actions.Heartbeat, now: float) -> None:
+    def on_heartbeat_lost(self, sent: Heartbeat, now: float) -> None:
         """Record that a heartbeat failed without a response. A join that has begun meanwhile is not affected."""
         if sent.generation == self.generation and self.phase in _HEARTBEAT_PHASES:
             self.coordinator_known = False
@@ -307,5 +450,5 @@ class Membership:
 
     def _pause(self, now: float) -> None:
         pause = self.options.retry_backoff * 2 ** min(self._failures, 30)
-        self._pause_until = self._heartbeat_at = now + min(pause, self.options.max_backoff)
+        self.pause_until = self._heartbeat_at = now + min(pause, self.options.max_backoff)
         self._failures += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -34,6 +35,8 @@ from airflow_kafka_groups.kafka.cluster_admin.session import configuration_error
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 RETENTION = "offsets.retention.minutes"
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+SECRET = "s3cr3t-t0ken"
 
 
 def answer(value: Any) -> Future[Any]:
@@ -45,8 +48,8 @@ def answer(value: Any) -> Future[Any]:
     return future
 
 
-def entry(value: str | None, *, is_default: bool = False, is_sensitive: bool = False) -> SimpleNamespace:
-    return SimpleNamespace(value=value, is_default=is_default, is_sensitive=is_sensitive)
+def entry(value: str | None, *, is_default: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(value=value, is_default=is_default)
 
 
 class ScriptedClient:
@@ -112,8 +115,9 @@ async def test_thousands_of_topics_are_asked_in_portions_and_each_once(client: S
 @pytest.mark.parametrize("none", [ZERO_ID, None, ""])
 async def test_a_topic_without_an_id_is_left_out(client: ScriptedClient, none: str | None) -> None:
     client.topics = lambda topic: SimpleNamespace(topic_id=none)
-    assert await admin().describe_topics(["old"]) == {"old": None}
     assert await admin().topic_ids(["old"]) == {}
+    assert await admin().topic_ids([]) == {}
+    assert client.asked == [["old"]], "no topics are no question"
 
 
 @pytest.mark.safety
@@ -156,21 +160,37 @@ async def test_another_cluster_tells_neither_ids_nor_retention(client: ScriptedC
 
 async def test_each_broker_has_its_own_answer_or_error(client: ScriptedClient) -> None:
     client.configs = {
-        1: {RETENTION: entry("10080", is_default=True), "secret": entry("hidden", is_sensitive=True)},
+        1: {RETENTION: entry("10080", is_default=True), "other": entry(None)},
         2: {RETENTION: entry("1440")},
         3: KafkaError(31),
         4: {},
     }
-    described = await admin().describe_configs()
-    assert set(described) == {1, 2, 3, 4}
-    assert not isinstance(described[1], Exception)
-    assert described[1]["secret"].value is None
     found = await admin().offsets_retention()
     assert dict(found.by_broker) == {1: 10_080, 2: 1_440}
     assert (found.minutes, found.defaults, found.differs) == (None, frozenset({1}), True)
     assert isinstance(found.errors[3], BrokerError)
     assert found.errors[3].broker_id == 3
     assert isinstance(found.errors[4], MissingAnswerError)
+
+
+@pytest.mark.parametrize(("second", "smallest", "is_default"), [("60", 60, False), ("10080", 10_080, True)])
+async def test_the_smallest_value_counts_and_differing_ones_are_reported(
+    client: ScriptedClient, second: str, smallest: int, is_default: bool
+) -> None:
+    other = entry(second, is_default=is_default)
+    client.configs = {1: {RETENTION: entry("10080", is_default=True)}, 2: {RETENTION: other}}
+    found = await admin().offsets_retention()
+    assert (found.minutes, found.is_default, found.differs) == (smallest, is_default, not is_default)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("value", [None, "", "-1", "soon"])
+async def test_a_broker_that_does_not_tell_leaves_no_number(client: ScriptedClient, value: str | None) -> None:
+    client.configs = {1: {RETENTION: entry("60", is_default=True)}, 2: {RETENTION: entry(value)}}
+    found = await admin().offsets_retention()
+    assert (found.minutes, found.is_default, list(found.errors)) == (None, False, [2])
+    client.configs = {}
+    assert (await admin().offsets_retention()).minutes is None, "nor does no broker"
 
 
 @pytest.mark.safety
@@ -187,6 +207,28 @@ async def test_a_refused_login_ends_the_call_at_the_first_report(client: Scripte
     with pytest.raises(AuthenticationFailedError):
         await admin().topic_ids(["t"])
     assert client.polls == 1
+
+
+@pytest.mark.safety
+async def test_the_error_of_a_token_source_is_raised_as_it_is_and_at_once() -> None:
+    def refuse(_config: str) -> tuple[str, float]:
+        raise ConnectionFailedError("the token endpoint", "is down")
+
+    tokens = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": refuse}
+    began = time.monotonic()
+    with pytest.raises(ConnectionFailedError, match="the token endpoint: is down"):
+        await ClusterAdmin(ClientConfig.from_librdkafka(NOWHERE | tokens)).topic_ids(["t"])
+    assert time.monotonic() - began < 5, "librdkafka would wait ten seconds for a token"
+
+
+@pytest.mark.safety
+async def test_no_secret_is_in_a_log_or_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    key = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"
+    secrets = {"security.protocol": "SSL", "ssl.key.pem": key, "ssl.key.password": SECRET}
+    with pytest.raises(ConfigurationError) as refused:
+        await ClusterAdmin(ClientConfig.from_librdkafka(NOWHERE | secrets)).topic_ids(["t"])
+    assert SECRET not in str(refused.value) + repr(refused.value.__cause__) + caplog.text
 
 
 async def test_other_reports_do_not_end_it_and_are_in_the_error(client: ScriptedClient) -> None:

@@ -16,11 +16,12 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
+
 from airflow_kafka_groups.kafka import ClientConfig, GroupProtocol, JoinedMember, MaintenanceLease
-from airflow_kafka_groups.kafka.membership import actions
 from airflow_kafka_groups.kafka.membership import lease as lease_assignor
 from airflow_kafka_groups.kafka.membership.lease import PROTOCOL, PROTOCOL_TYPE
-from airflow_kafka_groups.kafka.membership.state import Membership
+from airflow_kafka_groups.kafka.membership.state import Action, Heartbeat, Membership, Phase
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
@@ -202,7 +203,7 @@ class Broker:
 STEP = 0.1
 STALE = 0.5
 """Seconds for which a broker that goes on does not know yet that it was replaced."""
-_JOINS = {actions.Phase.UNJOINED, actions.Phase.JOINING, actions.Phase.ASSIGNING, actions.Phase.SYNCING}
+_JOINS = {Phase.UNJOINED, Phase.JOINING, Phase.ASSIGNING, Phase.SYNCING}
 NOWHERE = ClientConfig(bootstrap_servers=(("b", 1),))
 
 
@@ -227,7 +228,7 @@ class Candidate:
         self._broker = history.coordinator
         self._inbox: list[tuple[object, Callable[[], None]]] = []
         self._asked: tuple[object, float] | None = None
-        self._beat: tuple[object, float, actions.Heartbeat] | None = None
+        self._beat: tuple[object, float, Heartbeat] | None = None
         self.gone = False
 
     def leave(self) -> None:
@@ -261,24 +262,24 @@ class Candidate:
         if self._beat is None and due is not None and due <= now:
             self._heartbeat(now)
 
-    def _act(self, action: actions.Action, now: float) -> bool:
+    def _act(self, action: Action, now: float) -> bool:
         state = self.state
         match action:
-            case actions.Prepare():
+            case Action.PREPARE:
                 state.on_prepared()
-            case actions.Find():
+            case Action.FIND:
                 self._find()
-            case actions.Join():
-                bid = lease_assignor.write_bid(self.lease.bid())
+            case Action.JOIN:
+                bid = msgspec.json.encode(self.lease.bid())
                 join = state.join([GroupProtocol(PROTOCOL, bid)])
                 self._ask("join", (join.member_id, bid), lambda code, answer: self._joined(code, answer))
-            case actions.Assign(leader_id, _, members):
-                state.on_assigned(lease_assignor.assign(leader_id, members))
-            case actions.Sync():
+            case Action.ASSIGN:
+                state.on_assigned(lease_assignor.assign(state.member_id, state.members))
+            case Action.SYNC:
                 sync = state.sync()
                 given = (sync.generation, sync.member_id, sync.assignments)
                 self._ask("sync", given, lambda code, answer: self._synced(code, answer, now))
-            case actions.Complete():
+            case Action.COMPLETE:
                 state.on_completed()
             case _:
                 return False
@@ -297,7 +298,7 @@ class Candidate:
         key = self._send("heartbeat", (beat.generation, beat.member_id), lambda code, _: self._beaten(beat, code))
         self._beat = (key, now + SESSION / 3, beat)
 
-    def _beaten(self, beat: actions.Heartbeat, code: ErrorCode) -> None:
+    def _beaten(self, beat: Heartbeat, code: ErrorCode) -> None:
         self.state.on_heartbeat(beat, code, self.history.now)
 
     def _find(self) -> None:

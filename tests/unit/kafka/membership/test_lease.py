@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -232,7 +233,7 @@ def test_a_validity_too_near_to_the_session_timeout_is_refused(valid_for: float)
 
 
 def member(name: str, since: int, holds: int | None = None) -> JoinedMember:
-    return JoinedMember(name, None, lease_assignor.write_bid(Bid(owner=name.upper(), since=since, holds=holds)))
+    return JoinedMember(name, None, msgspec.json.encode(Bid(owner=name.upper(), since=since, holds=holds)))
 
 
 def holder(*members: JoinedMember) -> str:
