@@ -20,7 +20,7 @@ from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.membership.coordinator import FATAL, CoordinatorLink
 from airflow_kafka_groups.kafka.membership.member import GroupMember, MemberOptions
-from airflow_kafka_groups.kafka.membership.state import Action, Heartbeat, Membership, Phase
+from airflow_kafka_groups.kafka.membership.state import Heartbeat, Membership, NextAction, Phase
 from airflow_kafka_groups.kafka.models import MemberToRemove
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.kafka.protocol.apis import membership
@@ -216,11 +216,11 @@ class MemberSession:
     async def _perform_actions(self) -> None:
         while True:
             match self.membership.next_action(self._now()):
-                case Action.STOP:
+                case NextAction.STOP:
                     return
-                case Action.PAUSE:
+                case NextAction.PAUSE:
                     await self._sleep(self.membership.pause_until - self._now())
-                case Action.IDLE:
+                case NextAction.IDLE:
                     await self._sleep(None)
                 case action:
                     try:
@@ -265,26 +265,26 @@ class MemberSession:
 
     # Actions
 
-    async def _act(self, action: Action) -> None:
+    async def _act(self, action: NextAction) -> None:
         state, member, call = self.membership, self._member, self._callbacks.call
         match action:
-            case Action.PREPARE:
+            case NextAction.PREPARE:
                 await call(member.on_join_prepare, state.generation, state.member_id)
                 state.on_prepared()
-            case Action.FIND:
+            case NextAction.FIND:
                 try:
                     await self._find()
                 except FATAL:
                     raise
                 except KafkaGroupsError as error:
                     self._lost(error)
-            case Action.JOIN:
+            case NextAction.JOIN:
                 await self._join()
-            case Action.ASSIGN:
+            case NextAction.ASSIGN:
                 state.on_assigned(await call(member.perform_assignment, state.member_id, state.protocol, state.members))
-            case Action.SYNC:
+            case NextAction.SYNC:
                 await self._sync()
-            case Action.COMPLETE if (synced := state.synced) is not None:
+            case NextAction.COMPLETE if (synced := state.synced) is not None:
                 round_ = synced.generation, synced.member_id, synced.protocol, synced.assignment
                 try:
                     await call(member.on_join_complete, *round_)

@@ -89,7 +89,7 @@ class Synced:
         return replace(self, confirmed_at=min(sent_at, self.confirmed_at + most), heartbeat=heartbeat)
 
 
-class Action(Enum):
+class NextAction(Enum):
     """What the caller does next."""
 
     PREPARE = "call on_join_prepare"
@@ -229,29 +229,29 @@ class Membership:
         """Whether this member leads its generation."""
         return self.generation != NO_GENERATION and self.member_id == self.leader_id
 
-    def next_action(self, now: float) -> Action:
+    def next_action(self, now: float) -> NextAction:
         """Return the action to perform now."""
         if self.failure is not None:
-            return Action.STOP
+            return NextAction.STOP
         if self.phase is Phase.STABLE and self._rejoin:
             self.phase, self._prepared = Phase.UNJOINED, False
         if self.phase is Phase.UNJOINED and not self._prepared:
-            return Action.PREPARE
+            return NextAction.PREPARE
         if now < self.pause_until:
-            return Action.PAUSE
+            return NextAction.PAUSE
         if not self.coordinator_known and self.phase is not Phase.COMPLETING:
-            return Action.FIND
+            return NextAction.FIND
         match self.phase:
             case Phase.UNJOINED:
                 self._rejoin, self._asked_at = False, now  # changes of metadata from here on may be too late for this
-                return Action.JOIN
+                return NextAction.JOIN
             case Phase.ASSIGNING:
-                return Action.ASSIGN
+                return NextAction.ASSIGN
             case Phase.SYNCING:
-                return Action.SYNC
+                return NextAction.SYNC
             case Phase.COMPLETING if self.synced is not None:
-                return Action.COMPLETE
-        return Action.IDLE
+                return NextAction.COMPLETE
+        return NextAction.IDLE
 
     def rejoin(self, reason: str) -> None:
         """Start a new round as soon as the current one is over, e.g. because the metadata has changed."""

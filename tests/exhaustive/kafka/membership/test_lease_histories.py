@@ -21,7 +21,7 @@ import msgspec
 from airflow_kafka_groups.kafka import ClientConfig, GroupProtocol, JoinedMember, MaintenanceLease
 from airflow_kafka_groups.kafka.membership import lease as lease_assignor
 from airflow_kafka_groups.kafka.membership.lease import PROTOCOL, PROTOCOL_TYPE
-from airflow_kafka_groups.kafka.membership.state import Action, Heartbeat, Membership, Phase
+from airflow_kafka_groups.kafka.membership.state import Heartbeat, Membership, NextAction, Phase
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
@@ -262,24 +262,24 @@ class Candidate:
         if self._beat is None and due is not None and due <= now:
             self._heartbeat(now)
 
-    def _act(self, action: Action, now: float) -> bool:
+    def _act(self, action: NextAction, now: float) -> bool:
         state = self.state
         match action:
-            case Action.PREPARE:
+            case NextAction.PREPARE:
                 state.on_prepared()
-            case Action.FIND:
+            case NextAction.FIND:
                 self._find()
-            case Action.JOIN:
+            case NextAction.JOIN:
                 bid = msgspec.json.encode(self.lease.bid())
                 join = state.join([GroupProtocol(PROTOCOL, bid)])
                 self._ask("join", (join.member_id, bid), lambda code, answer: self._joined(code, answer))
-            case Action.ASSIGN:
+            case NextAction.ASSIGN:
                 state.on_assigned(lease_assignor.assign(state.member_id, state.members))
-            case Action.SYNC:
+            case NextAction.SYNC:
                 sync = state.sync()
                 given = (sync.generation, sync.member_id, sync.assignments)
                 self._ask("sync", given, lambda code, answer: self._synced(code, answer, now))
-            case Action.COMPLETE:
+            case NextAction.COMPLETE:
                 state.on_completed()
             case _:
                 return False

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, MembershipError
 from airflow_kafka_groups.kafka import GroupProtocol, JoinedMember, MemberOptions, Phase
-from airflow_kafka_groups.kafka.membership.state import Action, ErrorAction, Heartbeat, Membership, error_action
+from airflow_kafka_groups.kafka.membership.state import ErrorAction, Heartbeat, Membership, NextAction, error_action
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import (
     FIND_COORDINATOR,
@@ -61,11 +61,11 @@ def joined(generation: int = 1, leader: str = "m1", **fields: object) -> JoinAns
 def at_join() -> Membership:
     """Return a membership whose first JoinGroup is on its way."""
     state = Membership(OPTIONS, "toy")
-    assert (state.next_action(0), state.generation, state.member_id) == (Action.PREPARE, -1, "")
+    assert (state.next_action(0), state.generation, state.member_id) == (NextAction.PREPARE, -1, "")
     state.on_prepared()
-    assert state.next_action(0) is Action.FIND
+    assert state.next_action(0) is NextAction.FIND
     state.on_found(NONE, 0)
-    assert state.next_action(0) is Action.JOIN
+    assert state.next_action(0) is NextAction.JOIN
     assert state.join(PROTOCOLS).member_id == ""
     return state
 
@@ -73,16 +73,16 @@ def at_join() -> Membership:
 def at_sync(generation: int = 1) -> Membership:
     state = at_join()
     state.on_joined(joined(generation, leader="m2"), 0)
-    assert state.next_action(0) is Action.SYNC
+    assert state.next_action(0) is NextAction.SYNC
     return state
 
 
 def stable(now: float = 0) -> Membership:
     state = at_sync()
     state.on_synced(SyncAnswer(NONE, b"mine"), now, now)
-    assert state.next_action(now) is Action.COMPLETE
+    assert state.next_action(now) is NextAction.COMPLETE
     state.on_completed()
-    assert state.next_action(now) is Action.IDLE
+    assert state.next_action(now) is NextAction.IDLE
     return state
 
 
@@ -93,17 +93,17 @@ def send_heartbeat(state: Membership, code: ErrorCode, sent: float = 1, now: flo
 def test_the_first_join_is_repeated_under_the_id_the_coordinator_gives() -> None:
     state = at_join()
     state.on_joined(JoinAnswer(error=ErrorCode.member_id_required, member_id="m1"), 0)
-    assert state.next_action(0) is Action.JOIN, "at once, and without another on_join_prepare"
+    assert state.next_action(0) is NextAction.JOIN, "at once, and without another on_join_prepare"
     assert state.join(PROTOCOLS).member_id == "m1"
 
 
 def test_a_leader_assigns_before_it_syncs() -> None:
     state = at_join()
     state.on_joined(joined(), 0)
-    assert state.next_action(0) is Action.ASSIGN
+    assert state.next_action(0) is NextAction.ASSIGN
     assert state.heartbeat_at() == 3, "heartbeats go on while it assigns"
     state.on_assigned({"m1": b"1", "m2": b"2"})
-    assert state.next_action(0) is Action.SYNC
+    assert state.next_action(0) is NextAction.SYNC
     assert state.heartbeat_at() is None, "SyncGroup may wait for the whole group"
     assert state.sync().assignments == {"m1": b"1", "m2": b"2"}
 
@@ -111,7 +111,7 @@ def test_a_leader_assigns_before_it_syncs() -> None:
 def test_a_leader_that_is_told_to_skip_assigns_nothing() -> None:
     state = at_join()
     state.on_joined(joined(skip_assignment=True), 0)
-    assert state.next_action(0) is Action.SYNC
+    assert state.next_action(0) is NextAction.SYNC
     assert state.sync().assignments == {}
 
 
@@ -129,7 +129,7 @@ def test_another_protocol_type_is_refused() -> None:
 def test_a_join_that_cannot_succeed_ends_it(code: ErrorCode) -> None:
     state = at_join()
     state.on_joined(JoinAnswer(error=code), 0)
-    assert state.next_action(99) is Action.STOP
+    assert state.next_action(99) is NextAction.STOP
     assert isinstance(state.failure, BrokerError)
     assert state.failure.code == int(code)
 
@@ -141,7 +141,7 @@ def test_whatever_a_sync_is_answered_nothing_but_success_gives_something_to_hold
     assert (state.synced is not None) == (code is NONE)
     if code is not NONE and state.failure is None:
         assert state.phase is Phase.UNJOINED
-        assert state.next_action(99) in (Action.JOIN, Action.FIND)
+        assert state.next_action(99) in (NextAction.JOIN, NextAction.FIND)
 
 
 @pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
@@ -158,19 +158,19 @@ def test_a_lost_generation_keeps_the_member_id_and_a_lost_member_does_not() -> N
     for code, member_id in ((ErrorCode.illegal_generation, "m1"), (ErrorCode.unknown_member_id, "")):
         state = stable()
         send_heartbeat(state, code)
-        assert (state.next_action(1), state.generation, state.member_id) == (Action.PREPARE, -1, member_id)
+        assert (state.next_action(1), state.generation, state.member_id) == (NextAction.PREPARE, -1, member_id)
         state.on_prepared()
-        assert state.next_action(1) is Action.JOIN
+        assert state.next_action(1) is NextAction.JOIN
 
 
 def test_a_rebalance_prepares_with_the_old_generation_and_goes_on_beating_till_it_joins() -> None:
     state = stable()
     send_heartbeat(state, ErrorCode.rebalance_in_progress)
-    assert (state.next_action(1), state.generation, state.member_id) == (Action.PREPARE, 1, "m1")
+    assert (state.next_action(1), state.generation, state.member_id) == (NextAction.PREPARE, 1, "m1")
     assert state.heartbeat_at() == 4
     send_heartbeat(state, ErrorCode.rebalance_in_progress, 4, 4)
     state.on_prepared()
-    assert state.next_action(4) is Action.JOIN
+    assert state.next_action(4) is NextAction.JOIN
     state.join(PROTOCOLS)
     assert state.heartbeat_at() is None
 
@@ -213,7 +213,7 @@ def test_an_old_broker_that_says_rebalance_while_the_leader_assigns_is_not_belie
     state.on_assigned({"m1": b"1", "m2": b"2"})
     state.on_synced(SyncAnswer(NONE, b"1"), 1, 1)
     state.on_completed()
-    assert state.next_action(1) is Action.IDLE
+    assert state.next_action(1) is NextAction.IDLE
 
 
 def test_who_waited_long_for_its_sync_asks_at_once_whether_it_still_counts() -> None:
@@ -256,7 +256,7 @@ def test_a_round_that_others_make_long_is_no_silence() -> None:
     state.on_synced(SyncAnswer(NONE, b"mine"), 100, 100)
     state.on_completed()
     send_heartbeat(state, NONE, 103, 103)
-    assert state.next_action(103) is Action.IDLE
+    assert state.next_action(103) is NextAction.IDLE
     assert state.synced is not None
     assert state.synced.confirmed_at == 9
 
@@ -267,10 +267,10 @@ def test_two_answers_right_after_a_silence_confirm_no_longer_than_one() -> None:
     send_heartbeat(state, NONE, 8, 10.5)
     assert state.synced is not None
     assert (state.synced.confirmed_at, state.heartbeat_at()) == (4.5, 13.5)
-    assert state.next_action(10.5) is Action.IDLE
+    assert state.next_action(10.5) is NextAction.IDLE
     send_heartbeat(state, NONE, 30, 34.5)
     assert state.synced.confirmed_at == 4.5
-    assert (state.next_action(34.5), state.generation, state.member_id) == (Action.PREPARE, 1, "m1"), (
+    assert (state.next_action(34.5), state.generation, state.member_id) == (NextAction.PREPARE, 1, "m1"), (
         "it was silent until the answer, not until the request"
     )
 
@@ -280,10 +280,10 @@ def test_a_coordinator_that_moved_is_looked_for_with_growing_pauses_and_the_gene
     pauses = []
     for _ in range(6):
         send_heartbeat(state, ErrorCode.not_coordinator, 1, 1)
-        assert state.next_action(1) is Action.PAUSE
+        assert state.next_action(1) is NextAction.PAUSE
         pauses.append(round(state.pause_until - 1, 3))
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1, 1]
-    assert state.next_action(2) is Action.FIND
+    assert state.next_action(2) is NextAction.FIND
     assert state.generation == 1
 
 
@@ -304,7 +304,7 @@ def test_a_new_round_ends_the_tries_of_the_last() -> None:
     state.on_synced(SyncAnswer(NONE, b"mine"), 0, 0)
     send_heartbeat(state, ErrorCode.rebalance_in_progress)
     state.on_complete_failed(OSError(), 1)
-    assert (state.next_action(1), state.generation, state.member_id) == (Action.PREPARE, 1, "m1")
+    assert (state.next_action(1), state.generation, state.member_id) == (NextAction.PREPARE, 1, "m1")
 
 
 def test_leaving_ends_what_is_held_before_anyone_is_told() -> None:
