@@ -99,7 +99,7 @@ async def delete_groups(
     done |= {group_id: result for group_id, result in emptied.items() if not result.ok}
     ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
     batch_size = BATCHES_IN_ONE * calls.batch_size(len(ready))
-    handler = DeleteGroupsHandler(sizes.without(emptied), batch_size, send_by)
+    handler = DeleteGroupsHandler(sizes.without(emptied), batch_size, send_by=send_by)
     deleted = await calls.ask_coordinators(ready, handler, guess=guess, only=coordinators)
     for group_id in emptied.keys() & deleted.keys():
         done[group_id] = _of_emptied(deleted[group_id])
@@ -128,7 +128,7 @@ async def delete_group_offsets(
     only = None if coordinator is None else {group: coordinator}
 
     async def delete(part: Sequence[TopicPartition]) -> KafkaGroupsError | None:
-        handler = DeleteGroupOffsetsHandler({group: part}, send_by)
+        handler = DeleteGroupOffsetsHandler({group: part}, send_by=send_by)
         return (await calls.ask_coordinators([group], handler, only=only))[group].error
 
     if (error := await _in_slices(group, slices_of(group, partitions_of(partitions)), delete)) is not None:
@@ -152,7 +152,7 @@ async def remove_members(
     wanted = list(dict.fromkeys(members))
     if not wanted or not all(member_id or instance_id for member_id, instance_id in wanted):
         raise ConfigurationError("members", None, "name at least one member, each by its id or its instance id")
-    handler = RemoveMembersHandler({group: wanted}, reason, send_by)
+    handler = RemoveMembersHandler({group: wanted}, reason, send_by=send_by)
     only = None if coordinator is None else {group: coordinator}
     return (await calls.ask_coordinators([group], handler, only=only))[group].unwrap()
 
@@ -188,7 +188,7 @@ async def alter_group_offsets(
     guess = calls.guess_coordinators(at_once, buckets) if coordinators is None else None
     connections = calls.commit_connections(len(at_once))
     turns = calls.take_turns(at_once, connections, coordinators or guess or {})
-    handler = AlterGroupOffsetsHandler(wanted, connections, send_by, coordinators is not None, turns)
+    handler = AlterGroupOffsetsHandler(wanted, connections, coordinators is not None, turns, send_by=send_by)
     results = {**await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)}
     calls.settle(results.values(), turns)
     for group_id, result in results.items():
@@ -206,7 +206,7 @@ async def _commit_in_slices(
     turns = calls.take_turns([group_id], 1, {})
 
     async def commit(part: Commits) -> KafkaGroupsError | None:
-        handler = AlterGroupOffsetsHandler({group_id: part}, 1, send_by, coordinators is not None, turns)
+        handler = AlterGroupOffsetsHandler({group_id: part}, 1, coordinators is not None, turns, send_by=send_by)
         return (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id].error
 
     error = await _in_slices(group_id, slices, commit, lambda *failed: smaller_slices(group_id, *failed))
@@ -288,7 +288,7 @@ async def _empty_in_slices(
 ) -> GroupResult[None]:
     """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""
     for number, partitions in enumerate(sizes.slices(offsets)):
-        handler = DeleteGroupOffsetsHandler({group_id: partitions}, send_by)
+        handler = DeleteGroupOffsetsHandler({group_id: partitions}, send_by=send_by)
         result = (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id]
         if result.error is not None:
             some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)

@@ -159,14 +159,13 @@ class AdminDriver(Generic[K, V]):
         together = result.failed_together(spec.keys) if others else []
         self._queue.complete(spec, answered=len(together) < len(spec.keys))
         final = spec.scope.stage is Stage.FULFILLMENT or self._handler is None
-        completed = result.packed or result.completed
+        completed = result.completed
         if final and not others and (values := spec.values(completed)) is not None:  # nearly always
             if spec.scope.stage is Stage.LOOKUP:
                 self._discovered.extend({broker.broker_id: broker for broker in completed.values()}.values())
             self._finish_all(spec.keys, values)
             return
         asked = set(spec.keys)
-        result.completed.update(result.packed)
         result.fail_unclear(spec.keys, broker_id, spec.handler.api)
         self._halve(spec, together, result.failed)
         for key in filter(result.failed.__contains__, spec.keys):

@@ -11,7 +11,7 @@ An answer sorts its keys:
 - *unmapped*: this broker is not (or no longer) the one to ask; look the key up again
 - *retry*: the right broker at the wrong moment; ask it again after a pause
 
-``coordinator_status`` sorts the error codes that mean the same for every API that asks a coordinator. A generic
+``COORDINATOR_CODES`` sorts the error codes that mean the same for every API that asks a coordinator. A generic
 "retriable" flag never decides: libraries disagree about it.
 """
 
@@ -24,13 +24,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError, RemoteProtocolError
 from airflow_kafka_groups.kafka.models import BrokerId
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -42,7 +42,6 @@ _MAY_BE_ANOTHERS = {ErrorCode.unknown_server_error, ErrorCode.invalid_request, E
 class KeyStatus(Enum):
     """What an error code means for one key."""
 
-    COMPLETED = "completed"
     FAILED = "failed"
     UNMAPPED = "unmapped"
     RETRY = "retry"
@@ -56,34 +55,22 @@ Outcome = tuple[K, V | None, KafkaGroupsError | None]
 class HandlerResult(Generic[K, V]):
     """The keys of one request, each in one place.
 
-    :param packed: in place of ``completed`` where nothing else is there: values that are made when they are taken.
+    ``completed`` may make its values when they are taken.
     """
 
-    completed: dict[K, V] = field(default_factory=dict)
+    completed: Mapping[K, V] = field(default_factory=dict)
     failed: dict[K, KafkaGroupsError] = field(default_factory=dict)
     unmapped: dict[K, KafkaGroupsError] = field(default_factory=dict)
     retry: dict[K, KafkaGroupsError] = field(default_factory=dict)
-    packed: Mapping[K, V] = field(default_factory=dict)
 
     def add_error(self, status: KeyStatus, key: K, error: KafkaGroupsError) -> None:
-        """Add a key with an error. ``COMPLETED`` has no error and raises ``KeyError``."""
-        of_status = {KeyStatus.FAILED: self.failed, KeyStatus.UNMAPPED: self.unmapped, KeyStatus.RETRY: self.retry}
-        of_status[status][key] = error
-
-    def add(self, key: K, result: HandlerResult[K, V]) -> None:
-        """Add what a result says of this key, and nothing that it says of others."""
-        for mine, its in (
-            (self.completed, result.packed or result.completed),
-            (self.failed, result.failed),
-            (self.unmapped, result.unmapped),
-            (self.retry, result.retry),
-        ):
-            if key in its:
-                mine[key] = its[key]  # type: ignore[assignment]
+        """Add a key with an error."""
+        of_status: dict[K, KafkaGroupsError] = getattr(self, status.value)
+        of_status[key] = error
 
     def failed_together(self, keys: Sequence[K]) -> list[K]:
         """Return the keys whose error may be another key's, and of which nothing else was said."""
-        others = (self.completed, self.packed, self.unmapped, self.retry)
+        others = (self.completed, self.unmapped, self.retry)
         return [
             key
             for key in keys
@@ -116,19 +103,14 @@ class HandlerResult(Generic[K, V]):
                 self.failed[key] = RemoteProtocolError(error)
 
 
-def coordinator_status(code: ErrorCode) -> KeyStatus:
-    """Sort an error code that a coordinator may answer with about one of its groups."""
-    match code:
-        case ErrorCode.none:
-            return KeyStatus.COMPLETED
-        case ErrorCode.not_coordinator | ErrorCode.coordinator_not_available:
-            # The group has moved, or its partition has no leader just now: ask who has it.
-            return KeyStatus.UNMAPPED
-        case ErrorCode.coordinator_load_in_progress:
-            # The right broker, still reading __consumer_offsets: moving on would find the same one.
-            return KeyStatus.RETRY
-        case _:
-            return KeyStatus.FAILED
+COORDINATOR_CODES: Mapping[ErrorCode, KeyStatus] = {
+    # The group has moved, or its partition has no leader just now: ask who has it.
+    ErrorCode.not_coordinator: KeyStatus.UNMAPPED,
+    ErrorCode.coordinator_not_available: KeyStatus.UNMAPPED,
+    # The right broker, still reading __consumer_offsets: moving on would find the same one.
+    ErrorCode.coordinator_load_in_progress: KeyStatus.RETRY,
+}
+"""What a coordinator may answer about one of its groups. Every other code is final."""
 
 
 K_contra = TypeVar("K_contra", contravariant=True)
@@ -146,6 +128,8 @@ class AdminHandler(ABC, Generic[K, V]):
     """One Kafka API, as the engine sees it. What is not abstract has the default of an API that reads."""
 
     __slots__ = ()
+    codes: ClassVar[Mapping[ErrorCode, KeyStatus]] = COORDINATOR_CODES
+    """The error codes of a key that are not final."""
     changes_groups: bool = False
     """Whether a request changes groups. Then the client's change policy is asked about every key first."""
     resend_after_loss: bool = True
@@ -168,6 +152,17 @@ class AdminHandler(ABC, Generic[K, V]):
     @abstractmethod
     def batch_size(self) -> int:
         """The most keys of one request."""
+
+    def subject(self, key: K) -> str:
+        """Return what a key is, for its error."""
+        return f"group {key!r}"
+
+    def add_code(
+        self, result: HandlerResult[K, V], key: K, code: ErrorCode, broker_id: BrokerId, message: str | None = None
+    ) -> None:
+        """Add a key with an error code, as ``codes`` sorts it, to a result."""
+        error = broker_error(code, self.api, broker_id=broker_id, subject=self.subject(key), message=message)
+        result.add_error(self.codes.get(code, KeyStatus.FAILED), key, error)
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         """Return after how many failures a key fails with this error; ``None`` to go on until the deadline."""
@@ -193,18 +188,25 @@ class AdminHandler(ABC, Generic[K, V]):
         self, broker_id: BrokerId, keys: Sequence[K], version: int, responses: Sequence[Any]
     ) -> HandlerResult[K, V]:
         """Sort the keys of requests of one key each. What an answer says of other keys than its own does not count."""
-        result: HandlerResult[K, V] = HandlerResult()
+        parts: dict[str, dict[K, Any]] = {name: {} for name in ("completed", "failed", "unmapped", "retry")}
         for key, response in zip(keys, responses, strict=True):
-            result.add(key, self.parse(broker_id, (key,), version, response))
-        return result
+            result = self.parse(broker_id, (key,), version, response)
+            for name, part in parts.items():
+                if key in (its := getattr(result, name)):
+                    part[key] = its[key]
+        return HandlerResult(**parts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangingHandler(AdminHandler[K, V]):
-    """The defaults of a handler that changes groups: never sent again when the answer was lost."""
+    """The defaults of a handler that changes groups: never sent again when the answer was lost.
 
-    __slots__ = ()
+    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
+    """
+
     changes_groups = True
     resend_after_loss = False
+    send_by: float = math.inf
 
     def may_be_done(self, error: KafkaGroupsError) -> bool:
         """Return whether it may be made: a broker says so of a change that was written and not replicated in time."""

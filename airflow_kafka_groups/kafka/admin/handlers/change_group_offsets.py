@@ -12,7 +12,6 @@ still too much is halved.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
@@ -29,7 +28,6 @@ from airflow_kafka_groups.kafka.admin.engine.handler import (
     ChangingHandler,
     HandlerResult,
     KeyStatus,
-    coordinator_status,
 )
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, OffsetAndMetadata, TopicPartition
@@ -94,14 +92,12 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
     many groups go over several connections.
 
     :param connections: to each broker.
-    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
     :param gives_up: fail soon where a broker cannot be reached, as no other one is asked. Default false.
     :param turns: the number of the connection of each group. Default: the broker's own one.
     """
 
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
     connections: int = 1
-    send_by: float = math.inf
     gives_up: bool = False
     turns: Mapping[str, int] = field(default_factory=dict)
     api: ClassVar[Api] = OFFSET_COMMIT
@@ -112,7 +108,6 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
         return _TRIES if self.gives_up and isinstance(error, ConnectionFailedError) else None
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Build a request for one group."""
         (group_id,) = keys
         return offset_commit.build(group_id, self.offsets[group_id], version)
 
@@ -121,7 +116,7 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
     ) -> HandlerResult[str, None]:
         """Sort the group by status: by its partitions, since OffsetCommit has no error for the group."""
         (group_id,) = keys
-        return _sort(self.api, broker_id, group_id, self.offsets[group_id], response)
+        return _sort(self, broker_id, group_id, self.offsets[group_id], response)
 
     def parse_series(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, responses: Sequence[OffsetChangeAnswer]
@@ -135,18 +130,13 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
-    """OffsetDelete.
-
-    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
-    """
+    """OffsetDelete."""
 
     partitions: Mapping[str, Sequence[TopicPartition]]
-    send_by: float = math.inf
     api: ClassVar[Api] = OFFSET_DELETE
     batch_size: ClassVar[int] = 1
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Build a request for one group."""
         (group_id,) = keys
         return offset_commit.build_delete(group_id, self.partitions[group_id], version)
 
@@ -155,12 +145,10 @@ class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
     ) -> HandlerResult[str, None]:
         """Sort the group by status: its own error first, then those of its partitions."""
         (group_id,) = keys
-        status = coordinator_status(response.error)
-        if status is KeyStatus.COMPLETED:
-            return _sort(self.api, broker_id, group_id, self.partitions[group_id], response)
+        if response.error is ErrorCode.none:
+            return _sort(self, broker_id, group_id, self.partitions[group_id], response)
         result: HandlerResult[str, None] = HandlerResult()
-        error = broker_error(response.error, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
-        result.add_error(status, group_id, error)
+        self.add_code(result, group_id, response.error, broker_id)
         return result
 
 
@@ -172,11 +160,16 @@ def _is_all_committed(asked: Iterable[TopicPartition], response: OffsetChangeAns
 
 
 def _sort(
-    api: Api, broker_id: BrokerId, group_id: str, asked: Iterable[TopicPartition], response: OffsetChangeAnswer
+    handler: ChangingHandler[str, None],
+    broker_id: BrokerId,
+    group_id: str,
+    asked: Iterable[TopicPartition],
+    response: OffsetChangeAnswer,
 ) -> HandlerResult[str, None]:
     if _is_all_committed(asked, response):
         return HandlerResult({group_id: None})
     result: HandlerResult[str, None] = HandlerResult()
+    api = handler.api
     changed = {TopicPartition(topic, partition) for topic, some in response.changed.items() for partition in some}
     errors: dict[TopicPartition, KafkaGroupsError] = {}
     whole: set[KeyStatus] = set()
@@ -189,10 +182,10 @@ def _sort(
             errors[partition] = MissingAnswerError(f"broker {broker_id} left {subject} out of its answer to {api.name}")
             continue
         errors[partition] = broker_error(code, api, broker_id=broker_id, subject=subject)
-        whole.add(coordinator_status(code))
+        whole.add(handler.codes.get(code, KeyStatus.FAILED))
     if not errors:
-        result.completed[group_id] = None
-    elif len(whole) == 1 and len(errors) == len(set(asked)) and whole != {KeyStatus.FAILED}:
+        return HandlerResult({group_id: None})
+    if len(whole) == 1 and len(errors) == len(set(asked)) and whole != {KeyStatus.FAILED}:
         # The coordinator's own trouble: it says so for every partition, and nothing was changed.
         result.add_error(whole.pop(), group_id, next(iter(errors.values())))
     else:

@@ -11,7 +11,6 @@ at most half of what a batch may hold. What is not known is estimated, and what 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,14 +18,14 @@ from functools import cache
 from itertools import repeat
 from typing import ClassVar, cast
 
-from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult, coordinator_status
+from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import DeleteGroupsAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, Api
 from airflow_kafka_groups.kafka.protocol.apis import delete_groups
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 MAX_BATCH_BYTES = 1_048_588  # max.message.bytes, as brokers have it unless told otherwise
 BUDGET_BYTES = MAX_BATCH_BYTES // 2
@@ -129,16 +128,13 @@ class DeleteGroupsHandler(ChangingHandler[str, None]):
 
     :param sizes: how much each group makes a broker write.
     :param batch_size: the most groups of one request.
-    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
     """
 
     sizes: TombstoneSizes = field(default_factory=TombstoneSizes)
     batch_size: int = BATCHES_IN_ONE * 200
-    send_by: float = math.inf
     api: ClassVar[Api] = DELETE_GROUPS
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Build one request for all the groups; every version takes many."""
         return delete_groups.build(keys, version)
 
     def parse(
@@ -151,8 +147,7 @@ class DeleteGroupsHandler(ChangingHandler[str, None]):
         """
         result: HandlerResult[str, None] = HandlerResult(completed=dict.fromkeys(response.deleted))
         for group_id, code in response.failed:
-            error = broker_error(code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
-            result.add_error(coordinator_status(code), group_id, error)
+            self.add_code(result, group_id, code, broker_id)
         if response.failed:  # else a group can be named twice only as deleted
             said = {*zip(response.deleted, repeat(ErrorCode.none), strict=False), *response.failed}
             result.fail_repeated((group_id for group_id, _ in said), broker_id, self.api)

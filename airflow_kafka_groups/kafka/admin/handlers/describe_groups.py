@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_groups.exceptions import SwitchedOffError
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, coordinator_status
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult
 from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupState, GroupType
-from airflow_kafka_groups.kafka.protocol.answers import DescribedGroup, DescribeGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.answers import DescribeGroupsAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS, Api
 from airflow_kafka_groups.kafka.protocol.apis import describe_groups
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
-_DEAD, _NONE, _NOT_FOUND = GroupState.DEAD, ErrorCode.none, ErrorCode.group_id_not_found
+_NONE, _NOT_FOUND = ErrorCode.none, ErrorCode.group_id_not_found
 _new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
@@ -37,56 +37,52 @@ class DescribeGroupsHandler(AdminHandler[str, GroupDescription]):
     api: Api = DESCRIBE_GROUPS
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Build one request for all the groups; every version takes many."""
         return describe_groups.build(self.api, keys, self.include_authorized_operations, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: DescribeGroupsAnswer
     ) -> HandlerResult[str, GroupDescription]:
         """Sort the groups by status; one that is not there is completed, with the state ``DEAD``."""
-        return _sort(response, describe_groups.GROUP_TYPES.get(self.api, GroupType.CLASSIC), self.api, broker_id)
+        kind = describe_groups.GROUP_TYPES.get(self.api, GroupType.CLASSIC)
+        completed: dict[str, GroupDescription] = {}
+        result = HandlerResult(completed)
+        for group_ids, group in response.groups:
+            error, message, state, protocol_type, protocol, *facts = group
+            if error is _NONE:
+                completed |= {
+                    group_id: _new(
+                        GroupDescription, (group_id, state, kind, protocol_type, protocol, broker_id, *facts)
+                    )
+                    for group_id in group_ids
+                }
+            elif error is _NOT_FOUND:
+                # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
+                for group_id in group_ids:
+                    of_none = self.api is DESCRIBE_GROUPS and describe_groups.is_of_no_type(group_id, message)
+                    kind_ = GroupType.UNKNOWN if of_none else kind
+                    completed[group_id] = GroupDescription(
+                        group_id, GroupState.DEAD, kind_, protocol_type, protocol, broker_id
+                    )
+            else:
+                for group_id in group_ids:
+                    self._add_error(result, group_id, error, message, broker_id)
+        # The last of two descriptions may lack the members of the first.
+        named = sum([len(group_ids) for group_ids, _ in response.groups])
+        if named > len(completed) + len(result.failed) + len(result.unmapped) + len(result.retry):
+            every = (group_id for group_ids, _ in response.groups for group_id in group_ids)
+            result.fail_repeated(every, broker_id, self.api)
+        return result
 
-
-def _sort(
-    response: DescribeGroupsAnswer, kind: GroupType, api: Api, broker_id: BrokerId
-) -> HandlerResult[str, GroupDescription]:
-    result: HandlerResult[str, GroupDescription] = HandlerResult()
-    for group_ids, group in response.groups:
-        if group.error is not _NONE:
-            for group_id in group_ids:
-                _sort_error(group_id, group, kind, api, broker_id, result)
-            continue
-        _, _, state, protocol_type, protocol, *facts = group
-        result.completed |= {
-            group_id: _new(GroupDescription, (group_id, state, kind, protocol_type, protocol, broker_id, *facts))
-            for group_id in group_ids
-        }
-    # The last of two descriptions may lack the members of the first.
-    named = sum([len(group_ids) for group_ids, _ in response.groups])
-    if named > len(result.completed) + len(result.failed) + len(result.unmapped) + len(result.retry):
-        result.fail_repeated((group_id for group_ids, _ in response.groups for group_id in group_ids), broker_id, api)
-    return result
-
-
-def _sort_error(
-    group_id: str,
-    group: DescribedGroup,
-    kind: GroupType,
-    api: Api,
-    broker_id: BrokerId,
-    result: HandlerResult[str, GroupDescription],
-) -> None:
-    if group.error is _NOT_FOUND:
-        # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
-        if api is DESCRIBE_GROUPS and describe_groups.is_of_no_type(group_id, group.message):
-            kind = GroupType.UNKNOWN
-        result.completed[group_id] = _new(
-            GroupDescription, (group_id, _DEAD, kind, group.protocol_type, group.protocol, broker_id, (), None, None)
-        )
-    elif group.error is ErrorCode.unsupported_version:
-        # As 3.9 is shipped. The client asks a listing whether the broker has such groups all the same.
-        result.failed[group_id] = SwitchedOffError(f"broker {broker_id} has {api.name} switched off")
-    else:
-        subject = f"group {group_id!r}"
-        error = broker_error(group.error, api, broker_id=broker_id, subject=subject, message=group.message)
-        result.add_error(coordinator_status(group.error), group_id, error)
+    def _add_error(
+        self,
+        result: HandlerResult[str, GroupDescription],
+        group_id: str,
+        code: ErrorCode,
+        message: str | None,
+        broker_id: BrokerId,
+    ) -> None:
+        if code is ErrorCode.unsupported_version:
+            # As 3.9 is shipped. The client asks a listing whether the broker has such groups all the same.
+            result.failed[group_id] = SwitchedOffError(f"broker {broker_id} has {self.api.name} switched off")
+        else:
+            self.add_code(result, group_id, code, broker_id, message)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, KeyStatus
 from airflow_kafka_groups.kafka.models import Broker, BrokerId, CoordinatorType
 from airflow_kafka_groups.kafka.protocol.answers import FindCoordinatorAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, Api
 from airflow_kafka_groups.kafka.protocol.apis import find_coordinator
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,34 +22,31 @@ class FindCoordinatorHandler(AdminHandler[str, Broker]):
 
     key_type: CoordinatorType = CoordinatorType.GROUP
     api: ClassVar[Api] = FIND_COORDINATOR
+    codes: ClassVar[Mapping[ErrorCode, KeyStatus]] = {
+        # No leader yet: also the answer for a second or two while __consumer_offsets is being created.
+        ErrorCode.coordinator_not_available: KeyStatus.RETRY,
+        ErrorCode.coordinator_load_in_progress: KeyStatus.RETRY,
+        ErrorCode.not_coordinator: KeyStatus.RETRY,
+    }
     batch_size: ClassVar[int] = 350  # so that a thousand keys keep three brokers busy instead of one
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Build one request for all the keys (``NoBatchedFindCoordinatorsError`` below v4)."""
         return find_coordinator.build(keys, self.key_type, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: FindCoordinatorAnswer
     ) -> HandlerResult[str, Broker]:
-        """Sort the keys; completed means found."""
-        result: HandlerResult[str, Broker] = HandlerResult()
+        completed: dict[str, Broker] = {}
+        result = HandlerResult(completed)
         answer = find_coordinator.named(response, keys, version)
         for key, broker in answer.found.items():
             if broker.broker_id >= 0 and broker.host:
-                result.completed[key] = broker
+                completed[key] = broker
             else:
                 result.failed[key] = RemoteProtocolError(f"broker {broker_id} named no coordinator for {key!r}")
         for key, code, message in answer.failed:
-            subject = f"{self.key_type.name.lower()} {key!r}"
-            error = broker_error(code, self.api, broker_id=broker_id, subject=subject, message=message)
-            match code:
-                case (
-                    ErrorCode.coordinator_not_available
-                    | ErrorCode.coordinator_load_in_progress
-                    | ErrorCode.not_coordinator
-                ):
-                    # No leader yet: also the answer for a second or two while __consumer_offsets is being created.
-                    result.retry[key] = error
-                case _:
-                    result.failed[key] = error
+            self.add_code(result, key, code, broker_id, message)
         return result
+
+    def subject(self, key: str) -> str:
+        return f"{self.key_type.name.lower()} {key!r}"

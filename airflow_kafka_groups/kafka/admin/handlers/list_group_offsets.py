@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, coordinator_status
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult
 from airflow_kafka_groups.kafka.models import (
     BrokerId,
     GroupOffsets,
@@ -48,36 +48,37 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
         return _UNSTABLE_TRIES if isinstance(error, PartitionOffsetsError) else None
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Build one request for all the groups (``NoBatchedOffsetFetchError`` below v8)."""
         return offset_fetch.build(keys, self.specs, self.require_stable, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetFetchAnswer
     ) -> HandlerResult[str, GroupOffsets]:
-        """Sort the groups by status."""
         _, packed, groups = offset_fetch.named(response, keys, version)
         if not groups and not self.specs:  # as nearly always
-            return HandlerResult(packed=PackedGroups(packed))
-        result: HandlerResult[str, GroupOffsets] = HandlerResult()
-        for offsets in PackedGroups(packed).values():
-            self._sort_partitions(offsets, NO_ERRORS, broker_id, result)
+            return HandlerResult(PackedGroups(packed))
+        completed: dict[str, GroupOffsets] = {}
+        result = HandlerResult(completed)
+        readable = [(offsets, NO_ERRORS) for offsets in PackedGroups(packed).values()]
         for group in groups:
             if group.error is ErrorCode.none:
-                offsets = GroupOffsets(group.group_id, group.topics)
-                self._sort_partitions(offsets, group.partition_errors, broker_id, result)
-                continue
-            subject = f"group {group.group_id!r}"
-            error = broker_error(group.error, self.api, broker_id=broker_id, subject=subject)
-            result.add_error(coordinator_status(group.error), group.group_id, error)
+                readable.append((GroupOffsets(group.group_id, group.topics), group.partition_errors))
+            else:
+                self.add_code(result, group.group_id, group.error, broker_id)
+        for offsets, partition_errors in readable:
+            failure = self._failure(offsets, partition_errors, broker_id)
+            if failure is None:
+                completed[offsets.group_id] = offsets
+            elif ErrorCode.unstable_offset_commit in partition_errors.values():
+                # An open transaction decides soon, as a rule; what stays unstable fails with this very reason.
+                result.retry[offsets.group_id] = failure
+            else:
+                result.failed[offsets.group_id] = failure
         return result
 
-    def _sort_partitions(
-        self,
-        offsets: GroupOffsets,
-        partition_errors: Mapping[TopicPartition, ErrorCode],
-        broker_id: BrokerId,
-        result: HandlerResult[str, GroupOffsets],
-    ) -> None:
+    def _failure(
+        self, offsets: GroupOffsets, partition_errors: Mapping[TopicPartition, ErrorCode], broker_id: BrokerId
+    ) -> PartitionOffsetsError | None:
+        """Return the error of a group of which a partition cannot be read, or was left out."""
         group_id = offsets.group_id
         errors: dict[TopicPartition, KafkaGroupsError] = {}
         for partition, code in partition_errors.items():
@@ -90,12 +91,4 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
                     errors[partition] = MissingAnswerError(
                         f"broker {broker_id} left {partition.topic}[{partition.partition}] of group {group_id!r} out"
                     )
-        if not errors:
-            result.completed[group_id] = offsets
-            return
-        failure = PartitionOffsetsError(group_id, errors, offsets)
-        if ErrorCode.unstable_offset_commit in partition_errors.values():
-            # An open transaction decides soon, as a rule; what stays unstable fails with this very reason.
-            result.retry[group_id] = failure
-        else:
-            result.failed[group_id] = failure
+        return PartitionOffsetsError(group_id, errors, offsets) if errors else None

@@ -6,114 +6,104 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, KeyStatus, V
 from airflow_kafka_groups.kafka.models import Broker, BrokerId, ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import FetchAnswer, FetchedTail, ListOffsetsAnswer, MetadataAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FETCH, LIST_OFFSETS, METADATA, Api
 from airflow_kafka_groups.kafka.protocol.apis import fetch, list_offsets, metadata
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+
+
+class _PartitionsHandler(AdminHandler[TopicPartition, V]):
+    __slots__ = ()
+
+    def subject(self, key: TopicPartition) -> str:
+        return f"{key.topic}[{key.partition}]"
 
 
 @dataclass(frozen=True, slots=True)
-class FindLeadersHandler(AdminHandler[TopicPartition, Broker]):
+class FindLeadersHandler(_PartitionsHandler[Broker]):
     """Metadata, asked of any broker for the leaders of partitions."""
 
     api: ClassVar[Api] = METADATA
+    codes: ClassVar[Mapping[ErrorCode, KeyStatus]] = {ErrorCode.leader_not_available: KeyStatus.RETRY}
     batch_size: ClassVar[int] = 1000
 
     def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
-        """Build one request for the topics of all the partitions."""
         return metadata.build(list(dict.fromkeys(key.topic for key in keys)), version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: MetadataAnswer
     ) -> HandlerResult[TopicPartition, Broker]:
-        """Sort the partitions; completed means that the leader is known."""
         brokers = {broker.broker_id: broker for broker in response.brokers}
-        result: HandlerResult[TopicPartition, Broker] = HandlerResult()
+        completed: dict[TopicPartition, Broker] = {}
+        result = HandlerResult(completed)
         for key in keys:
             leader = brokers.get(response.leaders.get(key, -1))
             code = response.errors.get(key.topic, ErrorCode.none)
             if leader is not None:
-                result.completed[key] = leader
+                completed[key] = leader
                 continue
-            subject = f"{key.topic}[{key.partition}]"
             if code is ErrorCode.none:
                 exists = key.partition < response.partition_counts.get(key.topic, 0)
                 code = ErrorCode.leader_not_available if exists else ErrorCode.unknown_topic_or_partition
-            error = broker_error(code, self.api, broker_id=broker_id, subject=subject)
-            if code is ErrorCode.leader_not_available:
-                result.retry[key] = error
-            else:
-                result.failed[key] = error
+            self.add_code(result, key, code, broker_id)
         return result
 
 
 @dataclass(frozen=True, slots=True)
-class ListOffsetsHandler(AdminHandler[TopicPartition, ListedOffset]):
+class ListOffsetsHandler(_PartitionsHandler[ListedOffset]):
     """ListOffsets, asked of partition leaders."""
 
     specs: Mapping[TopicPartition, OffsetSpec]
     api: ClassVar[Api] = LIST_OFFSETS
+    codes: ClassVar[Mapping[ErrorCode, KeyStatus]] = {
+        # The leader has moved, or is about to.
+        ErrorCode.not_leader_or_follower: KeyStatus.UNMAPPED,
+        ErrorCode.leader_not_available: KeyStatus.UNMAPPED,
+        ErrorCode.replica_not_available: KeyStatus.UNMAPPED,
+        ErrorCode.fenced_leader_epoch: KeyStatus.UNMAPPED,
+        ErrorCode.unknown_leader_epoch: KeyStatus.UNMAPPED,
+        ErrorCode.kafka_storage_error: KeyStatus.UNMAPPED,
+        # A new leader that does not know its high watermark yet, or a broker with too many such requests.
+        ErrorCode.offset_not_available: KeyStatus.RETRY,
+        ErrorCode.request_timed_out: KeyStatus.RETRY,
+    }
     batch_size: ClassVar[int] = 5000
 
     def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
-        """Build one request for all the partitions."""
         return list_offsets.build({key: self.specs[key] for key in keys}, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: ListOffsetsAnswer
     ) -> HandlerResult[TopicPartition, ListedOffset]:
-        """Sort the partitions by status."""
-        result: HandlerResult[TopicPartition, ListedOffset] = HandlerResult()
-        for answer in response.partitions:
-            key = answer.partition
-            if answer.error is ErrorCode.none:
-                result.completed[key] = answer.offset
-                continue
-            error = broker_error(answer.error, self.api, broker_id=broker_id, subject=f"{key.topic}[{key.partition}]")
-            match answer.error:
-                case (
-                    ErrorCode.not_leader_or_follower
-                    | ErrorCode.leader_not_available
-                    | ErrorCode.replica_not_available
-                    | ErrorCode.fenced_leader_epoch
-                    | ErrorCode.unknown_leader_epoch
-                    | ErrorCode.kafka_storage_error
-                ):
-                    # The leader has moved, or is about to.
-                    result.unmapped[key] = error
-                case ErrorCode.offset_not_available | ErrorCode.request_timed_out:
-                    # A new leader that does not know its high watermark yet, or a broker with too many such requests.
-                    result.retry[key] = error
-                case _:
-                    result.failed[key] = error
+        none = ErrorCode.none
+        result = HandlerResult({each.partition: each.offset for each in response.partitions if each.error is none})
+        for partition, code, _ in response.partitions:
+            if code is not none:
+                self.add_code(result, partition, code, broker_id)
         return result
 
 
 @dataclass(frozen=True, slots=True)
-class FetchTailsHandler(AdminHandler[TopicPartition, FetchedTail]):
+class FetchTailsHandler(_PartitionsHandler[FetchedTail]):
     """Fetch, asked of partition leaders. An error is not worth another try: the rest counts as lag."""
 
     offsets: Mapping[TopicPartition, int]
     api: ClassVar[Api] = FETCH
+    codes: ClassVar[Mapping[ErrorCode, KeyStatus]] = {}
     batch_size: ClassVar[int] = 100
 
     def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
-        """Build one request for all the partitions."""
         return fetch.build({key: self.offsets[key] for key in keys}, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: FetchAnswer
     ) -> HandlerResult[TopicPartition, FetchedTail]:
-        """Sort the partitions by status."""
-        result: HandlerResult[TopicPartition, FetchedTail] = HandlerResult()
+        none = ErrorCode.none
+        result = HandlerResult({tail.partition: tail for tail in response.partitions if tail.error is none})
         for tail in response.partitions:
-            key = tail.partition
-            if tail.error is ErrorCode.none:
-                result.completed[key] = tail
-            else:
-                subject = f"{key.topic}[{key.partition}]"
-                result.failed[key] = broker_error(tail.error, self.api, broker_id=broker_id, subject=subject)
+            if tail.error is not none:
+                self.add_code(result, tail.partition, tail.error, broker_id)
         return result

@@ -5,18 +5,12 @@ An answer that was lost is not sent again: meanwhile a static member may have jo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
-from airflow_kafka_groups.kafka.admin.engine.handler import (
-    ChangingHandler,
-    HandlerResult,
-    KeyStatus,
-    coordinator_status,
-)
+from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult
 from airflow_kafka_groups.kafka.models import BrokerId, MemberToRemove
 from airflow_kafka_groups.kafka.protocol.answers import LeaveAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP, Api
@@ -33,17 +27,14 @@ class RemoveMembersHandler(ChangingHandler[str, MemberErrors]):
 
     :param members: the members of each group.
     :param reason: what brokers log.
-    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
     """
 
     members: Mapping[str, Sequence[MemberToRemove]]
     reason: str = ""
-    send_by: float = math.inf
     api: ClassVar[Api] = LEAVE_GROUP
     batch_size: ClassVar[int] = 1
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Build a request for one group."""
         (group_id,) = keys
         return membership.build_leave(group_id, self.members[group_id], version, self.reason)
 
@@ -52,17 +43,17 @@ class RemoveMembersHandler(ChangingHandler[str, MemberErrors]):
     ) -> HandlerResult[str, MemberErrors]:
         """Return the error of each member, or that of the group."""
         (group_id,) = keys
-        result: HandlerResult[str, MemberErrors] = HandlerResult()
-        asked, subject = self.members[group_id], f"group {group_id!r}"
+        asked, errors = self.members[group_id], MemberErrors()
+        result = HandlerResult({group_id: errors})
         batched, code = version >= membership.FIRST_BATCHED_LEAVE_VERSION, response.group_error
         is_members_own = not batched and code is ErrorCode.unknown_member_id
-        if not is_members_own and (status := coordinator_status(code)) is not KeyStatus.COMPLETED:
-            result.add_error(status, group_id, broker_error(code, self.api, broker_id=broker_id, subject=subject))
+        if not is_members_own and code is not ErrorCode.none:
+            result = HandlerResult()
+            self.add_code(result, group_id, code, broker_id)
             return result
         codes = dict(response.members) if batched else dict.fromkeys(asked, code)
-        errors = result.completed[group_id] = MemberErrors()
         for member in asked:
-            shown = f"member {member.group_instance_id or member.member_id!r} of {subject}"
+            shown = f"member {member.group_instance_id or member.member_id!r} of {self.subject(group_id)}"
             if (found := codes.get(member)) is None:
                 left_out = f"broker {broker_id} left {shown} out of its answer to {self.api.name}"
                 errors[member] = MissingAnswerError(left_out)

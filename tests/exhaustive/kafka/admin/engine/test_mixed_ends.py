@@ -56,7 +56,7 @@ class Handler(ToyHandler):
         result: HandlerResult[str, Any] = HandlerResult()
         match said:
             case "done":
-                result.completed[key] = broker(1) if self.api is FIND_COORDINATOR else f"{key} is done"
+                return HandlerResult({key: broker(1) if self.api is FIND_COORDINATOR else f"{key} is done"})
             case "refused":
                 result.failed[key] = REFUSED
             case "moved":

@@ -76,7 +76,7 @@ OFFSETS_TABLE = {
 
 def fate_of(result: HandlerResult[Any, Any], key: Any) -> str:
     """Return which part of the result a key is in; exactly one."""
-    parts = ((COMPLETED, result.completed), (COMPLETED, result.packed), (FAILED, result.failed))
+    parts = ((COMPLETED, result.completed), (FAILED, result.failed))
     others = ((UNMAPPED, result.unmapped), (RETRY, result.retry))
     (status,) = [name for name, part in (*parts, *others) if key in part]
     return status

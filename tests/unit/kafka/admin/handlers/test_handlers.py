@@ -1,6 +1,7 @@
 """Each handler: what it allows, how much it asks at once, and what it makes brokers write."""
 
 import importlib
+import inspect
 import pkgutil
 from datetime import timedelta
 from typing import Any, cast
@@ -20,7 +21,7 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
 )
 from airflow_kafka_groups.kafka.admin import handlers
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, ChangingHandler
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
     Commits,
@@ -70,7 +71,7 @@ HANDLERS = sorted(
         one
         for module in pkgutil.iter_modules(handlers.__path__)
         for one in vars(importlib.import_module(f"{handlers.__name__}.{module.name}")).values()
-        if isinstance(one, type) and issubclass(one, AdminHandler) and one not in (AdminHandler, ChangingHandler)
+        if isinstance(one, type) and issubclass(one, AdminHandler) and not inspect.isabstract(one)
     },
     key=lambda one: one.__name__,
 )
