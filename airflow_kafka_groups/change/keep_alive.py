@@ -27,7 +27,7 @@ from airflow_kafka_groups.checks import check_integer, check_number
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
 from airflow_kafka_groups.kafka.admin.results import GroupListings
-from airflow_kafka_groups.kafka.cluster_admin.client import OFFSETS_RETENTION, OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin import OFFSETS_RETENTION, OffsetsRetention
 from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
 from airflow_kafka_groups.ledger.ledger import fold_snapshots
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.observe.patterns import GroupFilter

@@ -17,8 +17,7 @@ from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.time_limit import within_time_limit
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig, ConnectionPrint
-from airflow_kafka_groups.kafka.cluster_admin.client import ClusterAdmin, OffsetsRetention
-from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord, Span, SpanRecords
+from airflow_kafka_groups.kafka.cluster_admin import ClusterAdmin, LogRecord, OffsetsRetention, Span, SpanRecords
 from airflow_kafka_groups.kafka.membership.brief import join_and_leave
 
 T = TypeVar("T")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-    from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
+    from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
     from airflow_kafka_groups.kafka.models import (
         Broker,
         CoordinatorType,

@@ -21,7 +21,7 @@ from airflow_kafka_groups.kafka.models import (
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, protecting
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord, Span, SpanRecords
+    from airflow_kafka_groups.kafka.cluster_admin import LogRecord, Span, SpanRecords
     from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 
 V = TypeVar("V")

@@ -20,8 +20,7 @@ from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_
 from airflow_kafka_groups.kafka.admin.lag import GroupLag
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
-from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
-from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord, Span, SpanRecords
+from airflow_kafka_groups.kafka.cluster_admin import LogRecord, OffsetsRetention, Span, SpanRecords
 from airflow_kafka_groups.kafka.models import (
     Broker,
     BrokerId,

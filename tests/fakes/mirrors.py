@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord
+from airflow_kafka_groups.kafka.cluster_admin import LogRecord
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from tests.fakes.admin import FakeAdmin

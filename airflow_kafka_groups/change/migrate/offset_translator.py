@@ -31,7 +31,7 @@ from airflow_kafka_groups.change.migrate.translation import (
 )
 from airflow_kafka_groups.change.restore.current_logs import Ends, left_out, log_ends
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord, Span
+from airflow_kafka_groups.kafka.cluster_admin import LogRecord, Span
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.observe.protocols import RecordAdmin
 from airflow_kafka_groups.storage.layout import Progress

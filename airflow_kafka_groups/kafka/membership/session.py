@@ -3,6 +3,15 @@
 One task performs the actions (find, join, callbacks, sync); the other sends heartbeats when they are due, also during
 callbacks. Callbacks run one at a time: coroutines in the event loop, plain functions in a thread. Leaving the ``async
 with`` block leaves the group, whether by its end, an error or cancellation.
+
+A member has its own connection to its group coordinator. A broker answers the requests of one connection in order, and
+it holds back JoinGroup and SyncGroup responses until all members have joined: up to the longest rebalance timeout.
+Later requests on that connection wait as well. Therefore, as in Java's client, a membership does not use the shared
+connections of ``ClusterClient``. A member's own requests do not block each other: no heartbeat is due while a join is
+in flight (the broker counts the join as one), and a member that leaves during a join opens a new connection.
+
+As those shared connections do, it leads to a broker of the client's cluster or nowhere: the address of a broker may be
+given away, and a lease that another cluster confirms excludes nobody on this one.
 """
 
 from __future__ import annotations
@@ -10,94 +19,159 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import random
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from airflow_kafka_groups.exceptions import CallbackFailedError, KafkaGroupsError, MembershipError
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    CallbackFailedError,
+    ClientClosedError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+    MembershipError,
+    MissingAnswerError,
+    UnsupportedVersionError,
+)
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
-from airflow_kafka_groups.kafka.membership.coordinator import FATAL, CoordinatorLink
 from airflow_kafka_groups.kafka.membership.member import GroupMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.state import Heartbeat, Membership, NextAction, Phase
-from airflow_kafka_groups.kafka.models import MemberToRemove
-from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
-from airflow_kafka_groups.kafka.protocol.apis import membership
+from airflow_kafka_groups.kafka.models import Broker, CoordinatorType, MemberToRemove
+from airflow_kafka_groups.kafka.protocol.api_versions import (
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    Api,
+)
+from airflow_kafka_groups.kafka.protocol.apis import find_coordinator, membership
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.transport.base import Connector
-
-_Outcome = tuple[Any, Exception | None]
-
-
-class CallbackCaller:
-    """The calls of one member's callbacks.
-
-    :param group_id: the group, for errors.
-    """
-
-    def __init__(self, group_id: str) -> None:
-        self._group_id = group_id
-        self._left_running: asyncio.Event | None = None
-
-    async def call(self, callback: Callable[..., Any], *arguments: object) -> Any:
-        """Call a callback and return its result. Raises ``CallbackFailedError`` from what it raises.
-
-        A plain function goes on in its thread when its caller is cancelled, so the next call waits for it.
-        """
-        if self._left_running is not None:
-            await self._left_running.wait()
-            self._left_running = None
-        name = getattr(callback, "__name__", "a callback")
-        try:
-            if inspect.iscoroutinefunction(callback):
-                return await callback(*arguments)
-            result, raised = await self._in_thread(callback, arguments)
-            if inspect.isawaitable(result):
-                result = await result
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            # Not of this task: the callback waited for a task that it has cancelled. Unnoticed, it would end the
-            # membership without an error, and nobody who waits for a change would hear of it.
-            raise self._failure(name, error) from error
-        except Exception as error:
-            raise self._failure(name, error) from error
-        if raised is not None:
-            raise self._failure(name, raised) from raised
-        return result
-
-    def _failure(self, name: str, error: BaseException) -> CallbackFailedError:
-        return CallbackFailedError(self._group_id, f"{name}() raised {error!r}")
-
-    async def _in_thread(self, callback: Callable[..., Any], arguments: tuple[object, ...]) -> _Outcome:
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        began = False
-
-        def run() -> _Outcome:
-            nonlocal began
-            began = True
-            try:
-                return callback(*arguments), None
-            except Exception as error:  # noqa: BLE001  # handed over: before Python 3.12, no future takes a StopIteration
-                return None, error
-            finally:
-                with suppress(RuntimeError):  # the loop is closed, so nobody waits
-                    loop.call_soon_threadsafe(ended.set)
-
-        try:
-            return await asyncio.to_thread(run)
-        except asyncio.CancelledError:
-            if began:
-                self._left_running = ended
-            raise
-
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
+from airflow_kafka_groups.kafka.transport.connection import open_connection
 
 log = logging.getLogger(__name__)
 
 _LEAVE_SECONDS = 5.0
 _JOIN_GRACE_SECONDS = 5.0  # as in Java: the broker answers a join by the end of the rebalance timeout
+
+_FATAL = (AuthenticationFailedError, ClientClosedError, UnsupportedVersionError)
+"""Errors that a retry cannot solve."""
+
+
+class CoordinatorLink:
+    """Finds the coordinator of one group and keeps one connection to it.
+
+    :param cluster: provides the brokers. Its own connections are used only to find the coordinator.
+    :param group_id: the group.
+    :param connect: opens a connection. Default: ``open_connection``. Replaced in tests.
+    """
+
+    def __init__(self, cluster: ClusterClient, group_id: str, connect: Connector | None = None) -> None:
+        self.coordinator: Broker | None = None
+        self._cluster = cluster
+        self._group_id = group_id
+        config = cluster.config
+        self._connect = connect or partial(
+            open_connection, security=config.security, client_id=config.client_id, timeout=config.connect_timeout
+        )
+        self._connection: BrokerConnection | None = None
+        self._discarded: list[BrokerConnection] = []
+        self._opening = asyncio.Lock()
+
+    async def find(self) -> ErrorCode:
+        """Ask any broker for the coordinator, and store it in ``coordinator`` unless an error code is returned.
+
+        Raises the last broker's error when no broker answers.
+        """
+        brokers = list(self._cluster.metadata.brokers)
+        before = None if self.coordinator is None else self.coordinator.broker_id
+        failure: KafkaGroupsError | None = None
+        # The last coordinator comes last: it may hang, and be the reason for the question.
+        for broker_id in sorted(random.sample(brokers, len(brokers)), key=lambda broker_id: broker_id == before):
+            try:
+                return await self._ask(broker_id)
+            except _FATAL:
+                raise
+            except KafkaGroupsError as error:
+                failure = error
+        await self._cluster.refresh()  # all brokers may have moved; raises when no bootstrap server answers either
+        raise failure or ConnectionFailedError("cluster", "no broker is known yet")
+
+    async def _ask(self, broker_id: int) -> ErrorCode:
+        connection = await self._cluster.connection(broker_id)
+        version = connection.versions.choose(FIND_COORDINATOR)
+        request = find_coordinator.build([self._group_id], CoordinatorType.GROUP, version)
+        timeout = self._cluster.config.request_timeout
+        response = await connection.send(FIND_COORDINATOR, version, request, timeout)
+        answer = find_coordinator.named(response, [self._group_id], version)
+        for failure in answer.failed:
+            if failure.key == self._group_id:
+                return failure.error
+        if self._group_id in answer.found:
+            self._move_to(answer.found[self._group_id])
+            return ErrorCode.none
+        raise MissingAnswerError(f"FindCoordinator: broker {broker_id} left out group {self._group_id!r}")
+
+    def _move_to(self, coordinator: Broker) -> None:
+        if self.coordinator is None or self.coordinator.address != coordinator.address:
+            self._discard(self._connection)
+        self.coordinator = coordinator
+
+    async def open(self) -> BrokerConnection:
+        """Return the connection to the coordinator, opened if necessary. Raises ``ConnectionFailedError``."""
+        async with self._opening:
+            await self._close_discarded()
+            if self._connection is None or not self._connection.usable:
+                self._discard(self._connection)
+                if self.coordinator is None:
+                    raise ConnectionFailedError(f"group {self._group_id!r}", "its coordinator is not known yet")
+                address = await self._address_of(self.coordinator)
+                opening = self._connect(address.host, address.port)
+                self._connection = await self._cluster.of_this_cluster(opening)
+            return self._connection
+
+    async def _address_of(self, coordinator: Broker) -> Broker:
+        """Return the address from metadata: proxies rewrite it there, but not always in FindCoordinator."""
+        known = self._cluster.metadata.brokers.get(coordinator.broker_id)
+        if known is None or known.address != coordinator.address:  # unless the broker has moved
+            with suppress(KafkaGroupsError):
+                await self._cluster.fresh_metadata()  # once for many groups that are kept alive
+        return self._cluster.metadata.brokers.get(coordinator.broker_id, coordinator)
+
+    async def send(
+        self, connection: BrokerConnection, api: Api, build: Callable[[int], Message], timeout: float
+    ) -> Message:
+        """Send one request on a connection that ``open`` returned.
+
+        After a cancellation or an error the response may still arrive, so the connection is discarded.
+        """
+        version = connection.versions.choose(api)
+        try:
+            return await connection.send(api, version, build(version), timeout)
+        except (KafkaGroupsError, asyncio.CancelledError):
+            self._discard(connection)
+            raise
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        self._discard(self._connection)
+        await self._close_discarded()
+
+    def _discard(self, connection: BrokerConnection | None) -> None:
+        if connection is not None and connection not in self._discarded:
+            self._discarded.append(connection)
+        if connection is self._connection:
+            self._connection = None
+
+    async def _close_discarded(self) -> None:
+        while self._discarded:
+            await self._discarded.pop().aclose()
 
 
 class MemberSession:
@@ -127,7 +201,7 @@ class MemberSession:
         self._member = member
         self._options = options
         self._request_timeout = cluster.config.request_timeout
-        self._callbacks = CallbackCaller(options.group_id)
+        self._left_running: asyncio.Event | None = None
         self._link = CoordinatorLink(cluster, options.group_id, connect)
         self._now = now
         self._changed = asyncio.Event()
@@ -239,7 +313,7 @@ class MemberSession:
             sent = self.membership.next_heartbeat(self._now())
             try:
                 await self._send_heartbeat(sent)
-            except FATAL as error:
+            except _FATAL as error:
                 self._stop(error)
             except KafkaGroupsError as error:
                 log.info("group %s: heartbeat failed: %s", self._options.group_id, error)
@@ -266,7 +340,7 @@ class MemberSession:
     # Actions
 
     async def _act(self, action: NextAction) -> None:
-        state, member, call = self.membership, self._member, self._callbacks.call
+        state, member, call = self.membership, self._member, self._call
         match action:
             case NextAction.PREPARE:
                 await call(member.on_join_prepare, state.generation, state.member_id)
@@ -274,7 +348,7 @@ class MemberSession:
             case NextAction.FIND:
                 try:
                     await self._find()
-                except FATAL:
+                except _FATAL:
                     raise
                 except KafkaGroupsError as error:
                     self._lost(error)
@@ -296,7 +370,7 @@ class MemberSession:
 
     async def _join(self) -> None:
         before = (self.membership.generation, self.membership.member_id)
-        protocols = await self._callbacks.call(self._member.metadata)
+        protocols = await self._call(self._member.metadata)
         if before != (self.membership.generation, self.membership.member_id):
             return  # removed from the group meanwhile: the metadata may describe a generation that is lost
         request = self.membership.join(protocols)
@@ -314,7 +388,7 @@ class MemberSession:
         timeout = max(self._request_timeout, self._options.rebalance_timeout + _JOIN_GRACE_SECONDS)
         try:
             return await self._link.send(await self._link.open(), api, build, timeout)
-        except FATAL:
+        except _FATAL:
             raise
         except KafkaGroupsError as error:
             self._lost(error)
@@ -333,7 +407,7 @@ class MemberSession:
             return
         try:  # heartbeats have stopped: after a session timeout there is nothing left to leave
             async with asyncio.timeout(self._options.session_timeout):
-                await self._callbacks.call(self._member.on_leave_prepare)
+                await self._call(self._member.on_leave_prepare)
         except (CallbackFailedError, TimeoutError) as error:
             log.warning("group %s: leaving although on_leave_prepare() failed: %r", self._options.group_id, error)
         if self._options.group_instance_id is not None:  # it may return under this name
@@ -354,6 +428,63 @@ class MemberSession:
             log.warning(
                 "group %s: LeaveGroup failed, the session timeout has to pass: %s", self._options.group_id, error
             )
+
+    # Callbacks
+
+    async def _call(self, callback: Callable[..., Any], *arguments: object) -> Any:
+        """Call a callback and return its result. Raises ``CallbackFailedError`` from what it raises.
+
+        A plain function goes on in its thread when its caller is cancelled, so the next call waits for it.
+        """
+        if self._left_running is not None:
+            await self._left_running.wait()
+            self._left_running = None
+        name = getattr(callback, "__name__", "a callback")
+        try:
+            if inspect.iscoroutinefunction(callback):
+                return await callback(*arguments)
+            result, raised = await self._in_thread(callback, arguments)
+            if inspect.isawaitable(result):
+                result = await result
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Not of this task: the callback waited for a task that it has cancelled. Unnoticed, it would end the
+            # membership without an error, and nobody who waits for a change would hear of it.
+            raise self._failure(name, error) from error
+        except Exception as error:
+            raise self._failure(name, error) from error
+        if raised is not None:
+            raise self._failure(name, raised) from raised
+        return result
+
+    def _failure(self, name: str, error: BaseException) -> CallbackFailedError:
+        return CallbackFailedError(self._options.group_id, f"{name}() raised {error!r}")
+
+    async def _in_thread(
+        self, callback: Callable[..., Any], arguments: tuple[object, ...]
+    ) -> tuple[Any, Exception | None]:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        began = False
+
+        def run() -> tuple[Any, Exception | None]:
+            nonlocal began
+            began = True
+            try:
+                return callback(*arguments), None
+            except Exception as error:  # noqa: BLE001  # handed over: before Python 3.12, no future takes a StopIteration
+                return None, error
+            finally:
+                with suppress(RuntimeError):  # the loop is closed, so nobody waits
+                    loop.call_soon_threadsafe(ended.set)
+
+        try:
+            return await asyncio.to_thread(run)
+        except asyncio.CancelledError:
+            if began:
+                self._left_running = ended
+            raise
 
     def _stop(self, error: KafkaGroupsError) -> None:
         self.membership.stop(error)

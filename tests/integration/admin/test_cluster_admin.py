@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.cluster_admin.client import ClusterAdmin
+from airflow_kafka_groups.kafka.cluster_admin import ClusterAdmin
 from tests.integration.admin.test_security import AUTHORITY, SCRAM, USERS, make_scram_users, token
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster

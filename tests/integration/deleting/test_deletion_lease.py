@@ -20,7 +20,7 @@ from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka import AdminClient, ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
+from airflow_kafka_groups.kafka.membership.session import CoordinatorLink
 from airflow_kafka_groups.kafka.models import MemberToRemove
 from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP
 from airflow_kafka_groups.kafka.protocol.apis import membership

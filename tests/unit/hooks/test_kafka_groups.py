@@ -17,7 +17,7 @@ from airflow_kafka_groups.change.restore.offset_requests import DeleteOffsetsReq
 from airflow_kafka_groups.change.restore.reset import ResetTarget
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 

@@ -66,10 +66,9 @@ async def delete_groups(
     coordinators: Mapping[str, BrokerId] | None = None,
     before_sending: Callable[[], Awaitable[None]] | None = None,
 ) -> GroupResults[None]:
-    """Delete groups of these types that have no members; groups that the policy refuses fail.
+    """Delete groups, as ``AdminClient.delete_consumer_groups`` says.
 
-    :param coordinators: the brokers that described the groups. No other one deletes them: it may know them better.
-    :param before_sending: awaited when all else was asked. What it raises is raised, and nothing was sent.
+    ``coordinators`` are the brokers that described the groups. No other one deletes them: it may know them better.
     """
     send_by = _send_by(send_within)
     wanted = group_ids_of(group_ids)
@@ -115,12 +114,7 @@ async def delete_group_offsets(
     send_within: float | None = None,
     coordinator: BrokerId | None = None,
 ) -> None:
-    """Delete a group's committed offsets of some partitions; raises the group's error.
-
-    Those that are too many for one batch of a broker are deleted slice by slice.
-
-    :param coordinator: the broker that described the group, as in ``delete_groups``.
-    """
+    """Delete committed offsets; those that are too many for one batch of a broker slice by slice."""
     send_by = _send_by(send_within)
     (group,) = group_ids_of([group_id], "group_id")
     for refusal in calls.refusals([group]).values():
@@ -143,10 +137,7 @@ async def remove_members(
     send_within: float | None = None,
     coordinator: BrokerId | None = None,
 ) -> MemberErrors:
-    """Remove members of a group; raises the group's error.
-
-    :param coordinator: the broker that described the group, as in ``delete_groups``.
-    """
+    """Remove members of a group; raises the group's error."""
     send_by = _send_by(send_within)
     (group,) = group_ids_of([group_id], "group_id")
     wanted = list(dict.fromkeys(members))
@@ -163,9 +154,7 @@ async def alter_group_offsets(
     send_within: float | None = None,
     coordinators: Mapping[str, BrokerId] | None = None,
 ) -> GroupResults[None]:
-    """Set committed offsets of groups that have no members; groups that the policy refuses fail.
-
-    :param coordinators: the brokers that described the groups, as in ``delete_groups``.
+    """Set committed offsets of groups that have no members.
 
     Commits of one partition of ``__consumer_offsets`` follow one another: a broker writes and replicates those together
     that it works on at the same time.

@@ -21,7 +21,7 @@ from airflow_kafka_groups.change.restore import recorded
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords

@@ -12,7 +12,7 @@ from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, change_offsets
 from airflow_kafka_groups.change.restore.recorded import RecordedChanges
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-from airflow_kafka_groups.kafka.cluster_admin.records import LogRecord
+from airflow_kafka_groups.kafka.cluster_admin import LogRecord
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.groups import FakeGroup, broker_error

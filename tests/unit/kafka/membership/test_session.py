@@ -19,7 +19,7 @@ from airflow_kafka_groups.exceptions import (
     MembershipError,
 )
 from airflow_kafka_groups.kafka import ClusterClient, GroupProtocol, MaintenanceLease, MemberSession, Phase
-from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
+from airflow_kafka_groups.kafka.membership.session import CoordinatorLink
 from airflow_kafka_groups.kafka.protocol.api_versions import (
     FIND_COORDINATOR,
     HEARTBEAT,

@@ -30,8 +30,7 @@ from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.cluster_admin.client import ClusterAdmin
-from airflow_kafka_groups.kafka.cluster_admin.session import configuration_error, refuses_login, translated
+from airflow_kafka_groups.kafka.cluster_admin import ClusterAdmin, configuration_error, refuses_login, translated
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 RETENTION = "offsets.retention.minutes"
