@@ -49,9 +49,11 @@ def run_verb(
     :param kill: ``"before"`` or ``"after"`` the brokers have done it; ``None`` lets it come to its end.
     """
     os.environ.update(environment)
+    from airflow import settings
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 
+    settings.DAGS_FOLDER = environment["AIRFLOW__CORE__DAGS_FOLDER"]  # read once, before this process was forked
     operator, method = VERBS[verb]
     if kill is not None:
         die_at(method, kill)

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.safety, pytest.mark.timeout(300)]
 kafka = each_of("kafka44", "kafka28", scope="session")
 INSTANCE = "pod-1"
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.dags.killed_verb"])
+_FORKS.set_forkserver_preload(["tests.dags.warm_airflow"])
 
 
 class Scene:

@@ -24,7 +24,7 @@ _LOOK = (
     "airflow dags list --output plain | grep cleanup_stale_groups",
 )
 """What has to work in an image before it is used."""
-_UNINSTALL = ("pip uninstall airflow-kafka-groups", "! airflow providers get airflow-kafka-groups")
+_UNINSTALL = ("echo y | pip uninstall airflow-kafka-groups", "! airflow providers get airflow-kafka-groups")
 
 
 def images_of(page: str) -> list[tuple[str, list[str]]]:
