@@ -17,6 +17,8 @@ OPERATIONS = {
 
 _FEWEST = 1_000
 """Groups from which a scenario has a row: the files have those of fewer."""
+_MANY = 10_000
+"""Groups of a broker's scenario beside which one of the fewest has no row."""
 
 
 def tables(scenarios: Sequence[Mapping[str, Any]], flat: Mapping[str, Number]) -> str:
@@ -71,7 +73,9 @@ def _targets(flat: Mapping[str, Number]) -> str:
 
 def _times(scenarios: Iterable[Mapping[str, Any]]) -> str:
     rows = []
-    shown = [scenario for scenario in scenarios if scenario["groups"] >= _FEWEST]
+    chosen = [scenario for scenario in scenarios if scenario["groups"] >= _FEWEST]
+    most = {scenario["broker"]: scenario["groups"] for scenario in chosen}  # the last one has the most
+    shown = [scenario for scenario in chosen if most[scenario["broker"]] < _MANY or scenario["groups"] > _FEWEST]
     peers = [peer for peer in PEERS if any(_time(scenario, peer) != "n/a" for scenario in shown)]
     for scenario in shown:
         rows.append([_where(scenario), f"{scenario['groups']:,}", *(_time(scenario, peer) for peer in peers)])
