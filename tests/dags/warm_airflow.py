@@ -9,4 +9,4 @@ from tests.dags import killed_verb
 
 __all__ = ["killed_verb"]
 
-in_process_api_server().app._cadwyn_initialize()  # type: ignore[no-untyped-call]  # what its first request does
+in_process_api_server().app._cadwyn_initialize()  # what its first request does
