@@ -16,6 +16,7 @@ from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleRes
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, latest
 from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords, last_kept
+from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
@@ -23,6 +24,8 @@ from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import CHANGES
 
+BY_CHANGES = frozenset({Sign.MOVED, Sign.KIND, Sign.CAME_BACK, Sign.FIRST_SEEN, Sign.COMMIT})
+"""The signs that a recorded change of offsets may have caused itself."""
 _NOT_FOLDED = "What snapshots show of the lives of groups is not folded: %s"
 
 
@@ -155,6 +158,30 @@ class Ledger:
         known = self._snapshots(group_ids, since)
         known.require_read()
         return dict(known.seen)
+
+    def used(self, since: Mapping[str, datetime], set_before: Mapping[str, KeptAlive]) -> dict[str, SignOfLife]:
+        """Return the groups that somebody uses, each since a time of its own, with the last sign.
+
+        That a group is gone, or wanted, is no use of it; nor is what a change of offsets may have caused itself.
+
+        :param set_before: what ``wanted`` returned before the asking change was recorded.
+
+        Raises as ``known``, and ``SnapshotError`` for what cannot be read.
+        """
+        if not since:
+            return {}
+        known = self._snapshots(since, min(since.values()))
+        known.require_read()
+        found = {
+            group_id: sign
+            for group_id, sign in known.seen.items()
+            if not (sign.sign in BY_CHANGES and group_id in set_before and set_before[group_id].at >= since[group_id])
+        }
+        for life in self.history().lives().values():
+            if life.group_id in since and life.code != Reason.GONE.value:
+                sign = SignOfLife(Sign.RECHECK, life.at, f"run {life.run_id}")
+                found[life.group_id] = latest((found.get(life.group_id), sign)) or sign
+        return {group_id: sign for group_id, sign in found.items() if sign.at > since[group_id]}
 
     def known(self, group_ids: Iterable[str] | None = None, since: datetime | None = None) -> Known:
         """Return what is known of groups.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -35,6 +36,8 @@ class Change:
     :param topic_ids: the ids that topics must still have when it is committed. Default: any.
     :param skips: the most records that the group would not read any more. Default 0, also where nobody asks.
     :param rereads: the most records that it would read again.
+    :param as_of: of when the new offsets are: signs of life since then count. Default: since it was proposed.
+    :param alive: such a sign, for which the group is kept if it exists. Default: none is known.
     """
 
     group_id: str
@@ -45,6 +48,15 @@ class Change:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     skips: int = 0
     rereads: int = 0
+    as_of: datetime | None = None
+    alive: str | None = None
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the new offsets are committed already."""
+        if not self.before:  # no look at each of the new offsets
+            return not self.after
+        return all(self.before.get(where) == value for where, value in self.after.items())
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as JSON values: a record that allows undoing it."""

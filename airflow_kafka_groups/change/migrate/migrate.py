@@ -32,7 +32,7 @@ from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commit
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.protocols import RecordAdmin, committed_of, selected_groups
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress, utc_now
-from airflow_kafka_groups.storage.paths import new_id
+from airflow_kafka_groups.storage.paths import new_id, time_of
 
 Source: TypeAlias = Callable[[], AbstractAsyncContextManager[RecordAdmin]]
 Earlier: TypeAlias = Callable[[str | None], EarlierTries]
@@ -135,6 +135,7 @@ class MigrateRequest:
                     change,
                     skipped={**group.refused, **change.skipped},
                     topic_ids=plan.topic_ids,
+                    as_of=time_of(plan.plan_id),
                     skips=change.skips + (off if forward else 0),
                     rereads=change.rereads + (0 if forward else off),
                 )

@@ -165,7 +165,7 @@ async def _apply_chunk(
             results[change.group_id] = _result(change, ChangeOutcome.CHANGED, "committed and verified")
         elif reason is not None:
             results[change.group_id] = _result(change, ChangeOutcome.KEPT, reason, 0)
-        elif not rewrite and _is_committed(change):
+        elif not rewrite and change.is_committed:
             results[change.group_id] = _result(change, ChangeOutcome.UNCHANGED, "nothing to change", 0)
         elif dry_run:
             results[change.group_id] = _result(change, ChangeOutcome.WOULD_CHANGE, "it can be changed")
@@ -192,12 +192,6 @@ def _is_made(change: Change, now: GroupResult[GroupOffsets] | None) -> bool:
     """
     wanted = {**change.before, **change.after}
     return now is not None and now.value is not None and commits_in(now.value) == wanted
-
-
-def _is_committed(change: Change) -> bool:
-    if not change.before:  # no look at each of the new offsets
-        return not change.after
-    return all(change.before.get(where) == value for where, value in change.after.items())
 
 
 async def _write(

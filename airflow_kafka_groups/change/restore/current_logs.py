@@ -71,6 +71,8 @@ def why_kept(
         return f"state {group.state.value}, {len(group.members)} member(s)"
     elif not has_eligible_kind(group.type, group.protocol_type):
         return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
+    elif change.alive is not None:
+        return change.alive
     found = commits_in(now.value)
     if found == change.before:
         return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from operator import le
 from typing import cast
 
@@ -83,7 +84,8 @@ async def propose_restore(
                 changes.append(propose_topics(group, before, logs, overwrite, pruned))
             else:
                 changes.append(propose_group(group, before, logs, overwrite))
-    return changes
+    # Whoever overwrites what a group has committed since knows that it was used.
+    return changes if overwrite else [replace(change, as_of=backup.created_at) for change in changes]
 
 
 def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool) -> Change:

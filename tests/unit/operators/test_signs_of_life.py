@@ -20,13 +20,14 @@ from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.exceptions import GroupsFailedError, JournalError, SnapshotError
-from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import Sign
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator, RestoreGroupOffsetsOperator
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, timeout
@@ -204,6 +205,95 @@ def test_a_sign_on_record_keeps_the_group(admin: FakeAdmin, tmp_path: Path, sign
     assert "a" in admin.groups
 
 
+OF_CHANGES = {Sign.KEPT_ALIVE, Sign.RESTORED}
+"""That somebody wants a group to stay is no use of it."""
+
+
+@pytest.mark.parametrize("sign", Sign, ids=lambda sign: sign.name)
+@pytest.mark.promise(6)
+def test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore(
+    admin: FakeAdmin, tmp_path: Path, sign: Sign
+) -> None:
+    """It was made again, and is empty at this moment: its consumers would read again what they have read since."""
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    plan_id = by_plan(tmp_path)["plan_id"]
+    if sign in SHOWN:
+        SHOWN[sign](admin, looks(admin, Layout(tmp_path, "other"), timedelta(0)))
+    else:
+        RECORDED[sign](admin, tmp_path)
+    admin.groups |= {"a": FakeGroup({}), "b": FakeGroup({})}
+    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    results = [
+        RestoreGroupOffsetsOperator(task_id="restore", **stored, dry_run=dry_run).execute({})
+        for dry_run in (True, False)
+    ]
+    counted = [{name: count for name, count in result["counts"].items() if count} for result in results]
+    if sign in OF_CHANGES:
+        assert counted == [{"would_change": 2}, {"changed": 2}]
+        return
+    assert counted == [{"would_change": 1, "kept": 1}, {"changed": 1, "kept": 1}]
+    for result in results:
+        assert result["kept"].keys() == {"a"}
+        assert f"it {sign.value}" in result["kept"]["a"]
+
+
+@pytest.mark.promise(6)
+def test_a_group_that_was_used_is_restored_if_it_is_gone_and_what_that_caused_is_no_sign(
+    admin: FakeAdmin, tmp_path: Path
+) -> None:
+    two, lost = {TopicPartition(topic, 0): 5 for topic in "tu"}, TopicPartition("u", 0)
+    admin.groups = {"a": FakeGroup(two), "b": FakeGroup(two), "live": FakeGroup()}
+    plan_id = by_plan(tmp_path)["plan_id"]
+    look = looks(admin, Layout(tmp_path, scene.CLUSTER), timedelta(0))
+    admin.groups["b"].members = 1
+    look()
+    del admin.groups["a"], admin.groups["b"]
+    look()
+    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    restore = RestoreGroupOffsetsOperator(task_id="restore", **stored)
+    assert restore.execute({})["counts"]["changed"] == 2
+    del admin.groups["a"].offsets[lost], admin.groups["b"].offsets[lost]
+    look()
+    assert restore.execute({})["counts"]["changed"] == 2, "each of them came back, and lost an offset"
+
+
+def test_who_overwrites_what_was_committed_since_the_backup_knows_that_the_group_was_used(
+    admin: FakeAdmin, tmp_path: Path
+) -> None:
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    plan_id = by_plan(tmp_path)["plan_id"]
+    admin.groups["a"].members = 1
+    asyncio.run(take_snapshot(admin, Layout(tmp_path, "other")))
+    admin.groups["a"] = FakeGroup({})
+    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    assert "had a member" in RestoreGroupOffsetsOperator(task_id="r", **stored).execute({})["kept"]["a"]
+    found = RestoreGroupOffsetsOperator(task_id="r", overwrite=True, **stored).execute({})
+    assert found["counts"]["changed"] == 1
+
+
+@pytest.mark.promise(6)
+def test_a_reset_keeps_a_group_that_a_snapshot_shows_in_use_since_it_was_proposed(
+    admin: FakeAdmin, tmp_path: Path
+) -> None:
+    admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup()}
+    other = Layout(tmp_path, "other")
+    looks(admin, other, -timedelta(minutes=1))()
+    (manifest,) = tmp_path.glob("other/manifests/*.json")
+    manifest.rename(tmp_path / "aside")
+    admin.groups["a"] = FakeGroup()
+
+    def finish(call: str) -> None:
+        if call == "list_offsets" and not manifest.exists():
+            (tmp_path / "aside").rename(manifest)
+
+    admin.before = finish
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    reset = ResetGroupOffsetsOperator(task_id="reset", group_ids=["a", "b"], to="earliest", **stored)
+    found = reset.execute({})
+    assert (found["counts"]["changed"], [*found["kept"]]) == (1, ["a"])
+    assert "it had a member" in found["kept"]["a"]
+
+
 BY_PLACE = ("tests.exhaustive.operators.test_signs_by_place", "test_a_sign_in_a_snapshot_keeps_the_group")
 TOPICS = "tests.exhaustive.change.prune_topics.test_signs_of_life"
 DECISIONS = {
@@ -223,6 +313,10 @@ DECISIONS = {
     "prune_topics.prune_by_plan": (
         TOPICS,
         "test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_its_groups",
+    ),
+    "restore.recorded": (
+        __name__,
+        "test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore",
     ),
     "file_pruning.prune": (
         "tests.unit.ledger.test_remembered_signs",
