@@ -349,12 +349,12 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
         ``20261122T081500Z-1a2b3c4d``; the report has it (templated).
     :param group_ids: only these groups; duplicates are ignored. Default, also for a template that renders to ``null``:
         all in the backup (templated).
-    :param overwrite: also set groups back that have committed other offsets since: their consumers read records again,
-        or skip some. A retry, or the task cleared, keeps those that did after an earlier try had reset them. Default
+    :param overwrite: also set groups back that were used since: their consumers read records again, or skip some. A
+        retry, or the task cleared, keeps those that did after an earlier try had reset them. Default
         false (templated).
 
-    Returns what ``ResetGroupOffsetsOperator`` does. A group that has members, or was
-    used since the backup, is kept; a partition whose topic was deleted or recreated is skipped. Fails if the backup is
+    Returns what ``ResetGroupOffsetsOperator`` does. A group that has members, has committed other offsets since the
+    backup, or exists and was seen alive since then, is kept; a partition whose topic was deleted or recreated is skipped. Fails if the backup is
     damaged or of another cluster, if a group or a partition's log could not be read, with the others restored, and if
     an offset differs when read back.
     """

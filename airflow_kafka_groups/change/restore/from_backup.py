@@ -1,7 +1,8 @@
 """Restores of a backup's offsets, limited to groups, topics and partitions where that is safe.
 
 A group is restored if it does not exist or is empty, and has committed nothing that differs from the backup (offset,
-metadata, or a newer leader epoch): a group that was used since keeps its newer commits (unless ``overwrite``). Of
+metadata, or a newer leader epoch): a group that was used since keeps its newer commits (unless ``overwrite``). So does
+one that exists, and of which the ledger knows a sign of life since. Of
 topics that were pruned, each is restored by itself; one that was kept, for somebody uses it, is never set back.
 A partition is left out if its topic was deleted or recreated (it has another id, or its log starts or ends earlier than
 at the time of the backup), or if the offset is outside the log, where it would refer to another record, or none.
@@ -53,7 +54,7 @@ async def propose_restore(
 
     :param plan_id: the plan of the backup.
     :param group_ids: only these groups, also as copied from a message; ``None`` (default) for all in the backup.
-    :param overwrite: also reset groups that have committed other offsets since. Default false.
+    :param overwrite: also reset groups that were used since. Default false.
 
     Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group that
     it does not contain.

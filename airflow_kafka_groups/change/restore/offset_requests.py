@@ -160,7 +160,7 @@ class RestoreRequest:
 
     :param plan_id: the plan of the backup, or the id of a backup without a plan.
     :param group_ids: only these groups. Default: all in the backup.
-    :param overwrite: also reset groups that have committed other offsets since. Default false.
+    :param overwrite: also reset groups that were used since. Default false.
     """
 
     what: ClassVar[str] = "restore"

@@ -14,6 +14,7 @@ from airflow_kafka_groups.change.restore.recorded import RecordedChanges
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.cluster_admin import LogRecord
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.fakes.mirrors import RecordedAdmin, record
@@ -237,6 +238,18 @@ async def test_a_plan_is_not_applied_to_a_topic_that_was_recreated_since(tmp_pat
     done = await scene.run(MigrateRequest(plan_id=dry.made.plan_id, plan_digest=dry.made.digest))
     assert "recreated" in outcomes(done)["a"][1]
     assert scene.offsets() == {}
+
+
+@pytest.mark.promise(6)
+async def test_a_plan_is_not_applied_to_a_group_that_came_to_life_since(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5}})
+    dry = scene.request()
+    await scene.run(dry, dry_run=True)
+    scene.target.groups["a"] = FakeGroup({}, members=1)
+    await take_snapshot(scene.target, Layout(tmp_path, "other"))
+    scene.target.groups["a"] = FakeGroup({})
+    done = await scene.run(MigrateRequest(plan_id=dry.made.plan_id, plan_digest=dry.made.digest))
+    assert "it had a member" in outcomes(done)["a"][1]
 
 
 async def test_what_the_target_has_lost_is_named(tmp_path: Path) -> None:
