@@ -354,9 +354,9 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
         false (templated).
 
     Returns what ``ResetGroupOffsetsOperator`` does. A group that has members, has committed other offsets since the
-    backup, or exists and was seen alive since then, is kept; a partition whose topic was deleted or recreated is skipped. Fails if the backup is
-    damaged or of another cluster, if a group or a partition's log could not be read, with the others restored, and if
-    an offset differs when read back.
+    backup, or exists and was seen alive since then, is kept; a partition whose topic was deleted or recreated is
+    skipped. Fails if the backup is damaged or of another cluster, if a group or a partition's log could not be read,
+    with the others restored, and if an offset differs when read back.
     """
 
     plan_id = Argument(read_text)

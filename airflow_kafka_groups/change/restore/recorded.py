@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -14,14 +13,12 @@ from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
 from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, Unread, unread_of, unread_part
 from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, wait_for_deletions
+from airflow_kafka_groups.change.restore.signs import apply_to_unused, wanted_before
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, KeptAlive, tag_of
-from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.life.signs import SignOfLife
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, tag_of
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time, note_folder
-from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
 from airflow_kafka_groups.storage.json_files import write_listing
@@ -30,7 +27,6 @@ from airflow_kafka_groups.storage.paths import CHANGES, new_id
 
 log = logging.getLogger(__name__)
 
-_SIGNS_NOT_KNOWN = "Whether somebody uses the groups meanwhile is not known, beyond what the brokers tell: %s"
 _NUMBERS = ("partitions", "skips", "rereads")
 _FAILED = (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)
 
@@ -111,7 +107,7 @@ async def change_recorded(
     cluster_id, began = await admin.cluster_id(), utc_now()
     if (kind == RESTORE or TASK_RUN in head) and not dry_run:  # these are looked for from other folders, too
         head[KAFKA_CLUSTER_ID] = cluster_id
-    set_before = await asyncio.to_thread(_set_before, layout, cluster_id) if may_be_absent else {}
+    before_this = await asyncio.to_thread(wanted_before, layout, cluster_id) if may_be_absent else {}
     if (kind == RESTORE or KEPT_AT in head) and not dry_run:
         await asyncio.to_thread(_note_wanted, layout, head)
     name = f"{run_id}-{tag_of(kind)}"
@@ -134,7 +130,7 @@ async def change_recorded(
                 max_read_age_seconds=MAX_READ_AGE_SECONDS,  # clients without membership may have committed since
                 progress=progress,
             )
-        apply = partial(_apply_unused, layout, cluster_id, began, set_before, apply)
+        apply = partial(apply_to_unused, layout, cluster_id, began, before_this, apply)
         results = await apply(changes)
         if what == RESTORE and not dry_run:  # offsets that are set are not all that a group had
             results = await _once_more(results, partial(_proposed, propose, protects), changes, before, head, apply)
@@ -153,43 +149,6 @@ async def change_recorded(
                 "recorded: mend the storage, and run it again as a dry run to see the state"
             ) from exc
     return RecordedChanges(results=results, changes=changes, path=path, dry_run=dry_run)
-
-
-def _set_before(layout: Layout, kafka_cluster_id: str | None) -> dict[str, KeptAlive]:
-    with unless_warned(_SIGNS_NOT_KNOWN):
-        return Ledger(layout, kafka_cluster_id).wanted()
-    return {}
-
-
-async def _apply_unused(
-    layout: Layout,
-    kafka_cluster_id: str | None,
-    began: datetime,
-    set_before: Mapping[str, KeptAlive],
-    apply: Callable[[list[Change]], Awaitable[list[ChangeResult]]],
-    changes: list[Change],
-) -> list[ChangeResult]:
-    """Apply changes, and keep the groups that exist and that somebody uses since their new offsets were known.
-
-    Where the ledger cannot be read, restores have to work all the same.
-    """
-
-    def used() -> dict[str, SignOfLife]:
-        with unless_warned(_SIGNS_NOT_KNOWN):
-            return Ledger(layout, kafka_cluster_id).used(since, set_before)
-        return {}
-
-    asked = (change for change in changes if change.kept is None and not change.is_committed)
-    since = {change.group_id: change.as_of or began for change in asked}
-    signs = await asyncio.to_thread(used)
-    return await apply([_with_sign(change, signs.get(change.group_id), began) for change in changes])
-
-
-def _with_sign(change: Change, sign: SignOfLife | None, began: datetime) -> Change:
-    if sign is None:
-        return change
-    as_of = f"{change.as_of or began:%Y-%m-%d %H:%M:%S %Z}"
-    return replace(change, alive=f"somebody uses it: {sign.reset().reason}, and the offsets to set are of {as_of}")
 
 
 def _note_wanted(layout: Layout, head: dict[str, Any]) -> None:

@@ -314,7 +314,7 @@ DECISIONS = {
         TOPICS,
         "test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_its_groups",
     ),
-    "restore.recorded": (
+    "restore.signs": (
         __name__,
         "test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore",
     ),

@@ -1,0 +1,58 @@
+"""Groups that came to life since the offsets were known that a change would commit: such a group is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.life.signs import SignOfLife
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeResult
+from airflow_kafka_groups.storage.access import unless_warned
+from airflow_kafka_groups.storage.layout import Layout
+
+_NOT_KNOWN = "Whether somebody uses the groups meanwhile is not known, beyond what the brokers tell: %s"
+
+
+def wanted_before(layout: Layout, kafka_cluster_id: str | None) -> dict[str, KeptAlive]:
+    """Return the groups that earlier changes and keep-alive runs want to stay; none where that cannot be read."""
+    with unless_warned(_NOT_KNOWN):
+        return Ledger(layout, kafka_cluster_id).wanted()
+    return {}
+
+
+async def apply_to_unused(
+    layout: Layout,
+    kafka_cluster_id: str | None,
+    began: datetime,
+    before_this: Mapping[str, KeptAlive],
+    apply: Callable[[list[Change]], Awaitable[list[ChangeResult]]],
+    changes: list[Change],
+) -> list[ChangeResult]:
+    """Apply changes, and keep the groups that exist and that somebody uses since their new offsets were known.
+
+    Where the ledger cannot be read, restores have to work all the same.
+
+    :param began: when the changes were proposed.
+    :param before_this: what ``wanted_before`` returned before the change was recorded.
+    """
+
+    def used() -> dict[str, SignOfLife]:
+        with unless_warned(_NOT_KNOWN):
+            return Ledger(layout, kafka_cluster_id).used(since, before_this)
+        return {}
+
+    asked = (change for change in changes if change.kept is None and not change.is_committed)
+    since = {change.group_id: change.as_of or began for change in asked}
+    signs = await asyncio.to_thread(used)
+    return await apply([_with_sign(change, signs.get(change.group_id), began) for change in changes])
+
+
+def _with_sign(change: Change, sign: SignOfLife | None, began: datetime) -> Change:
+    if sign is None:
+        return change
+    as_of = f"{change.as_of or began:%Y-%m-%d %H:%M:%S %Z}"
+    return replace(change, alive=f"somebody uses it: {sign.reset().reason}, and the offsets to set are of {as_of}")
