@@ -85,8 +85,8 @@ async def propose_restore(
                 changes.append(propose_topics(group, before, logs, overwrite, pruned))
             else:
                 changes.append(propose_group(group, before, logs, overwrite))
-    # Whoever overwrites what a group has committed since knows that it was used.
-    return changes if overwrite else [replace(change, as_of=backup.created_at) for change in changes]
+    # Whoever overwrites what a group has committed since knows that it was used, and one of pruned topics is in use.
+    return changes if overwrite or backup.partial else [replace(change, as_of=backup.created_at) for change in changes]
 
 
 def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool) -> Change:

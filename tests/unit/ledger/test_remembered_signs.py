@@ -177,12 +177,12 @@ def hours(ago: float) -> Any:
     return utc_now() - timedelta(hours=ago)
 
 
-@pytest.mark.promise(6)
 @pytest.mark.parametrize(
     "later",
     [Evidence(not_read="it is switched off"), Evidence(commits_since=hours(2), commits_until=hours(0))],
     ids=["without the log", "with the end of the log"],
 )
+@pytest.mark.promise(6)
 def test_what_the_log_of_commits_showed_stays_known_after_a_judgement_that_read_less_of_it(
     admin: FakeAdmin, tmp_path: Path, later: Evidence
 ) -> None:
