@@ -27,7 +27,7 @@ def abandoned(admin: FakeAdmin, tmp_path: Path) -> None:
     """A group that has not read ``old`` for three hours, and the snapshots that show it."""
     made = cluster()
     admin.log, admin.groups = made.log, made.groups
-    asyncio.run(snapshots(admin, Layout(tmp_path, scene.CLUSTER), 4, first=utc_now() - 3 * HOUR))
+    asyncio.run(snapshots(admin, Layout(tmp_path, scene.CLUSTER), 4, first=utc_now() - 3.01 * HOUR))
 
 
 def plan(storage: Path, **how: Any) -> dict[str, Any]:
