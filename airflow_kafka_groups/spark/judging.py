@@ -18,11 +18,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from airflow_kafka_groups.exceptions import JobError, SnapshotError, StorageError
 from airflow_kafka_groups.judge.staleness.buckets import (
@@ -55,6 +56,7 @@ from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, WHOLE
 from airflow_kafka_groups.spark.hadoop_storage import move
 from airflow_kafka_groups.spark.session.preflight import require_arrow
 from airflow_kafka_groups.spark.session.settings import settings_kept
+from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import JobFiles, ReplacedFolder, footer_of
 from airflow_kafka_groups.storage.manifest import SnapshotFile, SnapshotManifest
@@ -74,6 +76,9 @@ _MOST_GROUPS_OF_A_BUCKET = 50_000
 _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a file's bytes, or those of one bucket, are in memory
     "spark.sql.adaptive.enabled": "false",  # it would put buckets into one task, since they are small to the shuffle
+    # Tasks of a second or two of as many bytes each: by Spark's own sizes, 48 files become three tasks of two cores.
+    "spark.sql.files.maxPartitionBytes": str(32 * 2**20),
+    "spark.sql.files.openCostInBytes": "0",
     # All of the work is Python's: to compile code for it in the JVM takes longer than to run it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -83,8 +88,8 @@ _NO_SETTINGS = MappingProxyType(dict[str, str]())
 _LISTED_BY_JOBS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _BASENAME = "mapreduce.output.basename"
 
-_MADE = "made string, content binary"
-_PARTS = "bucket int, place int, content binary"
+_MADE = pa.schema({"made": pa.string(), "content": pa.binary()})
+_PARTS = pa.schema({"bucket": pa.int32(), "place": pa.int32(), "content": pa.binary()})
 _MAGIC = b"PAR1"
 _STAGED = re.compile(r"made=(?P<snapshot_id>[^,]+),(?P<number>\d+),(?P<facts>[\d,-]+),(?P<sha256>[0-9a-f]{64})")
 
@@ -143,7 +148,7 @@ class InTasks:
         try:
             if paths:
                 with self._working(store, _SETTINGS):
-                    made = self._files(paths).mapInArrow(partial(_reduced_files, sources), _MADE)
+                    made = self._files(paths).mapInArrow(partial(_reduced_files, sources), from_arrow_schema(_MADE))
                     _write_contents(made, stage)
             found = _staged(store.storage.sizes_below(stage))
             places = {file: path for files in found.values() for file, path in files.values()}
@@ -203,9 +208,9 @@ class InTasks:
             for file in store.stored[name].files
         }
         paths = [path for name, _ in snapshots for path in store.paths_of(store.stored[name])]
-        parts = self._files(paths).mapInArrow(partial(_cut_files, files, labels), _PARTS)
+        parts = self._files(paths).mapInArrow(partial(_cut_files, files, labels), from_arrow_schema(_PARTS))
         if records is not None:
-            parts = parts.union(records.mapInArrow(partial(_cut_records, labels), _PARTS))
+            parts = parts.union(records.mapInArrow(partial(_cut_records, labels), from_arrow_schema(_PARTS)))
         in_order = parts.repartition(len(labels), "bucket").sortWithinPartitions("bucket", "place")
         return in_order.mapInArrow(partial(_judged_parts, judgement), VERDICT_SCHEMA)
 
@@ -275,6 +280,11 @@ def _buckets(groups: int, cores: int) -> int:
     return max(1, min(cores, groups // _GROUPS_OF_A_BUCKET), -(-groups // _MOST_GROUPS_OF_A_BUCKET))
 
 
+def _batch(schema: pa.Schema, *values: Sequence[Any]) -> pa.RecordBatch:
+    columns = [column(each, field.type) for each, field in zip(values, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def _contents(batches: Batches) -> Iterator[tuple[tuple[str, str], pa.Buffer]]:
     """Return the snapshot and the name of each file, and its bytes."""
     for batch in batches:
@@ -294,8 +304,7 @@ def _reduced_files(
             continue
         file, made = to_file(table)
         facts = (snapshot_id, number, file.groups, file.oldest, file.newest, file.bytes, file.sha256)
-        columns = [pa.array([",".join(map(str, facts))]), pa.array([made.removesuffix(_MAGIC)], pa.binary())]
-        yield pa.RecordBatch.from_arrays(columns, names=["made", "content"])
+        yield _batch(_MADE, [",".join(map(str, facts))], [made.removesuffix(_MAGIC)])
 
 
 def _write_contents(made: DataFrame, folder: str) -> None:
@@ -338,12 +347,7 @@ def _parts_of(table: pa.Table, place: int, labels: Sequence[int]) -> pa.RecordBa
     found = [
         (label, packed(part)) for label, part in zip(labels, cut(table, len(labels)), strict=True) if part.num_rows
     ]
-    columns = [
-        pa.array([label for label, _ in found], pa.int32()),
-        pa.array([place] * len(found), pa.int32()),
-        pa.array([content for _, content in found], pa.binary()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=["bucket", "place", "content"])
+    return _batch(_PARTS, [label for label, _ in found], [place] * len(found), [content for _, content in found])
 
 
 def _listed(rows: DataFrame) -> DataFrame:

@@ -40,6 +40,7 @@ class Program:
     :param failed: the consequence of a Spark failure, as a sentence without its full stop.
     :param say: returns the message for an error that the job explains itself. Default: its text.
     :param counted: the lists of the summary of which only the number of entries is printed.
+    :param imports: see ``session_of``.
     """
 
     job: str
@@ -50,6 +51,7 @@ class Program:
     failed: str
     say: Callable[[JobError], str] = str
     counted: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
 
     def parse_arguments(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the command line, by default the process's. An error ends the program with exit code 2 and a remedy."""
@@ -80,7 +82,7 @@ class Program:
             from airflow_kafka_groups.spark.errors import SPARK_ERRORS, remedy_of
             from airflow_kafka_groups.spark.start import session_of
 
-            with session_of(self.job) as spark:
+            with session_of(self.job, self.imports) as spark:
                 try:
                     summary = self.run(spark, arguments)
                 except SPARK_ERRORS as exc:

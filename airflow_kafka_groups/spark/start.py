@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
+from threading import Thread
 from traceback import walk_tb
 
 from pyspark import SparkConf
@@ -23,21 +25,30 @@ _STOPPED = "stopped SparkContext"
 
 
 @contextmanager
-def session_of(job: str) -> Iterator[SparkSession]:
+def session_of(job: str, imports: Sequence[str] = ()) -> Iterator[SparkSession]:
     """Return the session until the end of the block, and put the settings back that the job changes.
 
     :param job: its name, for a session that is started.
+    :param imports: modules to import while the JVM starts it, which takes as long. None of them imports pyspark, whose
+        modules import each other: two threads would each see halves of them.
 
     Raises ``JobError`` if Spark does not start.
     """
     with ExitStack() as ends:
         spark = running_session()
         if spark is None:
+            Thread(target=_import, args=(imports,), daemon=True).start()
             spark = _start(job)
             ends.callback(spark.stop)
         ends.enter_context(settings_kept(spark, *SETTINGS))
         ends.enter_context(options_hidden(spark))
         yield spark
+
+
+def _import(modules: Sequence[str]) -> None:
+    with suppress(ImportError):  # reported by what needs it
+        for name in modules:
+            import_module(name)
 
 
 def _start(job: str) -> SparkSession:

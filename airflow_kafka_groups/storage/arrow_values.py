@@ -84,9 +84,9 @@ def empty_table(schema: Any) -> Any:
 
 
 def column(values: Sequence[Any], kind: Any) -> Any:
-    """Make a column of strings, booleans, numbers, lists of these, or times; ``None`` is a null.
+    """Make a column of strings, bytes, booleans, numbers, lists of these, or times; ``None`` is a null.
 
-    :param kind: Arrow's type: string, bool, int32, int64, float64, list, or timestamp in microseconds.
+    :param kind: Arrow's type: string, binary, bool, int32, int64, float64, list, or timestamp in microseconds.
 
     Raises ``TypeError`` for a value or a type that is none of these, or a time without a zone, and ``OverflowError``
     for a number that is too large.
@@ -95,7 +95,9 @@ def column(values: Sequence[Any], kind: Any) -> Any:
 
     given, children = values, None
     if None in given:
-        filler: Any = "" if pa.types.is_string(kind) else () if pa.types.is_list(kind) else 0
+        filler: Any = (
+            "" if pa.types.is_string(kind) else b"" if pa.types.is_binary(kind) else () if pa.types.is_list(kind) else 0
+        )
         values = [filler if value is None else value for value in given]
     if pa.types.is_boolean(kind):
         made = as_column(pa.int8(), array("b", map(bool, values))).cast(kind)
@@ -106,6 +108,9 @@ def column(values: Sequence[Any], kind: Any) -> Any:
         sizes = map(len, values) if data.isascii() else (len(value.encode()) for value in values)
         ends = array("i", accumulate(sizes, initial=0))
         buffers = [pa.py_buffer(ends), pa.py_buffer(data)]
+    elif pa.types.is_binary(kind):
+        ends = array("i", accumulate(map(len, values), initial=0))
+        buffers = [pa.py_buffer(ends), pa.py_buffer(values[0] if len(values) == 1 else b"".join(values))]
     elif pa.types.is_signed_integer(kind):
         numbers = array("i" if kind.bit_width == 32 else "q", values)
         buffers = [pa.py_buffer(numbers)]

@@ -20,7 +20,7 @@ from airflow_kafka_groups.judge.staleness.judging import judge
 from airflow_kafka_groups.judge.staleness.lives import lives_of
 from airflow_kafka_groups.judge.staleness.observation_files import nothing, of_snapshot
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.storage.arrow_values import in_one_piece
+from airflow_kafka_groups.storage.arrow_values import in_one_piece, of_numpy
 
 LAST_RECORDS, JUDGED = -2, -1
 """The places of what comes before all snapshots: last records, and the observations that are judged."""
@@ -54,7 +54,7 @@ def cut(table: pa.Table, count: int) -> list[pa.Table]:
     """Cut rows into buckets by their ``group_id``."""
     bucket = _buckets_of(table["group_id"], count)
     order = np.argsort(bucket, kind="stable")
-    sorted_rows, ends = table.take(pa.array(order)), np.searchsorted(bucket[order], np.arange(count + 1)).tolist()
+    sorted_rows, ends = table.take(of_numpy(order)), np.searchsorted(bucket[order], np.arange(count + 1)).tolist()
     return [sorted_rows.slice(begin, end - begin) for begin, end in pairwise(ends)]
 
 

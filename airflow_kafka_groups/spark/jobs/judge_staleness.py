@@ -294,7 +294,12 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {paths.ID_EXAMPLE}")
 
 
-_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged")
+_IMPORTS = (
+    "pandas",
+    "airflow_kafka_groups.judge.staleness.one_process",
+    "airflow_kafka_groups.judge.staleness.buckets",
+)
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged", imports=_IMPORTS)
 parse_arguments, main = _program.parse_arguments, _program.main
 
 
