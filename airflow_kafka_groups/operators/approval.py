@@ -106,7 +106,6 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         }
 
     def execute(self, context: Context) -> Any:
-        """Seal the question into the storage and ask, if somebody has to be asked."""
         from airflow.sdk.execution_time.hitl import HITLUser
 
         from airflow_kafka_groups.ledger.approval import may_approve, seal_question
@@ -288,16 +287,13 @@ class ApprovePruningOperator(ApproveCleanupOperator):
     operator_extra_links = ()  # type: ignore[assignment]  # there is no report of a pruning
 
     def load(self, layout: Layout) -> SealedPlan:
-        """Read the plan. Raises ``PlanError``."""
         from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 
         return load_prune_plan(layout, self.plan_id)
 
     def exceptions(self, plan: Any, names: Any) -> Any:
-        """Return what is to be kept, as it was typed."""
         return as_typed(names, set(plan.group_ids))
 
     def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
-        """Return the subject and the text of the question."""
         count = counted(len(plan.groups), "topic")
         return f"Prune {count} of live groups of {layout.cluster}?", pruning_question(plan, why)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_text
+from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_text, request_of
 from airflow_kafka_groups.hooks.links import CleanupReportLink
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
@@ -63,16 +63,11 @@ class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
-        """Back up with one client."""
         from airflow_kafka_groups.change.backup.request import BackupRequest, back_up
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
-        request = BackupRequest(
-            plan_id=self.plan_id,
-            plan_digest=self.plan_digest,
-            group_ids=self.group_ids,
-            groups=self.matching if self.plan_id is None and self.group_ids is None else GroupFilter(),
-        )
+        every = self.plan_id is None and self.group_ids is None
+        request = request_of(BackupRequest, self, groups=self.matching if every else GroupFilter())
         layout, protected = self.site_layout(), self.hook.settings.protected_groups
         backup: Backup = self.hook.run(
             lambda admin: back_up(admin, layout, request, protected=protected, progress=self.log_progress)
@@ -129,7 +124,6 @@ class RestoreDrillOperator(StoredOperator):
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run the drill with one client."""
         from airflow_kafka_groups.change.restore.drill import rehearse_restore
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 

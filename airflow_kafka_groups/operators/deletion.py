@@ -97,13 +97,11 @@ class DeleteGroupsOperator(DeletingOperator):
             raise ConfigurationError("plan_digest", plan_digest, "belongs to plan_id: give both or none")
 
     def delete(self, context: Context) -> dict[str, Any]:
-        """Delete with one client, and return the summary of the record."""
         result = self.delete_with(context, partial(self._deletion, self.layout()))
         fail_if_kept = self.group_ids is not None if self.fail_if_kept is None else self.fail_if_kept
         return self.conclude(context, result, "Deletion", fail_if_kept=fail_if_kept)
 
     def limits(self) -> DeletionLimits:
-        """Return the bounds of the deletion."""
         from airflow_kafka_groups.change.deletion.request import DeletionLimits
 
         return DeletionLimits(

@@ -45,7 +45,6 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> list[dict[str, str]]:
-        """Read and check the file."""
         from airflow_kafka_groups.hooks.floors import configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
 
@@ -105,7 +104,6 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         self.mapped_group = mapped_group
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read what the tasks of each cluster returned, and write the page."""
         from airflow_kafka_groups.hooks.storage import open_path
         from airflow_kafka_groups.operators.support.telemetry import update_asset_events
         from airflow_kafka_groups.report.fleet import fleet_totals, fleet_warnings, write_fleet_report

@@ -23,6 +23,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_switch,
     read_text,
     read_type_names,
+    request_of,
 )
 from airflow_kafka_groups.kafka.models import CoordinatorType
 from airflow_kafka_groups.operators.support.base import (
@@ -107,7 +108,6 @@ class ListGroupsOperator(MatchingOperator, _ListingOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """List with one client."""
         wanted, listed = self.matching, self.hook.run(lambda admin: admin.list_groups()).require_complete()
         groups = [
             group
@@ -151,7 +151,6 @@ class DescribeGroupsOperator(_ListingOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Describe with one client."""
         found: GroupResults[GroupDescription] = self.hook.run(
             lambda admin: admin.describe_consumer_groups(self.group_ids)
         )
@@ -194,7 +193,6 @@ class ChunkGroupsOperator(SelectingOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> list[list[str]]:
-        """Look up all coordinators with one client."""
         found = self.ask_about(self.group_ids, lambda admin, group_ids: admin.find_coordinators(group_ids))
         found.raise_for_errors()
         by_broker: dict[int, list[str]] = {}
@@ -247,7 +245,6 @@ class FindCoordinatorsOperator(SelectingOperator):
             raise ConfigurationError("group_ids, transactional_ids", None, "pass at most one of them")
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look up all coordinators with one client."""
         what = "groups" if self.transactional_ids is None else "transactional_ids"
         given = self.group_ids if what == "groups" else self.transactional_ids
         named = None if given is None else list(dict.fromkeys(given))
@@ -319,18 +316,11 @@ class RemoveMembersOperator(DryRunOperator):
             raise ConfigurationError(names, None, "name members, or ask for all of them: one of the two")
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Remove the members with one client, and read the group back."""
         from airflow_kafka_groups.change.remove_members import RemoveMembersRequest, remove_members
         from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms
 
         self.require_read()
-        request = RemoveMembersRequest(
-            group_id=self.group_id,
-            member_ids=self.member_ids or (),
-            instance_ids=self.instance_ids or (),
-            all_members=self.all_members,
-            reason=self.reason,
-        )
+        request = request_of(RemoveMembersRequest, self)
         layout, settings = self.site_layout(), self.hook.settings
         self.require_writable()
         terms = ChangeTerms(dry_run=self.dry_run, protects=settings.protects, tries=tries_of(context))

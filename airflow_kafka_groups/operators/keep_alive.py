@@ -14,6 +14,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_flag,
     read_integer,
     read_names,
+    request_of,
 )
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 from airflow_kafka_groups.operators.support.selecting import SelectingOperator
@@ -22,7 +23,7 @@ from airflow_kafka_groups.shown import one_line
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.change.keep_alive import KeepAliveReport, KeepAliveRequest
+    from airflow_kafka_groups.change.keep_alive import KeepAliveReport
 
 
 class KeepOffsetsAliveOperator(SelectingOperator, DryRunOperator):
@@ -73,10 +74,10 @@ class KeepOffsetsAliveOperator(SelectingOperator, DryRunOperator):
         super().__init__(include=include, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Keep the due groups alive with one client."""
-        from airflow_kafka_groups.change.keep_alive import KeepAliveOutcome, keep_alive
+        from airflow_kafka_groups.change.keep_alive import KeepAliveOutcome, KeepAliveRequest, keep_alive
 
-        request, layout, settings, dry_run = self.request(), self.site_layout(), self.hook.settings, self.dry_run
+        request = request_of(KeepAliveRequest, self)
+        layout, settings, dry_run = self.site_layout(), self.hook.settings, self.dry_run
         self.require_writable()
         report: KeepAliveReport = self.hook.run(
             lambda admin: keep_alive(
@@ -99,20 +100,3 @@ class KeepOffsetsAliveOperator(SelectingOperator, DryRunOperator):
             "left_alone": first_failures(left),
             "not_kept": first_failures(dict(problems)),
         }
-
-    def request(self) -> KeepAliveRequest:
-        """Build the request from the arguments. Raises ``ConfigurationError``."""
-        from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
-        from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
-
-        return KeepAliveRequest(
-            group_ids=tuple(self.group_ids or ()),
-            include=self.include,
-            exclude=self.exclude,
-            allow_membership=self.allow_membership,
-            assignors=ASSIGNORS if self.assignors is None else tuple(self.assignors),
-            offsets_retention_minutes=self.offsets_retention_minutes,
-            margin_seconds=self.margin_seconds,
-            interval_seconds=self.interval_seconds,
-            observe_seconds=self.observe_seconds,
-        )

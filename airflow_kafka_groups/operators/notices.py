@@ -65,7 +65,6 @@ class NotifyOwnersOperator(DryRunOperator):
             _check_notifier(notifier)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Mark, notify, and record each notice."""
         from airflow_kafka_groups.change.plan.notify import notify_owners
         from airflow_kafka_groups.ledger.deletion_plan import load_plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
 from airflow_kafka_groups.hooks.argument_validation import Argument
@@ -24,6 +24,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_text_or_nothing,
     read_topics,
+    request_of,
     require_one,
 )
 from airflow_kafka_groups.hooks.storage import read_offsets_file
@@ -45,13 +46,16 @@ class _OffsetChangeOperator(DryRunOperator):
     """The base class of offset changes: proposes, records the previous offsets, applies, records the results."""
 
     ui_color = "#f0e4d4"
+    verb: ClassVar[str]
+    """The request in ``offset_requests`` whose fields are arguments, unless ``request`` builds another one."""
 
     def request(self) -> AnyRequest:
-        """Build the request from the arguments. Raises ``ConfigurationError``."""
-        raise NotImplementedError
+        from airflow_kafka_groups.change.restore import offset_requests
+
+        found: AnyRequest = request_of(getattr(offset_requests, self.verb), self)
+        return found
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Change the offsets with one client."""
         return self.change(context, self.request())
 
     def change(self, context: Context, request: AnyRequest) -> dict[str, Any]:
@@ -98,18 +102,13 @@ class DeleteGroupOffsetsOperator(_OffsetChangeOperator):
     """
 
     ui_color = "#f0d4d4"
+    verb = "DeleteOffsetsRequest"
 
     group_ids = Argument(read_distinct_names)
     topics = Argument(read_topics)
 
     def __init__(self, *, group_ids: Sequence[str] | str, topics: Sequence[str] | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-
-    def request(self) -> AnyRequest:
-        """Build the request from the arguments."""
-        from airflow_kafka_groups.change.restore.offset_requests import DeleteOffsetsRequest
-
-        return DeleteOffsetsRequest(group_ids=self.group_ids, topics=self.topics)
 
 
 class ResetGroupOffsetsOperator(_OffsetChangeOperator):
@@ -165,7 +164,6 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
             raise ConfigurationError("topics", topics, "the file names the topics: leave this out")
 
     def request(self) -> AnyRequest:
-        """Build the request from the arguments. Raises ``ConfigurationError``, also for a file that cannot be read."""
         from airflow_kafka_groups.change.restore.offset_requests import ResetRequest, SetRequest
         from airflow_kafka_groups.change.restore.reset import ResetTarget
 
@@ -185,6 +183,8 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
     Results and failures are those of ``ResetGroupOffsetsOperator``.
     """
 
+    verb = "SetRequest"
+
     offsets = Argument(read_partition_offsets)
     create = Argument(read_switch, templated=False)
 
@@ -196,12 +196,6 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-
-    def request(self) -> AnyRequest:
-        """Build the request from the arguments."""
-        from airflow_kafka_groups.change.restore.offset_requests import SetRequest
-
-        return SetRequest(offsets=self.offsets, create=self.create)
 
 
 class CopyGroupOffsetsOperator(_OffsetChangeOperator):
@@ -218,6 +212,8 @@ class CopyGroupOffsetsOperator(_OffsetChangeOperator):
     Results and failures are those of ``ResetGroupOffsetsOperator``.
     """
 
+    verb = "CopyRequest"
+
     groups = Argument(read_pairs)
     topics = Argument(optional(read_topics))
     existing = Argument(one_of("keep", "replace", "lower"))
@@ -231,12 +227,6 @@ class CopyGroupOffsetsOperator(_OffsetChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-
-    def request(self) -> AnyRequest:
-        """Build the request from the arguments. Raises ``ConfigurationError``."""
-        from airflow_kafka_groups.change.restore.offset_requests import CopyRequest
-
-        return CopyRequest(groups=self.groups, topics=self.topics, existing=self.existing)
 
 
 def _read_groups_or_all(field: str, value: Any) -> list[str] | None:
@@ -313,31 +303,14 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
         super().__init__(**kwargs)
 
     def request(self) -> MigrateRequest:
-        """Build the request from the arguments. Raises ``ConfigurationError``."""
         from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
         source = KafkaGroupsHook(self.source_conn_id).get_conn() if self.source_conn_id else None
-        return MigrateRequest(
-            source=None if source is None else lambda: source,
-            backup_id=self.backup_id or None,
-            source_cluster=self.source_cluster or None,
-            group_ids=self.group_ids,
-            topics=self.topics,
-            method=self.method,
-            position=self.position,
-            existing=self.existing,
-            topic_pattern=self.topic_pattern,
-            mapping=self.mapping or {},
-            header=self.header,
-            mirror_topic=self.mirror_topic or None,
-            plan_id=self.plan_id or None,
-            plan_digest=self.plan_digest or None,
-            progress=self.log_progress,
-        )
+        opens = None if source is None else lambda: source
+        return request_of(MigrateRequest, self, source=opens, progress=self.log_progress)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Migrate the offsets, and return the summary with the plan's."""
         request = self.request()
         return {**self.change(context, request), **request.made.summary()}
 
@@ -359,6 +332,8 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     with the others restored, and if an offset differs when read back.
     """
 
+    verb = "RestoreRequest"
+
     plan_id = Argument(read_text)
     group_ids = Argument(_read_groups_or_all)
     overwrite = Argument(read_flag)
@@ -372,9 +347,3 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-
-    def request(self) -> AnyRequest:
-        """Build the request from the arguments."""
-        from airflow_kafka_groups.change.restore.offset_requests import RestoreRequest
-
-        return RestoreRequest(plan_id=self.plan_id, group_ids=self.group_ids, overwrite=self.overwrite)

@@ -55,7 +55,6 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
-        """Take the snapshot with one client."""
         from airflow_kafka_groups.change.snapshot import SnapshotRequest, snapshot_groups
 
         layout = self.layout()
@@ -148,7 +147,6 @@ class ListGroupLagOperator(SelectingOperator):
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
-        """Measure with one client."""
         from airflow_kafka_groups.observe.protocols import why_short
 
         async def measure(admin: AdminClient, group_ids: Sequence[str]) -> GroupResults[GroupLag]:

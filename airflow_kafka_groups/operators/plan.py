@@ -78,7 +78,6 @@ class PlanCleanupOperator(PlanningOperator):
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the verdicts and the snapshot, write the plan."""
         from airflow_kafka_groups.change.plan.make_plan import plan_snapshot
         from airflow_kafka_groups.report.html import make_report
 
@@ -152,7 +151,6 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read and check the file."""
         from airflow_kafka_groups.hooks.floors import configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
         from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy

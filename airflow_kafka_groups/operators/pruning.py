@@ -48,7 +48,6 @@ class PlanTopicPruningOperator(PlanningOperator):
         super().__init__(max_gap_seconds=max_gap_seconds, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the snapshots, and write the plan."""
         from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
 
         floors, layout = self.floors(), self.layout()
@@ -109,7 +108,6 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         super().__init__(dry_run=dry_run, **kwargs)
 
     def delete(self, context: Context) -> dict[str, Any]:
-        """Prune with one client, and return the summary of the record."""
         from airflow_kafka_groups.change.prune_topics.prune_by_plan import prune_by_plan
         from airflow_kafka_groups.checks import check_digest
         from airflow_kafka_groups.hooks.storage import policy_reader
@@ -135,7 +133,6 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         return self.conclude(context, result, "Pruning", partitions=pruned)
 
     def limits(self) -> DeletionLimits:
-        """Return the bounds of the run."""
         from airflow_kafka_groups.change.deletion.request import DeletionLimits
         from airflow_kafka_groups.change.prune_topics.prune_by_plan import CHUNK_SIZE
 
@@ -188,7 +185,6 @@ class PruneFilesOperator(DryRunOperator):
         super().__init__(dry_run=dry_run, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Find the files, and remove the old ones."""
         from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
         from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
         from airflow_kafka_groups.operators.support.telemetry import update_asset_events

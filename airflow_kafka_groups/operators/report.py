@@ -49,7 +49,6 @@ class CleanupReportOperator(StoredOperator):
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the plan and its records, and write the page."""
         from airflow.sdk.exceptions import AirflowSkipException
 
         from airflow_kafka_groups.ledger.deletion_plan import load_plan
@@ -119,7 +118,6 @@ class ExportGroupMetricsOperator(MatchingOperator, StoredOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the verdicts, and export."""
         from airflow_kafka_groups.hooks.storage import open_path
         from airflow_kafka_groups.operators.support.telemetry import gauges_of_groups
         from airflow_kafka_groups.report.metrics import metrics_of_snapshot, write_openmetrics

@@ -87,7 +87,6 @@ class GroupOffsetsToSparkOperator(StoredOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the snapshot and write the file."""
         from airflow_kafka_groups.change.backlog import write_backlog
         from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
         from airflow_kafka_groups.storage.layout import utc_now
@@ -164,7 +163,6 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         self._killed = False
 
     def execute(self, context: Context) -> None:
-        """Write the file, submit the job, wait, and delete the file."""
         self.require_read()
         job, application = list[str](), self.application
         if not application.endswith((".py", ".jar")):
@@ -246,7 +244,6 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
         super().__init__(**kwargs)
 
     def request(self) -> ProcessedBacklog:
-        """Read the result of the job."""
         from airflow_kafka_groups.change.backlog import read_result
 
         check_id("backlog_id", self.backlog_id)
@@ -255,7 +252,6 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
         return read_result(place, self.backlog_id)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the result, commit it, read it back, and write the page of what was processed."""
         from airflow_kafka_groups.report.html import write_taken_records
 
         request = self.request()

@@ -58,7 +58,6 @@ class FixUnreadRangeOperator(StoredOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Fix the range, or return that of an earlier try."""
         from airflow_kafka_groups.change.unread_range import fix_range, range_path
         from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy
         from airflow_kafka_groups.storage.layout import utc_now
@@ -101,7 +100,6 @@ class CommitUnreadRangeOperator(_OffsetChangeOperator):
         super().__init__(**kwargs)
 
     def request(self) -> CommitRangeRequest:
-        """Read the range."""
         from airflow_kafka_groups.change.unread_range import CommitRangeRequest, read_range
 
         place, storage = open_path("range_path", self.range_path), open_path("storage_path", self.storage_path)
@@ -109,7 +107,6 @@ class CommitUnreadRangeOperator(_OffsetChangeOperator):
         return CommitRangeRequest(read_range(place))
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Commit the range, and read it back."""
         if self.is_teardown and (failed := self._not_succeeded(context)):
             raise AirflowSkipException(f"Not committed: {', '.join(failed)}. Clear what failed to commit after it")
         summary = self.change(context, self.request())

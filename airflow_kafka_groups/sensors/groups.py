@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument
@@ -29,6 +29,9 @@ class _NamedGroupsSensor(KafkaGroupsSensor):
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
     """
 
+    kind: ClassVar[str]
+    """The condition."""
+
     group_ids = Argument(read_group_ids)
     require = Argument(one_of("all", "any"), templated=False)
 
@@ -37,9 +40,11 @@ class _NamedGroupsSensor(KafkaGroupsSensor):
     ) -> None:
         super().__init__(**kwargs)
 
-    def wanted(self) -> dict[str, Any]:
-        """Return the arguments that all conditions on groups share."""
-        return {"group_ids": tuple(self.group_ids), "any_group": self.require == "any"}
+    def condition(self, **more: Any) -> Condition:
+        from airflow_kafka_groups.triggers import conditions
+
+        kind: Callable[..., Condition] = getattr(conditions, self.kind)
+        return kind(group_ids=tuple(self.group_ids), any_group=self.require == "any", **more)
 
 
 class GroupsExistSensor(_NamedGroupsSensor):
@@ -48,11 +53,7 @@ class GroupsExistSensor(_NamedGroupsSensor):
     A group that cannot be described, or whose state is unknown, counts as missing.
     """
 
-    def condition(self) -> Condition:
-        """Return the condition."""
-        from airflow_kafka_groups.triggers.conditions import GroupsExist
-
-        return GroupsExist(**self.wanted())
+    kind = "GroupsExist"
 
 
 class GroupsEmptySensor(_NamedGroupsSensor):
@@ -61,11 +62,7 @@ class GroupsEmptySensor(_NamedGroupsSensor):
     A member may come back at any time after the poll. A group that does not exist is not empty.
     """
 
-    def condition(self) -> Condition:
-        """Return the condition."""
-        from airflow_kafka_groups.triggers.conditions import GroupsEmpty
-
-        return GroupsEmpty(**self.wanted())
+    kind = "GroupsEmpty"
 
 
 class GroupsStalledSensor(_NamedGroupsSensor):
@@ -78,6 +75,8 @@ class GroupsStalledSensor(_NamedGroupsSensor):
     could not read the group. A group without commits does not count.
     """
 
+    kind = "NoProgress"
+
     seconds = Argument(read_duration)
     only_with_lag = Argument(read_switch, templated=False)
 
@@ -85,11 +84,8 @@ class GroupsStalledSensor(_NamedGroupsSensor):
         super().__init__(**kwargs)
         self.require_one_process()
 
-    def condition(self) -> Condition:
-        """Return the condition."""
-        from airflow_kafka_groups.triggers.conditions import NoProgress
-
-        return NoProgress(seconds=self.seconds, only_with_lag=self.only_with_lag, **self.wanted())
+    def condition(self, **more: Any) -> Condition:
+        return super().condition(seconds=self.seconds, only_with_lag=self.only_with_lag, **more)
 
 
 class FindCoordinatorsSensor(KafkaGroupsSensor):
@@ -106,7 +102,6 @@ class FindCoordinatorsSensor(KafkaGroupsSensor):
         super().__init__(**kwargs)
 
     def condition(self) -> Condition:
-        """Return the condition."""
         from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable
 
         return CoordinatorsAvailable(group_ids=tuple(self.group_ids))
@@ -138,7 +133,6 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
             raise ConfigurationError("group_ids, audit_path", None, "pass exactly one of them")
 
     def condition(self) -> Condition:
-        """Return the condition."""
         from airflow_kafka_groups.triggers.conditions import GroupsGone
 
         if self.group_ids is not None:

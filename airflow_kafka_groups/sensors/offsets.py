@@ -77,7 +77,6 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
             self.require_one_process()
 
     def condition(self) -> Condition:
-        """Return the condition."""
         from airflow_kafka_groups.triggers.conditions import EndReached, LagAtMost, OffsetsReached
 
         any_group = self.require == "any"

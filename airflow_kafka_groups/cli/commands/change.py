@@ -26,6 +26,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_pairs,
     read_partition_offsets,
     read_topics,
+    request_of,
     require_one,
 )
 
@@ -262,20 +263,13 @@ def migrate(args: argparse.Namespace, out: Output) -> ExitCode:
     layout = cluster.site_layout()
     mapping = dict(text.split("=", 1) if "=" in text else (text, "") for text in args.mapping or ())
     with _terms_of(args, cluster, "migrate") as terms:
-        request = MigrateRequest(
+        request = request_of(
+            MigrateRequest,
+            args,
             source=source_of(args),
-            backup_id=args.backup_id,
-            source_cluster=args.source_cluster,
             group_ids=distinct(args.groups),
             topics=distinct(args.topics),
-            method=args.method,
-            position=args.position,
-            existing=args.existing,
-            topic_pattern=args.topic_pattern,
             mapping=read_pairs("--mapping", mapping) if mapping else {},
-            header=args.header,
-            mirror_topic=args.mirror_topic,
-            plan_id=args.plan_id,
             plan_digest=args.digest,
             progress=terms.progress,
         )
@@ -320,13 +314,7 @@ def remove_members(args: argparse.Namespace, out: Output) -> ExitCode:
     """Remove the members, and show the outcome of each. One that is kept makes the exit code 3."""
     from airflow_kafka_groups.change.remove_members import RemoveMembersRequest, remove_members
 
-    request = RemoveMembersRequest(
-        group_id=args.group,
-        member_ids=args.member_ids or (),
-        instance_ids=args.instance_ids or (),
-        all_members=args.all_members,
-        reason=args.reason,
-    )
+    request = request_of(RemoveMembersRequest, args, group_id=args.group)
     cluster = Cluster(args)
     layout = cluster.site_layout()
     with _terms_of(args, cluster, "remove-members") as terms:
