@@ -143,20 +143,6 @@ class Argument(Generic[T]):
             raise self._error(_IN_JSON, value)
         return True
 
-    def refuse_own_delimiters(self, value: Any, env: Environment) -> None:
-        """Raise for what begins a template usually, or in a DAG with delimiters of its own: arguments have none."""
-        used = env.variable_start_string, env.block_start_string, "\n" + (env.line_statement_prefix or "")
-        own = {usual: sign for usual, sign in zip(("{{", "{%", "\n"), used, strict=True) if usual != sign}
-        texts = [re.sub(r"(?m)^[ \t\v]*", "\n", each) for each in _leaves(value) if isinstance(each, str)]
-        signs = {sign: texts for sign in (*own.values(), *(own.keys() - {"\n"} if self.names else ()))}
-        if self.names:  # a comment would cut a name short
-            comments = {env.comment_start_string, env.line_comment_prefix} - {"{#", None}
-            templates = list(filter(_BEGINS.search, texts))
-            signs |= {each: templates for each in comments - signs.keys()}
-        for sign, among in signs.items():
-            if any(sign in each for each in among):
-                raise self._error(f"has {sign.strip()!r}: leave delimiters out of this DAG's jinja_environment_kwargs")
-
     def _error(self, remedy: str, written: str = "") -> ConfigurationError:
         """Return an error, of what is written: what is rendered, a word of a program or a URL may be a secret."""
         shown = written if self.names and written and not has_secret(written) else None
@@ -226,7 +212,7 @@ class DeclaredArguments:
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
                 setattr(self, name, value)
             elif is_first:
-                argument.refuse_own_delimiters(value, by["jinja_env"])
+                _require_usual_delimiters(name, by["jinja_env"])
                 if name in unread:  # a template may refer to what is rendered before it: {{ task.cluster }}
                     setattr(self, name, argument.rendered(self, by["context"], by["jinja_env"]))
 
@@ -247,6 +233,13 @@ class DeclaredArguments:
         for name in sorted(self._unread_arguments):
             remedy = "has a template that was not rendered: Airflow renders tasks of a DAG only. Pass the value itself"
             raise ConfigurationError(name, None, remedy)
+
+
+def _require_usual_delimiters(name: str, env: Environment) -> None:
+    """Raise for a DAG with delimiters of its own: a template would be a name, and a comment would cut one short."""
+    used = env.variable_start_string, env.block_start_string, env.comment_start_string
+    if used != ("{{", "{%", "{#") or env.line_statement_prefix or env.line_comment_prefix:
+        raise ConfigurationError(name, None, "leave delimiters out of this DAG's jinja_environment_kwargs")
 
 
 def listed(value: Any) -> Any:
