@@ -51,28 +51,6 @@ def test_a_run_that_is_interrupted_leaves_what_it_was_about_to_delete(
 
 
 @pytest.mark.safety
-@pytest.mark.promise(3)
-def test_a_run_that_cannot_be_recorded_deletes_nothing(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any, **__: Any) -> Any:
-        raise StorageError("no space left on device")
-
-    monkeypatch.setattr(FILES, "create", full)
-    with pytest.raises(StorageError, match="no space left"):
-        apply(tmp_path, backed_up)
-    assert admin.deleted == []
-
-
-def test_a_second_run_of_the_same_plan_finds_the_groups_gone(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
-) -> None:
-    apply(tmp_path, backed_up)
-    assert apply(tmp_path, backed_up)["counts"]["gone"] == 2
-    assert len(records(tmp_path)) == 2
-
-
-@pytest.mark.safety
 @pytest.mark.parametrize("restored_as", ["", "consumer"])
 @pytest.mark.promise(5)
 def test_what_a_plan_has_deleted_it_does_not_delete_again(

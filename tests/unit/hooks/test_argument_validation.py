@@ -82,12 +82,6 @@ def test_a_template_is_read_when_it_has_rendered(template: str) -> None:
         tasks[1].render_template_fields({"number": "many"})  # type: ignore[typeddict-unknown-key]
 
 
-def test_a_template_that_renders_to_nothing_is_refused_where_nothing_could_be_given() -> None:
-    assert Sub(number=1, limit=None).limit is None
-    with pytest.raises(ConfigurationError, match="rendered to nothing"):
-        Sub(number=1, limit="{{ limit }}").render_template_fields({"limit": None})  # type: ignore[typeddict-unknown-key]
-
-
 def test_what_still_looks_like_a_template_after_rendering_is_read_as_it_is() -> None:
     with pytest.raises(ConfigurationError, match="number"):
         Sub(number="{{ number }}").render_template_fields({"number": "{{"})  # type: ignore[typeddict-unknown-key]

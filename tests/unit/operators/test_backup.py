@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.exceptions import ConfigurationError
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 
@@ -19,25 +19,6 @@ def test_a_backup_is_written_and_summed_up_in_plain_json(planned: dict[str, Any]
     assert (backup["groups"], backup["rows"], backup["not_backed_up"], backup["reasons"]) == (2, 2, 0, {})
     assert Path(backup["path"]).is_file()
     assert json.loads(json.dumps(backup)) == backup
-
-
-def test_a_group_that_moved_since_the_plan_is_not_backed_up(
-    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path
-) -> None:
-    admin.commit("b", "t", 0, 6)
-    backup = scene.back_up(tmp_path, planned)
-    assert (backup["groups"], backup["not_backed_up"]) == (1, 1)
-    assert "moved" in backup["reasons"]["b"]
-
-
-def test_a_plan_of_another_digest_or_cluster_is_refused(
-    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path
-) -> None:
-    with pytest.raises(PlanError, match="digest"):
-        scene.back_up(tmp_path, {**planned, "digest": "0" * 64})
-    admin.cluster = "another"
-    with pytest.raises(PlanError, match="another"):
-        scene.back_up(tmp_path, planned)
 
 
 @pytest.mark.parametrize("wrong", [{"digest": ""}, {"digest": "None"}, {"plan_id": ""}, {"plan_id": "../x"}])

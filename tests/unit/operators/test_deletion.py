@@ -9,18 +9,14 @@ import pytest
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     GroupsFailedError,
-    IncompleteListingError,
     OutcomeUnknownError,
     PlanError,
-    RequestTimeoutError,
 )
-from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.records import records
-from tests.unit.operators import scene
 from tests.unit.operators.scene import apply, delete
 
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
@@ -67,54 +63,6 @@ def test_a_dry_run_switch_that_is_unclear_deletes_nothing(
     assert admin.deleted == []
 
 
-@pytest.mark.parametrize("life", ["members", "state", "moved"])
-def test_a_group_that_came_back_to_life_is_kept(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, life: str
-) -> None:
-    group = admin.groups["a"]
-    if life == "members":
-        group.members = 1
-    elif life == "state":
-        group.state = GroupState.STABLE
-    else:
-        admin.commit("a", "t", 0, 6)
-    done = apply(tmp_path, backed_up)
-    assert admin.deleted == ["b"]
-    assert list(done["kept"]) == ["a"]
-    with pytest.raises(GroupsFailedError, match="'a'"):
-        apply(tmp_path, backed_up, fail_if_kept=True)
-
-
-def test_without_a_backup_nothing_is_deleted(admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="back up the plan first"):
-        apply(tmp_path, planned)
-    assert admin.deleted == []
-    assert apply(tmp_path, planned, dry_run=True)["counts"]["would_delete"] == 2
-
-
-def test_a_plan_of_another_cluster_is_refused(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
-    admin.cluster = "another-cluster"
-    with pytest.raises(PlanError, match="another-cluster"):
-        apply(tmp_path, backed_up)
-    assert (admin.deleted, records(tmp_path)) == ([], [])
-
-
-def test_a_plan_that_was_changed_is_refused(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
-    path = Path(backed_up["plan_path"])
-    path.write_text(path.read_text().replace('"planned": ', '"planned": 1'))
-    with pytest.raises(PlanError, match="changed"):
-        apply(tmp_path, backed_up)
-    assert admin.deleted == []
-
-
-def test_a_plan_that_is_not_the_approved_one_is_refused(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
-) -> None:
-    with pytest.raises(PlanError, match="not the one that was asked for"):
-        apply(tmp_path, {**backed_up, "digest": "0" * 64})
-    assert admin.deleted == []
-
-
 def test_a_read_only_connection_refuses_all_but_a_dry_run(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,25 +82,6 @@ def test_a_plan_that_names_a_group_protected_since_is_refused(
     with pytest.raises(PlanError, match="protects"):
         apply(tmp_path, backed_up)
     assert admin.deleted == []
-
-
-def test_a_listing_that_misses_a_broker_deletes_nothing(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
-) -> None:
-    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
-    with pytest.raises(IncompleteListingError):
-        apply(tmp_path, backed_up)
-    with pytest.raises(IncompleteListingError):
-        delete(tmp_path, group_ids=["a"])
-    assert admin.deleted == []
-
-
-def test_an_empty_plan_is_applied_without_a_word(admin: FakeAdmin, tmp_path: Path) -> None:
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale=())
-    planned = scene.plan(tmp_path, snapshot_id=snapshot_id)
-    assert scene.back_up(tmp_path, planned)["groups"] == 0
-    assert sum(apply(tmp_path, planned)["counts"].values()) == 0
 
 
 def test_a_group_that_fails_is_recorded_and_fails_the_task(

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, GroupsFailedError
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, timeout
+from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
 
 T0 = TopicPartition("t", 0)
@@ -60,29 +60,6 @@ def test_patterns_that_match_nothing_keep_nothing_alive_and_the_log_says_so(
 ) -> None:
     assert sum(keep(tmp_path, include=["simpel", "re:clasic.*"])["counts"].values()) == 0
     assert "No group matches ('simpel', 're:clasic.*')" in capsys.readouterr().out
-
-
-def test_a_broker_that_lists_nothing_counts_among_what_was_asked(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.missing_brokers = {2: timeout()}
-    with pytest.raises(GroupsFailedError, match=r"^1 of 1 failed: 'broker 2'"):
-        keep(tmp_path, include=["nothing.*"])
-    with pytest.raises(GroupsFailedError, match=r"^2 of 2 failed: "):
-        keep(tmp_path, group_ids=["gone"])
-
-
-def test_brokers_that_list_nothing_are_no_matter_of_the_patterns(
-    admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    admin.groups, admin.missing_brokers = {}, {2: ConnectionFailedError("b2:9092", "is away")}
-    with pytest.raises(GroupsFailedError, match="is away"):
-        keep(tmp_path, include=["simple"])
-    assert "Check the patterns" not in capsys.readouterr().out
-
-
-def test_a_dry_run_fails_for_nothing_and_commits_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
-    found = keep(tmp_path, group_ids=["classic", "simple", "gone"], dry_run="true")
-    assert set(found["not_kept"]) == {"classic", "gone"}
-    assert (found["dry_run"], admin.asked("alter")) == (True, [])
 
 
 def test_a_read_only_connection_keeps_nothing_alive(

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
-from airflow_kafka_groups.kafka.models import GroupState, GroupType, ListedOffset, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, ListedOffset, TopicPartition
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
 )
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, broker_error
+from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -111,41 +111,6 @@ def test_a_dry_run_changes_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
     assert "alter" not in admin.call_names
 
 
-@pytest.mark.parametrize(
-    ("group", "reason"),
-    [
-        (FakeGroup({T0: 5}, members=1), "1 member"),
-        (FakeGroup({T0: 5}, state=GroupState.STABLE), "Stable"),
-        (FakeGroup({T0: 5}, state=GroupState.UNKNOWN), "Unknown"),
-        (FakeGroup({T0: 5}, type=GroupType.SHARE), "share"),
-        (FakeGroup({T0: 5}, protocol_type="connect"), "connect"),
-        (FakeGroup({T0: 5}, state=GroupState.DEAD), "does not exist"),
-        (FakeGroup({}), "no committed offsets"),
-    ],
-)
-def test_who_is_alive_strange_or_not_there_is_kept(
-    admin: FakeAdmin, tmp_path: Path, group: FakeGroup, reason: str
-) -> None:
-    admin.groups = {"a": group, "b": FakeGroup({T0: 5})}
-    found = reset(tmp_path, group_ids=["a", "b"], to="latest")
-    assert (found["counts"]["kept"], found["counts"]["changed"]) == (1, 1)
-    assert reason in found["kept"]["a"]
-    assert admin.groups["a"].positions == group.positions
-
-
-def test_who_moves_in_between_is_kept(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5})}
-    described = admin.describe_consumer_groups
-
-    async def meanwhile(group_ids: Any) -> Any:
-        admin.commit("a", *T0, 6)
-        return await described(group_ids)
-
-    monkeypatch.setattr(admin, "describe_consumer_groups", meanwhile)
-    assert "moved" in reset(tmp_path, to="latest")["kept"]["a"]
-    assert admin.groups["a"].positions == {T0: 6}
-
-
 def test_a_protected_group_and_a_read_only_connection(
     admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,31 +129,6 @@ def test_a_protected_group_and_a_read_only_connection(
         with pytest.raises(ConfigurationError, match="read-only"):
             run(kind, tmp_path, group_ids=["a"], **arguments)
     assert admin.groups["a"].positions == {T0: 5}
-
-
-def test_partitions_whose_log_cannot_be_read_are_skipped(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5, T1: 5, U0: 5})}
-    admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
-    found = reset(tmp_path, to="latest", topics=["t"])
-    assert "UNKNOWN_TOPIC" in found["skipped"]["a"]
-    assert admin.groups["a"].positions == {T0: 10, T1: 5, U0: 5}
-
-
-def test_a_change_that_does_not_read_back_fails(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5})}
-    done = admin.alter_consumer_group_offsets
-
-    async def lost(offsets: Any, **_: Any) -> Any:
-        results = await done(offsets)
-        admin.commit("a", *T0, 6)
-        return results
-
-    monkeypatch.setattr(admin, "alter_consumer_group_offsets", lost)
-    with pytest.raises(GroupsFailedError, match="differs when read back"):
-        reset(tmp_path, to="latest")
-    assert records(tmp_path)[1]["counts"]["failed"] == 1
 
 
 def test_offsets_are_set_and_groups_made_only_when_asked_for(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -254,25 +194,6 @@ def test_offsets_are_forgotten_by_the_broker_that_described_the_group_and_soon(
         run(DeleteGroupOffsetsOperator, tmp_path, group_ids=["a", "b"], topics=["t"])
     assert [admin.groups[id_].positions for id_ in "ab"] == [{}, {T0: 5}]
     assert all(within is not None and within <= 15 for within in admin.send_within)
-
-
-def test_what_was_forgotten_is_read_back(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5})}
-
-    async def confirm(*_: Any, **__: Any) -> None:
-        """A leader that dies right after it confirmed a deletion."""
-
-    monkeypatch.setattr(admin, "delete_consumer_group_offsets", confirm)
-    with pytest.raises(GroupsFailedError, match=r"'a': 1 partition\(s\) have a committed offset still"):
-        run(DeleteGroupOffsetsOperator, tmp_path, group_ids=["a"], topics=["t"])
-
-
-def test_doubt_about_one_group_forgets_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
-    admin.errors["b"] = broker_error("GROUP_AUTHORIZATION_FAILED")
-    with pytest.raises(GroupsFailedError, match="b"):
-        run(DeleteGroupOffsetsOperator, tmp_path, group_ids=["a", "b"], topics=["t"])
-    assert admin.groups["a"].positions == {T0: 5}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.triggers import clients, poll
-from airflow_kafka_groups.triggers.clients import CONDITIONS, condition_from_json, condition_to_json, shared_client
+from airflow_kafka_groups.triggers.clients import CONDITIONS, condition_from_json, condition_to_json
 from airflow_kafka_groups.triggers.conditions import (
     CoordinatorsAvailable,
     EndReached,
@@ -32,7 +32,7 @@ from airflow_kafka_groups.triggers.conditions import (
     NoProgress,
     OffsetsReached,
 )
-from airflow_kafka_groups.triggers.poll import FIRST_POLL_AFTER, ConditionTrigger, EventStatus, wait_before_poll
+from airflow_kafka_groups.triggers.poll import FIRST_POLL_AFTER, ConditionTrigger, wait_before_poll
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 
@@ -211,17 +211,6 @@ async def test_a_condition_of_another_version_fails_and_is_not_half_understood(c
     assert "another version" in event["message"]
 
 
-async def test_a_client_that_lost_its_connection_is_made_anew(admin: FakeAdmin) -> None:
-    async with shared_client("kafka_groups_default") as shared:
-        client = await shared.get()
-        assert await shared.get() is client
-        await shared.discard(client)
-        await shared.discard(client)
-        assert admin.closed == 1
-        await shared.get()
-    assert admin.closed == 2
-
-
 @pytest.mark.usefixtures("_hurried")
 async def test_a_slow_answer_takes_no_client_away_from_others(
     admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
@@ -260,13 +249,6 @@ def test_it_waits_no_longer_than_the_sensor_s_max_wait(spread: float) -> None:
     assert wait_before_poll(30, failures=0, backoff=True, **how) == 60
     assert wait_before_poll(30, failures=5, backoff=True, **how) == 60
     assert wait_before_poll(600, failures=0, backoff=False, **how) > 500, "as in a worker, it is a limit of the backoff"
-
-
-def test_no_secret_is_carried() -> None:
-    _, arguments = trigger().serialize()
-    names = "kafka_groups_conn_id condition poll_interval deadline backoff max_wait silent_fail"
-    assert set(arguments) == set(names.split())
-    assert [status.value for status in EventStatus] == ["reached", "timeout", "failed"]
 
 
 @pytest.mark.usefixtures("_hurried")

@@ -64,14 +64,6 @@ def test_yes_deletes_with_lease_journal_and_report(
     assert "Report: " in said
 
 
-def test_a_second_try_deletes_nothing_again(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
-    stored(*yes(backed_up))
-    admin.groups["a"] = type(admin.groups["live"])()
-    code, found, _ = stored(*yes(backed_up))
-    assert (code, sorted(admin.deleted)) == (3, ["a", "b"])
-    assert {item["group_id"]: item["code"] for item in found["outcomes"]}["a"] == "deleted_before"
-
-
 def test_yes_needs_the_digest_of_the_plan_that_was_seen(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli
 ) -> None:
@@ -81,12 +73,6 @@ def test_yes_needs_the_digest_of_the_plan_that_was_seen(
     code, _, said = stored("apply", backed_up["plan_id"], "--yes", "--digest", "0" * 64)
     assert (code, admin.deleted) == (1, [])
     assert "its digest differs" in said
-
-
-def test_without_a_backup_nothing_is_deleted(admin: FakeAdmin, planned: dict[str, Any], stored: Cli) -> None:
-    code, _, said = stored(*yes(planned))
-    assert (code, admin.deleted) == (2, [])
-    assert "back up the plan first" in said
 
 
 @pytest.mark.parametrize(

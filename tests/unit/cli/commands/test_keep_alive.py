@@ -62,12 +62,6 @@ def test_a_group_that_will_be_forgotten_makes_the_command_fail(admin: FakeAdmin,
     assert stored("keep-alive", "gone", "--yes", *NOW)[0] == 1
 
 
-def test_groups_have_to_be_chosen(admin: FakeAdmin, stored: Cli) -> None:
-    code, found, said = stored("keep-alive", "--yes", *NOW)
-    assert (code, found, admin.asked("alter")) == (2, None, [])
-    assert "name the groups, or give patterns" in said
-
-
 def test_numbers_are_checked(admin: FakeAdmin, stored: Cli) -> None:
     assert stored("keep-alive", "simple", "--offsets-retention-minutes", "0", "--yes", *NOW)[0] == 2
     code, found, _ = stored(

@@ -119,13 +119,6 @@ def test_templates_and_other_tasks_output_wait_until_they_have_a_value() -> None
         ListGroupsOperator(task_id="four", states="{{ params.states | tojson }}")
 
 
-@pytest.mark.parametrize(("rendered", "said"), [("None", "group_ids"), ("", "group_ids"), ("[]", "empty list")])
-def test_a_template_that_renders_to_nothing_is_said_by_its_name(rendered: str, said: str) -> None:
-    operator = DescribeGroupsOperator(task_id="t", group_ids="{{ params.groups }}")
-    with pytest.raises(ConfigurationError, match=said):
-        operator.render_template_fields({"params": {"groups": rendered}})
-
-
 def test_what_execute_uses_is_what_the_reader_returned() -> None:
     plan = PlanCleanupOperator(task_id="t", **STORED, include='["a-*"]', max_groups="{{ params.most }}")
     assert plan.include == ("a-*",)

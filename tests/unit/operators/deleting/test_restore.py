@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
-from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, broker_error
+from tests.fakes.groups import FakeGroup
 from tests.unit.made_once import made_once
 from tests.unit.operators import scene
 
@@ -94,58 +93,6 @@ def test_a_group_that_was_used_since_keeps_its_newer_offsets(admin: FakeAdmin, t
     assert admin.groups["a"].positions == {T0: 5, T1: 6}
 
 
-def test_half_a_restore_is_completed(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5})}
-    assert restore(tmp_path, backed_up, group_ids=["a"])["counts"]["changed"] == 1
-    assert admin.groups["a"].positions == {T0: 5, T1: 6}
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_group_with_members_is_never_restored(
-    admin: FakeAdmin, tmp_path: Path, backed_up: str, overwrite: bool
-) -> None:
-    admin.groups = {"a": FakeGroup({}, members=1)}
-    found = restore(tmp_path, backed_up, group_ids=["a"], overwrite=overwrite)
-    assert "1 member" in found["kept"]["a"]
-    assert admin.groups["a"].positions == {}
-
-
-@pytest.mark.parametrize(
-    ("end", "reason"),
-    [
-        (broker_error("UNKNOWN_TOPIC_OR_PARTITION"), "UNKNOWN_TOPIC"),
-        (ListedOffset(9), "recreated"),
-        (ListedOffset(3), "recreated"),
-        (ListedOffset(0), "recreated"),
-    ],
-)
-def test_topics_that_are_gone_or_made_anew_are_skipped(
-    admin: FakeAdmin, tmp_path: Path, backed_up: str, end: Any, reason: str
-) -> None:
-    admin.ends[T0] = end
-    found = restore(tmp_path, backed_up)
-    assert reason in found["skipped"]["a"]
-    assert admin.groups["a"].positions == {T1: 6}
-    admin.groups = {}
-    admin.ends[U0] = end
-    assert "it cannot be restored" in restore(tmp_path, backed_up, group_ids=["b"])["kept"]["b"]
-    assert admin.groups == {}
-
-
-def test_a_topic_with_another_id_was_made_anew_however_long_its_log_is(
-    admin: FakeAdmin, tmp_path: Path, backed_up: str
-) -> None:
-    admin.ids["u"] = "another"
-    admin.log = (0, 1000)
-    found = restore(tmp_path, backed_up)
-    assert "it cannot be restored" in found["kept"]["b"]
-    assert {name: group.positions for name, group in admin.groups.items()} == {"a": {T0: 5, T1: 6}}
-    admin.ids["t"] = "another"
-    admin.groups = {}
-    assert restore(tmp_path, backed_up)["counts"]["kept"] == 2
-    assert admin.groups == {}
-
-
 def test_where_nobody_tells_ids_the_logs_alone_decide(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
     admin.ids = {}
     assert restore(tmp_path, backed_up, dry_run=True)["counts"]["would_change"] == 2
@@ -155,18 +102,3 @@ def test_where_nobody_tells_ids_the_logs_alone_decide(admin: FakeAdmin, tmp_path
     path.write_text(json.dumps({**manifest, "topic_ids": {}}))  # as of brokers before 2.8
     admin.ids = {"t": "another", "u": "another"}
     assert restore(tmp_path, backed_up)["counts"]["changed"] == 2
-
-
-def test_an_offset_whose_records_are_gone_is_skipped(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
-    admin.log = (6, 10)
-    assert "outside the log" in restore(tmp_path, backed_up)["skipped"]["a"]
-    assert admin.groups["a"].positions == {T1: 6}
-
-
-def test_another_cluster_and_unknown_groups_are_refused(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
-    with pytest.raises(ConfigurationError, match="typo"):
-        restore(tmp_path, backed_up, group_ids=["a", "typo"])
-    admin.cluster = "another"
-    with pytest.raises(BackupError, match="another"):
-        restore(tmp_path, backed_up)
-    assert admin.groups == {}
