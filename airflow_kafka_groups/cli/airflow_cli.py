@@ -6,9 +6,9 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.main import NO_GROUP, run_command
+from airflow_kafka_groups.cli.main import run_command, why_no_groups
 from airflow_kafka_groups.cli.output import say
-from airflow_kafka_groups.cli.registry import COMMANDS, PROGRAM, Command, ExitCode
+from airflow_kafka_groups.cli.registry import COMMANDS, Command, ExitCode
 
 if TYPE_CHECKING:
     import argparse
@@ -34,10 +34,7 @@ def _arguments(command: Command) -> list[Any]:
 
 
 def _run(name: str, args: argparse.Namespace) -> None:
-    if sys.argv.count("--") > 1:  # dropped: a command about the one group would be about all of them
-        say(f"error: a group called -- is lost by Airflow's own command line: use {PROGRAM} {name}")
-        sys.exit(ExitCode.BAD_USAGE)
-    if sys.argv[-1] == "--" and getattr(args, "groups", None) == []:
-        say(f"error: {NO_GROUP}")
+    if why := why_no_groups(sys.argv, getattr(args, "groups", None)):
+        say(f"error: {why}")
         sys.exit(ExitCode.BAD_USAGE)
     sys.exit(run_command(name, args))

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
 from functools import partial
-from typing import Any
 
 from airflow_kafka_groups import __version__
 from airflow_kafka_groups.cli.output import Output, View, say, stdout_for
@@ -26,11 +25,12 @@ from airflow_kafka_groups.shown import with_links
 _EPILOG = """Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched;
 3 something was left out; 130 interrupted."""
 _HAPPENED = "stdout lacks the result; what happened is in"
-NO_GROUP = "no group follows --, and without any the command is about all of them: leave -- out if that is meant"
+_NO_GROUP = "no group follows --, and without any the command is about all of them: leave -- out if that is meant"
+_DASHES = (
+    "a group called -- cannot be named here: options end with the first --, and parsers drop others. Use the operator"
+)
 _COMPLETES = "_ARGCOMPLETE"
 """What the shell sets when it asks for completions."""
-_DASHES = "\0--"
-"""What no process can have as an argument."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,13 +79,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
                 of_command.add_argument(*flags, **settings)
     if _COMPLETES in os.environ:
         _complete(parser)
-    args, left = parser.parse_known_args(_without_dashes(arguments))
+    args, left = parser.parse_known_args(arguments)
+    if why := why_no_groups(arguments, getattr(args, "groups", None)):
+        parsers[args.command].error(why)
     if left:
         _take_as_groups(left, args, parsers[args.command])
-    elif arguments[-1:] == ["--"] and getattr(args, "groups", None) == []:
-        parsers[args.command].error(NO_GROUP)
-    for name, value in vars(args).items():
-        setattr(args, name, _with_dashes(value))
     _refuse_empty(args, parsers[args.command])
     return args
 
@@ -107,19 +105,14 @@ def _overview() -> str:
     return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help has the options of a command."])
 
 
-def _without_dashes(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with another word for each ``--`` behind the first one: those are ids of groups.
+def why_no_groups(words: Sequence[str], groups: list[str] | None) -> str | None:
+    """Return why what follows ``--`` names no groups: a command about one, or none, would be about all of them.
 
-    ``argparse`` drops them, and a command about one group would be about all of them.
+    :param groups: what was parsed; ``None`` for a command that is not about any number of groups.
     """
-    end = arguments.index("--") + 1 if "--" in arguments else len(arguments)
-    return [*arguments[:end], *(_DASHES if word == "--" else word for word in arguments[end:])]
-
-
-def _with_dashes(value: Any) -> Any:
-    if isinstance(value, list):
-        return [*map(_with_dashes, value)]
-    return "--" if value == _DASHES else value
+    if words.count("--") > 1:
+        return _DASHES
+    return _NO_GROUP if words[-1:] == ["--"] and groups == [] else None
 
 
 def _refuse_empty(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -142,7 +135,7 @@ def _take_as_groups(left: list[str], args: argparse.Namespace, parser: argparse.
     known = re.findall(r"--[a-z][a-z-]+", parser.format_help())
     near = get_close_matches(options[0].partition("=")[0], known, n=1) if options else []
     meant = f" (did you mean {near[0]}?)" if near else ""
-    parser.error(f"unrecognized arguments: {' '.join(_with_dashes(left))}{meant}; {parser.prog} --help lists all")
+    parser.error(f"unrecognized arguments: {' '.join(left)}{meant}; {parser.prog} --help lists all")
 
 
 def run_command(name: str, args: argparse.Namespace) -> int:

@@ -127,6 +127,17 @@ class SealedPlan(ABC):
         """The number of groups that it touches."""
         return len(self.touched)
 
+    def summary(self) -> dict[str, Any]:
+        """Return what is shown of it: its names, until when it is valid, its counts and its warnings."""
+        return {
+            "plan_id": self.plan_id,
+            "digest": self.digest,
+            "snapshot_id": self.snapshot_id,
+            "expires_at": self.expires_at.isoformat(),
+            "counts": dict(self.counts),
+            "warnings": list(self.warnings),
+        }
+
     def require_place(self, path: StoragePath, plan_id: str, cluster: str) -> None:
         """Raise ``PlanError`` if what was read from a path is not the plan with this id, of this cluster."""
         if (self.plan_id, self.cluster) != (plan_id, cluster):

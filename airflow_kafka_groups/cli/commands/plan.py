@@ -224,17 +224,9 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
         rows = [(group.group_id, group.verdict, group.reason) for group in plan.kept]
     else:
         rows = [(g.group_id, g.idle_seconds, g.lag, g.partitions, g.reason) for g in plan.groups]
-    summary = {
-        "plan_id": plan.plan_id,
-        "digest": plan.digest,
-        "path": str(path),
-        "report": report,
-        "snapshot_id": plan.snapshot_id,
-        "expires_at": plan.expires_at.isoformat(),
-        "evidence": recorded_sentence(plan.evidence),
-        "counts": {name: n for name, n in plan.counts.items() if n or name in _COUNTED or out.format != "table"},
-        "warnings": list(plan.warnings),
-    }
+    counts = {name: n for name, n in plan.counts.items() if n or name in _COUNTED or out.format != "table"}
+    summary = {**plan.summary(), "path": str(path), "report": report, "counts": counts}
+    summary["evidence"] = recorded_sentence(plan.evidence)
     out.write(Table("kept", KEPT, rows) if args.kept else Table("groups", PLANNED, rows), summary)
     if plan.groups:
         next_command = cluster.command("backup", "--plan-id", plan.plan_id, "--digest", plan.digest)

@@ -193,15 +193,7 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
     file = policy_file_of(args, floors)
     policy = policy_of(args, cluster.settings, _NUMBERS, max_gap_seconds=MAX_GAP_SECONDS)
     plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
-    summary = {
-        "plan_id": plan.plan_id,
-        "digest": plan.digest,
-        "path": str(path),
-        "snapshot_id": plan.snapshot_id,
-        "expires_at": plan.expires_at.isoformat(),
-        "counts": dict(plan.counts),
-        "warnings": list(plan.warnings),
-    }
+    summary = {**plan.summary(), "path": str(path)}
     if args.kept:
         kept = [(item.group_id, item.topic, item.verdict, item.reason) for item in plan.kept]
         out.write(Table("kept", KEPT, kept), summary)

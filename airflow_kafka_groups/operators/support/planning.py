@@ -120,12 +120,4 @@ class PlanningOperator(MatchingOperator, StoredOperator):
         self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
         for warning in plan.warnings:
             self.log.warning("Plan %s: %s", plan.plan_id, warning)
-        return {
-            "plan_id": plan.plan_id,
-            "plan_path": str(path),
-            "digest": plan.digest,
-            "snapshot_id": plan.snapshot_id,
-            "expires_at": plan.expires_at.isoformat(),
-            "counts": dict(plan.counts),
-            "warnings": storable(list(plan.warnings)),
-        }
+        return {**storable(plan.summary()), "plan_path": str(path)}
