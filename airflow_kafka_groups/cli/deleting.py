@@ -16,8 +16,8 @@ from airflow_kafka_groups.cli.options import add_value
 from airflow_kafka_groups.cli.output import Output, Progress, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE, why_variable_stops
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_text
-from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult

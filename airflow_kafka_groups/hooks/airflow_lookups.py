@@ -136,3 +136,33 @@ def _why_no_answer(request: Any) -> str | None:
     if answer.error in (ErrorType.CONNECTION_NOT_FOUND, ErrorType.VARIABLE_NOT_FOUND):
         return None
     return str(answer.error.value)
+
+
+STOP_VARIABLE = "kafka_groups_stop"
+"""The Airflow Variable that stops deletions, unless an operator or a command names another one."""
+
+_GO_ON = frozenset({"", "0", "false", "no", "off"})
+
+
+def why_variable_stops(name: str | None) -> str | None:
+    """Return why an Airflow Variable stops deletions, ``None`` if it does not exist or says no.
+
+    An error, or a value that is neither yes nor no, stops them: every doubt keeps a group. Airflow 3.3 only logs the
+    errors of its secrets backends, and then says that there is no such Variable, so they are asked once more.
+
+    :param name: the Variable; ``None`` looks at none.
+    """
+    if name is None:
+        return None
+    from airflow.sdk import Variable
+
+    try:
+        value = Variable.get(name, default=None)
+        why = why_variable_unclear(name) if value is None else None
+    except Exception as exc:  # noqa: BLE001  # whatever the secrets backends raise
+        why = type(exc).__name__
+    if why is not None:
+        return f"the Airflow Variable {name!r} could not be read: {why}"
+    if value is None or str(value).strip().lower() in _GO_ON:
+        return None
+    return f"the Airflow Variable {name!r} is set"

@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 
 from airflow_kafka_groups import durations
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.fields import parse_object
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.observe.patterns import check_patterns
 from airflow_kafka_groups.storage.paths import topic_remedy
@@ -336,3 +335,18 @@ def _members(field: str, kind: type[M], value: Any) -> list[M]:
         if name.lower() not in known:
             raise ConfigurationError(field, name, f"is not known. Known are {', '.join(m.value for m in kind)}")
     return [known[name.lower()] for name in names]
+
+
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Parse a JSON object; ``None`` for anything else, and if an object in it has a name twice: one would be lost."""
+
+    def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) < len(pairs):
+            raise ValueError("a name is there twice")
+        return found
+
+    try:
+        value = json.loads(text, object_pairs_hook=each_once)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

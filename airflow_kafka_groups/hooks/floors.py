@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import (
     optional,
+    parse_object,
     read_duration,
     read_flag,
     read_integer,
@@ -18,7 +19,6 @@ from airflow_kafka_groups.hooks.arguments import (
     read_place,
     read_text,
 )
-from airflow_kafka_groups.hooks.fields import parse_object
 from airflow_kafka_groups.judge.policy.notice import check_notify
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.ledger.approval_rules import RULES, ApprovalTerms
-from airflow_kafka_groups.operators.support.base import DryRunOperator
+from airflow_kafka_groups.operators.support.base import DryRunOperator, actor_of
 from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typed, counted, pruning_question, question
-from airflow_kafka_groups.operators.support.tries import actor_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

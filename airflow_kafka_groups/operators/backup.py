@@ -11,9 +11,14 @@ from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_text, request_of
 from airflow_kafka_groups.hooks.links import CleanupReportLink
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
-from airflow_kafka_groups.operators.support.selecting import SelectingOperator
-from airflow_kafka_groups.operators.support.tries import actor_of, task_run_of
+from airflow_kafka_groups.operators.support.base import (
+    SelectingOperator,
+    StoredOperator,
+    actor_of,
+    collection_paused,
+    first_failures,
+    task_run_of,
+)
 from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:

@@ -30,10 +30,11 @@ from airflow_kafka_groups.operators.support.base import (
     FIRST_FAILURES,
     DryRunOperator,
     KafkaGroupsOperator,
+    MatchingOperator,
+    SelectingOperator,
     first_failures,
+    tries_of,
 )
-from airflow_kafka_groups.operators.support.selecting import MatchingOperator, SelectingOperator
-from airflow_kafka_groups.operators.support.tries import tries_of
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:

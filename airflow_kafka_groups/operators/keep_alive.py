@@ -16,8 +16,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_names,
     request_of,
 )
-from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
-from airflow_kafka_groups.operators.support.selecting import SelectingOperator
+from airflow_kafka_groups.operators.support.base import DryRunOperator, SelectingOperator, first_failures
 from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 import smtplib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PolicyError
@@ -14,7 +15,6 @@ from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_text
 from airflow_kafka_groups.hooks.links import absolute_report_url_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator
-from airflow_kafka_groups.operators.support.notifiers import configured_notifiers
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
@@ -159,3 +159,48 @@ def _every_recipient() -> Iterator[None]:
 
 def _shown(owner: str) -> str:
     return one_line(owner) if owner else "groups without an owner"
+
+
+_PROVIDERS = "airflow.providers"
+_BY_KIND: Mapping[str, tuple[str, str, str, Mapping[str, str]]] = {
+    "smtp": (
+        f"{_PROVIDERS}.smtp.notifications.smtp",
+        "SmtpNotifier",
+        "smtp_conn_id",
+        {"to": "{{ notice.contact }}", "subject": "{{ notice.subject }}", "html_content": "{{ notice.html }}"},
+    ),
+    "slack": (
+        f"{_PROVIDERS}.slack.notifications.slack",
+        "SlackNotifier",
+        "slack_conn_id",
+        {"channel": "{{ notice.contact }}", "text": "{{ notice.slack }}"},
+    ),
+    "slack_webhook": (
+        f"{_PROVIDERS}.slack.notifications.slack_webhook",
+        "SlackWebhookNotifier",
+        "slack_webhook_conn_id",
+        {"text": "{{ notice.contact }}: {{ notice.slack }}"},
+    ),
+}
+"""For each kind: module, class, the argument of the connection, and the others."""
+
+
+def configured_notifiers(notify: Mapping[str, str]) -> tuple[BaseNotifier, ...]:
+    """Return the notifiers, imported from the providers that have them.
+
+    :param notify: the ids of the connections, by kind, see ``PlanPolicy.notify``.
+
+    Raises ``ConfigurationError`` that names the package which is missing.
+    """
+    return tuple(_notifier(kind, conn_id) for kind, conn_id in notify.items())
+
+
+def _notifier(kind: str, conn_id: str) -> BaseNotifier:
+    module, name, connection, arguments = _BY_KIND[kind]
+    try:
+        made: Callable[..., BaseNotifier] = getattr(import_module(module), name)
+    except ImportError as error:
+        package = f"apache-airflow-providers-{kind.partition('_')[0]}"
+        remedy = f"needs a package that this worker lacks: pip install {package}"
+        raise ConfigurationError(f"notify.{kind}", conn_id, remedy) from error
+    return made(**{connection: conn_id}, **arguments)

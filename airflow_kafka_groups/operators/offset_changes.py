@@ -28,8 +28,7 @@ from airflow_kafka_groups.hooks.arguments import (
     require_one,
 )
 from airflow_kafka_groups.hooks.storage import read_offsets_file
-from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
-from airflow_kafka_groups.operators.support.tries import tries_of
+from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures, tries_of
 from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:

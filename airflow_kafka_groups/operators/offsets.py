@@ -9,9 +9,13 @@ from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedErro
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_integer, read_switch
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
-from airflow_kafka_groups.operators.support.selecting import SelectingOperator
-from airflow_kafka_groups.operators.support.tries import actor_of
+from airflow_kafka_groups.operators.support.base import (
+    SelectingOperator,
+    StoredOperator,
+    actor_of,
+    collection_paused,
+    first_failures,
+)
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArg
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_flag, read_integer, read_place_or_nothing
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.judge.evidence import recorded_sentence
-from airflow_kafka_groups.operators.support.base import collection_paused
+from airflow_kafka_groups.operators.support.base import actor_of, collection_paused
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
-from airflow_kafka_groups.operators.support.tries import actor_of
 from airflow_kafka_groups.shown import one_line, shortened, storable
 
 if TYPE_CHECKING:

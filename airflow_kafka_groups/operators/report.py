@@ -17,9 +17,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text_or_nothing,
 )
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
-from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused
-from airflow_kafka_groups.operators.support.selecting import MatchingOperator
-from airflow_kafka_groups.operators.support.tries import actor_of
+from airflow_kafka_groups.operators.support.base import MatchingOperator, StoredOperator, actor_of, collection_paused
 from airflow_kafka_groups.shown import storable
 
 if TYPE_CHECKING:

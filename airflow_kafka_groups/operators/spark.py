@@ -25,7 +25,7 @@ from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
 from airflow_kafka_groups.kafka.transport.security import private_folder
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
-from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
+from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator, actor_of
 from airflow_kafka_groups.operators.support.spark_connection import (
     PROGRESS,
     connection_extra,
@@ -37,7 +37,6 @@ from airflow_kafka_groups.operators.support.spark_connection import (
     why_not_here,
     wrong_argument,
 )
-from airflow_kafka_groups.operators.support.tries import actor_of
 from airflow_kafka_groups.shown import one_line
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import check_id

@@ -16,8 +16,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_place, read_text, read_topics
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
-from airflow_kafka_groups.operators.support.base import StoredOperator
-from airflow_kafka_groups.operators.support.tries import actor_of, task_run_of
+from airflow_kafka_groups.operators.support.base import StoredOperator, actor_of, task_run_of
 from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:

@@ -113,7 +113,7 @@ def _examine_switch(cluster: Cluster, report: Report) -> None:
 
     use_airflow_database()
     try:
-        from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
+        from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE, why_variable_stops
 
         why = why_stopped(cluster.layout()) or why_variable_stops(STOP_VARIABLE)
     except (ConfigurationError, StorageError, ImportError) as error:  # also with an Airflow that is too old

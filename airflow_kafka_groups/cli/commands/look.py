@@ -293,7 +293,7 @@ def explain(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _why_stopped() -> str | None:
-    from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
+    from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE, why_variable_stops
 
     use_airflow_database()
     return why_variable_stops(STOP_VARIABLE)

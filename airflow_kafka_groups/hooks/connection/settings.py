@@ -7,25 +7,19 @@ become "may delete". No message of this module holds a secret.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_duration, read_flag, read_integer
-from airflow_kafka_groups.hooks.fields import (
-    OWN_FIELDS,
-    check_property_names,
-    choice_of,
-    group_prefix_of,
-    json_object_of,
-    parse_object,
-    patterns_of,
-    pem_or_file,
-    text_of,
-)
-from airflow_kafka_groups.kafka.cluster.librdkafka import DEFAULT_PORT, format_servers, parse_servers
+from airflow_kafka_groups.hooks.arguments import parse_object, read_duration, read_flag, read_integer
+from airflow_kafka_groups.kafka.cluster.librdkafka import DEFAULT_PORT, check_java_names, format_servers, parse_servers
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
+from airflow_kafka_groups.kafka.transport.pem import PEM_MARK
 from airflow_kafka_groups.kafka.transport.security import (
     PASSWORD_MECHANISMS,
     SASL_MECHANISMS,
@@ -33,10 +27,22 @@ from airflow_kafka_groups.kafka.transport.security import (
     TOKEN_URL,
     check_mechanism,
 )
-from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, protecting
+from airflow_kafka_groups.observe.patterns import (
+    DEFAULT_PROTECTED,
+    check_patterns,
+    protecting,
+    spellings_of,
+    split_patterns,
+)
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+
+OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix", "floors")
+"""The fields that a connection of the official provider may have beside librdkafka properties."""
+
+_LOOKS_LIKE = 0.85  # a similarity from 0 to 1: about one wrong letter in eight
+_PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
 
 CONN_TYPE = "kafka_groups"
 OFFICIAL_CONN_TYPE = "kafka"
@@ -161,7 +167,7 @@ def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
 
 def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
     own = {name: extra.pop(name) for name in OWN_FIELDS if name in extra}
-    check_property_names(extra)
+    _check_property_names(extra)
     if not str(extra.get("bootstrap.servers", "")).strip():
         raise ConfigurationError(
             "bootstrap.servers",
@@ -182,7 +188,7 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
             )
     mapped = {**_address(connection, extra), **_authentication(connection, extra), **_tls(extra)}
     if "client_id" in extra:
-        mapped["client.id"] = text_of("client_id", extra["client_id"])
+        mapped["client.id"] = _text_of("client_id", extra["client_id"])
     properties = _merge(mapped, _raw_properties(extra))
     filled = {made: name for made, name in _MADE_OF.items() if made in mapped}
     return ConnectionSettings(
@@ -195,9 +201,9 @@ def _restrictions(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str
     return {
         "conn_id": connection.conn_id,
         "read_only": read_flag("read_only", extra.get("read_only", False)),
-        "protected_groups": patterns_of("protected_groups", extra.get("protected_groups", ())),
-        "lease_group_prefix": group_prefix_of(extra.get("lease_group_prefix", "")),
-        "floors": json_object_of("floors", extra.get("floors", {}), example),
+        "protected_groups": _patterns_of("protected_groups", extra.get("protected_groups", ())),
+        "lease_group_prefix": _group_prefix_of(extra.get("lease_group_prefix", "")),
+        "floors": _json_object_of("floors", extra.get("floors", {}), example),
     }
 
 
@@ -216,9 +222,9 @@ def _limits(extra: dict[str, Any]) -> dict[str, float]:
 
 def _raw_properties(extra: dict[str, Any]) -> dict[str, Any]:
     example = 'librdkafka properties as a JSON object, e.g. {"client.id": "airflow"}'
-    properties = json_object_of("properties", extra.get("properties", {}), example)
+    properties = _json_object_of("properties", extra.get("properties", {}), example)
     dotted = {name: value for name, value in extra.items() if "." in name}
-    check_property_names({**properties, **dotted})
+    _check_property_names({**properties, **dotted})
     return _merge(dotted, {name: value for name, value in properties.items() if value is not None})
 
 
@@ -246,9 +252,9 @@ def _address(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str
 def _authentication(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str]:
     mapped: dict[str, str] = {}
     if "security_protocol" in extra:
-        mapped["security.protocol"] = choice_of("security_protocol", extra["security_protocol"], SECURITY_PROTOCOLS)
+        mapped["security.protocol"] = _choice_of("security_protocol", extra["security_protocol"], SECURITY_PROTOCOLS)
     if "sasl_mechanism" in extra:
-        mapped["sasl.mechanism"] = text_of("sasl_mechanism", extra["sasl_mechanism"]).strip().upper()
+        mapped["sasl.mechanism"] = _text_of("sasl_mechanism", extra["sasl_mechanism"]).strip().upper()
         check_mechanism("sasl_mechanism", mapped["sasl.mechanism"])
     raw = _raw_properties(extra)
     mechanism = mapped.get("sasl.mechanism", str(raw.get("sasl.mechanism", raw.get("sasl.mechanisms", ""))).upper())
@@ -262,7 +268,7 @@ def _authentication(connection: ConnectionLike, extra: dict[str, Any]) -> dict[s
 
 
 def _oauth(extra: dict[str, Any], uses_tokens: bool) -> dict[str, str]:
-    mapped = {prop: text_of(name, extra[name]) for name, prop in _OAUTH_FIELDS.items() if name in extra}
+    mapped = {prop: _text_of(name, extra[name]) for name, prop in _OAUTH_FIELDS.items() if name in extra}
     if mapped and not uses_tokens:
         raise ConfigurationError(
             ", ".join(name for name in _OAUTH_FIELDS if name in extra), None, "are used with OAUTHBEARER only"
@@ -290,7 +296,73 @@ def _tls(extra: dict[str, Any]) -> dict[str, str]:
     mapped: dict[str, str] = {}
     for name, prefix in _PEM_FIELDS.items():
         if name in extra:
-            mapped |= pem_or_file(name, prefix, extra[name])
+            mapped |= _pem_or_file(name, prefix, extra[name])
     if "ssl_key_password" in extra:
-        mapped["ssl.key.password"] = text_of("ssl_key_password", extra["ssl_key_password"], secret=True)
+        mapped["ssl.key.password"] = _text_of("ssl_key_password", extra["ssl_key_password"], secret=True)
     return mapped
+
+
+def _check_property_names(given: Mapping[str, Any]) -> None:
+    """Raise for a property that looks like one of our fields (``readonly`` must not be ignored), or is Java's."""
+    check_java_names(given)
+    for name in given:
+        for own in OWN_FIELDS:
+            if SequenceMatcher(None, _letters(name), _letters(own)).ratio() >= _LOOKS_LIKE:
+                raise ConfigurationError(
+                    f"extra field {name!r}", None, f"is not a property of Kafka. Write {own}, beside the properties"
+                )
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def _pem_or_file(name: str, prefix: str, value: Any) -> dict[str, str]:
+    """Read a certificate or key, as PEM or the path of a file, as the librdkafka property for it."""
+    text = _text_of(name, value, secret=True).strip()
+    if PEM_MARK in text:
+        return {f"{prefix}.pem": text + "\n"}
+    if "\n" in text:
+        raise ConfigurationError(name, None, f"is neither PEM ({PEM_MARK} …) nor the path of a file")
+    return {f"{prefix}.location": text}
+
+
+def _text_of(name: str, value: Any, *, secret: bool = False) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(name, None if secret else value, "must be a string")
+    return value
+
+
+def _choice_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value.strip().upper() in choices:
+        return value.strip().upper()
+    raise ConfigurationError(name, value, f"must be one of {', '.join(choices)}")
+
+
+def _group_prefix_of(value: Any) -> str:
+    text = _text_of("lease_group_prefix", value)
+    if not _PREFIX.fullmatch(text):
+        raise ConfigurationError("lease_group_prefix", value, "must be at most 100 letters, digits, dots, _ or -")
+    return text
+
+
+def _patterns_of(name: str, value: Any) -> tuple[str, ...]:
+    """Read patterns that keep groups: a list, a JSON list, or a string with commas or line ends between them."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            parts = chain.from_iterable(split_patterns(name, line) for line in value.split("\n"))
+            return check_patterns(name, filter(None, parts))
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise ConfigurationError(name, value, 'must be a list of group names or patterns, e.g. ["connect-*"]')
+    return check_patterns(name, chain.from_iterable(spellings_of(item) for item in value if item.strip()))
+
+
+def _json_object_of(field: str, value: Any, what: str) -> dict[str, Any]:
+    """Read an object that the form may send as text. The error does not show it: there may be a secret in it."""
+    if isinstance(value, str):
+        value = parse_object(value)
+    if not isinstance(value, dict):
+        raise ConfigurationError(field, None, f"write {what}, each name once")
+    return value

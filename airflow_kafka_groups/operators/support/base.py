@@ -1,4 +1,4 @@
-"""The base classes of all operators: the connection, its hook and the storage.
+"""The base classes of all operators: the connection, its hook, the storage, the groups, and who runs a task.
 
 A class describes the arguments that it adds, and those of its bases whose meaning it changes. The reference puts them
 together, and a test compares.
@@ -7,19 +7,36 @@ together, and a test compares.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
-from airflow_kafka_groups.hooks.arguments import optional, read_flag, read_storage_path, read_text
+from airflow_kafka_groups.hooks.arguments import (
+    optional,
+    read_flag,
+    read_group_ids,
+    read_patterns,
+    read_storage_path,
+    read_text,
+)
 from airflow_kafka_groups.hooks.retries import set_retry_policy
+from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.shown import storable
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.change.restore.offset_requests import Tries
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.results import GroupResults
     from airflow_kafka_groups.ledger.floors import SiteFloors
     from airflow_kafka_groups.storage.layout import Layout
 
@@ -149,3 +166,116 @@ class DryRunOperator(StoredOperator):
 def first_failures(failed: dict[str, Any]) -> dict[str, str]:
     """Return the first failures with their reasons, ordered by group."""
     return storable({group_id: str(failed[group_id]) for group_id in sorted(failed)[:FIRST_FAILURES]})
+
+
+V = TypeVar("V")
+
+
+class MatchingOperator(KafkaGroupsOperator):
+    """The base class of operators about groups that match patterns.
+
+    :param include: patterns of the groups, where none are named: ``orders-*``, or ``re:`` and a regular expression.
+        Default: all (templated).
+    :param exclude: patterns of the groups to leave out, where none are named. Default: none (templated).
+    """
+
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+
+    def __init__(
+        self, *, include: Sequence[str] | str = ("*",), exclude: Sequence[str] | str = (), **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+
+    @property
+    def matching(self) -> GroupFilter:
+        """The patterns as a filter."""
+        return GroupFilter(self.include, self.exclude)
+
+
+class SelectingOperator(MatchingOperator):
+    """The base class of operators about named groups, or those of the cluster that match patterns.
+
+    :param group_ids: the groups; duplicates are ignored. Default: those of the cluster that match (templated).
+    """
+
+    group_ids = Argument(optional(read_group_ids))
+
+    def __init__(self, *, group_ids: Sequence[str] | str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+    def ask_about(
+        self,
+        named: Sequence[str] | None,
+        ask: Callable[[AdminClient, Sequence[str]], Awaitable[GroupResults[V]]],
+        *,
+        with_offsets: bool = False,
+    ) -> GroupResults[V]:
+        """Ask with one client about the named groups, or those that match: without those that nobody may read.
+
+        :param with_offsets: leave out what matches and has no offsets that brokers show. Default false.
+        """
+        from airflow_kafka_groups.observe.protocols import selected_groups, within_reach
+
+        matching = self.matching
+
+        async def select_and_ask(admin: AdminClient) -> GroupResults[V]:
+            return await ask(
+                admin, await selected_groups(admin, matching, with_offsets=with_offsets) if named is None else named
+            )
+
+        found = self.hook.run(select_and_ask)
+        return within_reach(found, self.hook.settings.protected_groups) if named is None else found
+
+
+NOT_MAPPED = "-1"
+"""Airflow's ``map_index`` of a task that is not mapped."""
+
+
+def task_run_of(actor: Mapping[str, str]) -> str:
+    """Return what a task that is retried or cleared has in common with its earlier tries."""
+    if "run_id" not in actor:  # outside of Airflow
+        return uuid.uuid4().hex
+    return "/".join(actor.get(name, "") for name in ("dag_id", "run_id", "task_id", "map_index"))
+
+
+def every_mapped_run_of(actor: Mapping[str, str]) -> str:
+    """Return what all tasks of a mapped one have in common, too.
+
+    A group may be another one's when what the task is mapped over was created again. The name is that of a task that
+    is not mapped.
+    """
+    return task_run_of({**actor, "map_index": NOT_MAPPED})
+
+
+def actor_of(context: Context) -> dict[str, str]:
+    """Return the DAG, the run, the task, its try and the person who triggered it, as far as they are known."""
+    run = context.get("dag_run")
+    task = context.get("ti")
+    found = {
+        "dag_id": getattr(task, "dag_id", None),
+        "run_id": context.get("run_id"),
+        "task_id": getattr(task, "task_id", None),
+        "map_index": getattr(task, "map_index", None),
+        "try_number": getattr(task, "try_number", None),
+        "triggered_by": getattr(run, "triggering_user_name", None),
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def tries_of(context: Context) -> Tries:
+    """Return which runs are tries of the same task."""
+    from airflow_kafka_groups.change.restore.offset_requests import Tries
+
+    return Tries(task_run=task_run_of(actor_of(context)), since=_began(context))
+
+
+def _began(context: Context) -> datetime | None:
+    """Return a time before the first try, by any worker's clock; ``None`` if it is not known.
+
+    It is a week ago at least: Airflow may have been restored from a copy of its database that does not know the run.
+    """
+    from airflow_kafka_groups.storage.layout import utc_now
+
+    due = getattr(context.get("dag_run"), "run_after", None)  # the start of a run that is cleared is a new one
+    return None if due is None else min(due - timedelta(days=1), utc_now() - timedelta(days=7))

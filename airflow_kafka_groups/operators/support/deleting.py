@@ -18,13 +18,19 @@ from airflow_kafka_groups.exceptions import (
     LeaseNotAcquiredError,
     QuietTimeError,
 )
+from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE, why_variable_stops
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
-from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
 from airflow_kafka_groups.ledger.approval_rules import RULES
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome
-from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, DryRunOperator, StoredOperator, first_failures
-from airflow_kafka_groups.operators.support.tries import actor_of, every_mapped_run_of
+from airflow_kafka_groups.operators.support.base import (
+    FIRST_FAILURES,
+    DryRunOperator,
+    StoredOperator,
+    actor_of,
+    every_mapped_run_of,
+    first_failures,
+)
 from airflow_kafka_groups.shown import one_line
 
 _LOGGED_AT_ONCE = 100

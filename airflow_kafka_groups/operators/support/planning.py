@@ -17,8 +17,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
 )
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED
-from airflow_kafka_groups.operators.support.base import StoredOperator
-from airflow_kafka_groups.operators.support.selecting import MatchingOperator
+from airflow_kafka_groups.operators.support.base import MatchingOperator, StoredOperator
 from airflow_kafka_groups.shown import storable
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection
 
 from airflow_kafka_groups.exceptions import AirflowUnavailableError, ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.hooks.airflow_lookups import why_connection_unclear, why_variable_unclear
+from airflow_kafka_groups.hooks.airflow_lookups import why_connection_unclear, why_variable_stops, why_variable_unclear
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.hooks.retries import FINAL
-from airflow_kafka_groups.hooks.stop_variable import why_variable_stops
 
 AWAY = ErrorResponse(
     error=ErrorType.API_SERVER_ERROR, detail={"status_code": None, "exception_type": "ConnectError", "message": "x"}

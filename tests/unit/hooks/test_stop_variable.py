@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Variable
 
-from airflow_kafka_groups.hooks.stop_variable import why_variable_stops
+from airflow_kafka_groups.hooks.airflow_lookups import why_variable_stops
 
 pytestmark = pytest.mark.safety
 

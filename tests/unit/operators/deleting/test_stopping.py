@@ -8,8 +8,8 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE
 from airflow_kafka_groups.hooks.retries import is_final
-from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
