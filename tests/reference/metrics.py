@@ -20,7 +20,7 @@ def metrics_page() -> str:
         "`_` for each dot. `cluster`, `group` and `family` are also tags, with the exact names. A group's or family's "
         "name that is longer than 100 characters, or has others than letters, digits, `.`, `_` and `-`, is replaced by "
         "one that ends with its digest. With statsd's "
-        "`statsd_influxdb_enabled`, a tag that Airflow would refuse is left out.",
+        "`statsd_influxdb_enabled`, no tags are sent: names have them.",
         "Gauges, and counters where it says so:",
         *(
             f"[`{operator}`](operators.md#{_place(operator)}):\n\n"

@@ -26,8 +26,6 @@ PREFIX = "kafka_groups"
 MAX_LINEAGE_TOPICS = 1_000
 _LONGEST_STAT = 100
 _STAT = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-_TAG = re.compile(r"[A-Za-z0-9_./-]+")
-_LONGEST_WITH_TAGS = 250
 _SWITCHES = ("statsd_influxdb_enabled", "statsd_on", "statsd_datadog_enabled")
 _NOT_IN_STATS = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -79,8 +77,8 @@ def _send(kind: str, cluster: str, values: Iterable[tuple[str, float | None, Map
             if value is not None:
                 # Plain statsd has no tags, so the name must distinguish clusters and groups.
                 stat = f"{PREFIX}.{_stat_name(cluster.replace('.', '_'))}.{name}"
-                every = {"cluster": cluster, **tags}
-                getattr(Stats, kind)(stat, value, tags=_fitting(stat, every) if in_names else every)
+                # Airflow drops a metric whose tags, where they are a part of its name, no name can have.
+                getattr(Stats, kind)(stat, value, tags=None if in_names else {"cluster": cluster, **tags})
     except Exception:
         log.warning("metrics could not be sent", exc_info=True)
 
@@ -91,16 +89,6 @@ def _has_tags_in_names() -> bool:
 
     is_on = {name: conf.getboolean("metrics", name, fallback=False) for name in _SWITCHES}
     return is_on["statsd_influxdb_enabled"] and is_on["statsd_on"] and not is_on["statsd_datadog_enabled"]
-
-
-def _fitting(stat: str, tags: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags without those for which Airflow would drop the metric where they are a part of its name."""
-    found = dict[str, str]()
-    for key, value in tags.items():
-        tagged = f"{stat},{key}={value}"
-        if _TAG.fullmatch(value) and len(tagged) <= _LONGEST_WITH_TAGS:
-            found[key], stat = value, tagged
-    return found
 
 
 def update_asset_events(operator: BaseOperator, context: Context, facts: Mapping[str, Any]) -> None:

@@ -15,9 +15,9 @@ from airflow_kafka_groups.judge.policy.notice import NOTIFIERS
 from airflow_kafka_groups.judge.policy.policy_file import policy_schema
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.notice_book import NoticeBook
+from airflow_kafka_groups.operators import notices
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.support import notifiers
 from airflow_kafka_groups.storage.layout import Layout
 from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin
@@ -157,13 +157,13 @@ def test_what_is_missing_is_named_with_its_package(
 def test_slack_is_asked_with_the_names_of_its_provider(
     kind: str, wanted: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module, name, *_ = notifiers._NOTIFIERS[kind]
+    module, name, *_ = notices._BY_KIND[kind]
     made = ModuleType(module)
     setattr(made, name, lambda **given: SimpleNamespace(**given))
     monkeypatch.setitem(sys.modules, module, made)
     for parent in ("airflow.providers.slack", "airflow.providers.slack.notifications"):
         monkeypatch.setitem(sys.modules, parent, ModuleType(parent))
-    (found,) = notifiers.configured_notifiers({kind: "team"})
+    (found,) = notices.configured_notifiers({kind: "team"})
     assert vars(found) == wanted
 
 
@@ -178,4 +178,4 @@ def test_what_is_no_notifier_is_refused(judged: str, tmp_path: Path, notify: str
 
 
 def test_the_schema_knows_the_same_notifiers() -> None:
-    assert tuple(policy_schema()["properties"]["notify"]["properties"]) == NOTIFIERS == tuple(notifiers._NOTIFIERS)
+    assert tuple(policy_schema()["properties"]["notify"]["properties"]) == NOTIFIERS == tuple(notices._BY_KIND)
