@@ -98,7 +98,6 @@ def _complete(parser: argparse.ArgumentParser) -> None:
 
 
 def _overview() -> str:
-    """Return the commands, grouped by what they are for."""
     lines = ["Work with Kafka consumer groups in bulk: look at them, and remove stale ones safely."]
     for title, commands in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {name:<16}{command.help}" for name, command in commands.items())]

@@ -85,7 +85,6 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         _check_people(self.assigned_users)
 
     def _form(self) -> dict[str, Param]:
-        """Return the fields that a person fills in."""
         return {
             CONFIRM: Param(
                 "",

@@ -109,7 +109,6 @@ class DeleteGroupsOperator(DeletingOperator):
         )
 
     def _deletion(self, layout: Layout, request: DeletionRequest) -> Deletion:
-        """Read the arguments and return what to run."""
         from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
         from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
         from airflow_kafka_groups.checks import check_digest

@@ -93,9 +93,7 @@ class GroupOffsetsToSparkOperator(StoredOperator):
         layout = self.layout()
         group_id = self.group_id
         if self.for_commit:
-            self.hook.settings.require_writable()
-            if self.hook.settings.protects(group_id):
-                raise self.hook.settings.protected_error(group_id)
+            self.hook.settings.require_writable(group_id)
         snapshot_id = self.snapshot_id or latest_manifest(layout).snapshot_id
         found = write_backlog(layout, snapshot_id, group_id, utc_now())
         self.log.info("Group %s: %s unread offsets, %d partitions", one_line(group_id), found.offsets, found.partitions)

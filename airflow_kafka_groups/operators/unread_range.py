@@ -62,9 +62,7 @@ class FixUnreadRangeOperator(StoredOperator):
         from airflow_kafka_groups.storage.layout import utc_now
 
         layout, settings = self.site_layout(), self.hook.settings
-        settings.require_writable()
-        if settings.protects(self.group_id):
-            raise settings.protected_error(self.group_id)
+        settings.require_writable(self.group_id)
         task_run = task_run_of(actor_of(context))
         path = range_path(layout, task_run, getattr(context.get("dag_run"), "run_after", None) or utc_now())
         policy = BacklogPolicy(on_no_commit=self.on_no_commit, on_data_loss=self.on_data_loss)

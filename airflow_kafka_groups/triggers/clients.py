@@ -179,7 +179,6 @@ class SharedClient:
 
 
 def _settings_of(client: AdminClient) -> object:
-    """Return the connection that a client was made of."""
     return getattr(client, "settings", None)
 
 

@@ -44,7 +44,6 @@ _CONTINUED = timedelta(days=1)
 
 
 def _add_change_arguments(parser: ArgumentTarget, *, partitions: bool = True) -> None:
-    """Add where the files are, ``--yes`` and what is shown."""
     add_storage_arguments(parser)
     parser.add_argument("--yes", action="store_true", help="change it; without it, only show what would be changed")
     if partitions:
@@ -52,7 +51,6 @@ def _add_change_arguments(parser: ArgumentTarget, *, partitions: bool = True) ->
 
 
 def _add_topics(parser: ArgumentTarget, *, required: bool = False) -> None:
-    """Add ``--topic``."""
     parser.add_argument("--topic", action="append", dest="topics", metavar="TOPIC", required=required)
 
 

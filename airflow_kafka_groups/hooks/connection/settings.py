@@ -128,12 +128,14 @@ class ConnectionSettings:
         """The patterns of platform groups, and of those that the connection protects."""
         return (*DEFAULT_PROTECTED, *self.protected_groups)
 
-    def require_writable(self) -> None:
-        """Raise ``ConfigurationError`` if the connection is read-only."""
+    def require_writable(self, *group_ids: str) -> None:
+        """Raise ``ConfigurationError`` if the connection is read-only, or protects one of these groups."""
         if self.read_only:
             raise ConfigurationError(
                 f"connection {self.conn_id!r}", None, "is read-only: use another connection, or turn off its read_only"
             )
+        for group_id in filter(self.protects, group_ids):
+            raise self.protected_error(group_id)
 
     def protected_error(self, group_id: str) -> ConfigurationError:
         """Return the error for a group that the connection protects."""

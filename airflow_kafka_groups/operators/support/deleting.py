@@ -260,7 +260,6 @@ class DeletingOperator(DryRunOperator):
         }
 
     def _request(self, context: Context) -> DeletionRequest:
-        """Return who asks for the deletion, and on which terms."""
         from airflow_kafka_groups.change.deletion.request import DeletionRequest, no_lease
 
         actor = actor_of(context)
@@ -281,7 +280,6 @@ class DeletingOperator(DryRunOperator):
 
 
 def _verification_counts(result: DeletionResult) -> dict[str, int] | None:
-    """Return what was found afterwards, in numbers; ``None`` if nobody looked."""
     found = result.verification
     return None if found is None else {name: len(getattr(found, name)) for name in ("gone", "present", "unclear")}
 
