@@ -76,30 +76,6 @@ def test_a_cluster_without_groups_is_no_error(admin: FakeAdmin) -> None:
     assert execute()["groups"] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({"group_ids": []}, "group_ids"),
-        ({"group_ids": [1]}, "group_ids"),
-        ({"group_ids": "a1"}, "group_ids"),
-        ({"group_ids": "['a1']"}, "group_ids"),
-        ({"group_ids": '"a1"'}, "group_ids"),
-        ({"group_ids": {"a1": 1}}, "group_ids"),
-        ({"group_ids": 7}, "group_ids"),
-        ({"include": "a*"}, "include"),
-        ({"include": ["re:("]}, "include"),
-        ({"exclude": [5]}, "exclude"),
-        ({"kafka_groups_conn_id": "nowhere"}, "nowhere"),
-    ],
-)
-def test_bad_input_is_a_clear_error_before_a_broker_is_asked(
-    admin: FakeAdmin, arguments: dict[str, Any], field: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=field):
-        execute(**arguments)
-    assert admin.calls == []
-
-
 def test_transactional_ids_have_coordinators_of_their_own(admin: FakeAdmin) -> None:
     assert execute(transactional_ids=["tx-1", "tx-2", "tx-1"]) == {
         "transactional_ids": 2,

@@ -93,18 +93,3 @@ def test_nothing_is_left_out_silently(admin: FakeAdmin) -> None:
     for kind in (ListGroupsOperator, ChunkGroupsOperator):
         with pytest.raises(IncompleteListingError):
             run(kind)
-
-
-@pytest.mark.parametrize(
-    ("kind", "arguments", "field"),
-    [
-        (ListGroupsOperator, {"states": ["Emptyish"]}, "states"),
-        (ListGroupsOperator, {"types": "classic"}, "types"),
-        (DescribeGroupsOperator, {"group_ids": []}, "group_ids"),
-        (ChunkGroupsOperator, {"chunk_size": 0}, "chunk_size"),
-    ],
-)
-def test_bad_input_is_refused_before_a_broker_is_asked(admin: FakeAdmin, kind: Any, arguments: Any, field: str) -> None:
-    with pytest.raises(ConfigurationError, match=field):
-        run(kind, **arguments)
-    assert admin.calls == []

@@ -80,30 +80,6 @@ def test_a_named_group_that_does_not_exist_fails_the_task(tmp_path: Path) -> Non
         execute(tmp_path, group_ids=["a1", "typo"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({"storage_path": "relative/folder"}, "storage_path"),
-        ({"storage_path": ""}, "storage_path"),
-        ({"storage_path": "None"}, "storage_path"),
-        ({"storage_path": "file://host/x"}, "storage_path"),
-        ({"cluster": "../up"}, "cluster"),
-        ({"cluster": ""}, "cluster"),
-        ({"group_ids": []}, "group_ids"),
-        ({"group_ids": [5]}, "group_ids"),
-        ({"include": "*"}, "include"),
-        ({"kafka_groups_conn_id": "nowhere"}, "nowhere"),
-    ],
-)
-def test_bad_input_is_a_clear_error_before_a_broker_is_asked(
-    admin: FakeAdmin, tmp_path: Path, arguments: dict[str, Any], field: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=field):
-        execute(arguments.pop("storage_path", tmp_path), **arguments)
-    assert admin.calls == []
-    assert list(tmp_path.rglob("*.json")) == []
-
-
 DENIED = BrokerError(31, "CLUSTER_AUTHORIZATION_FAILED", "no", api="DescribeConfigs", broker_id=2)
 
 

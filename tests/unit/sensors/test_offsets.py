@@ -127,29 +127,6 @@ def test_arguments_that_exclude_each_other_are_refused_when_the_dag_is_parsed(ar
         ListGroupOffsetsSensor(task_id="t", **arguments)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"targets": {}},
-        {"targets": "no json"},
-        {"targets": {"a": {}}},
-        {"targets": {"a": {"t": {"x": 1}}}},
-        {"targets": {"a": {"t": {"0": -1}}}},
-        {"targets": {"a": {"t": {"0": 1.5}}}},
-        {"group_ids": [], "max_total_lag": 1},
-        {"group_ids": [1], "max_total_lag": 1},
-        {"group_ids": ["a"], "max_total_lag": -1},
-        {"group_ids": ["a"], "max_total_lag": "many"},
-        {"group_ids": ["a"], "max_lag_seconds": -1},
-        {"group_ids": ["a"], "max_lag_seconds": "soon"},
-    ],
-)
-def test_bad_input_is_refused_before_a_broker_is_asked(admin: FakeAdmin, arguments: Any) -> None:
-    with pytest.raises(ConfigurationError):
-        offsets(**arguments)
-    assert admin.calls == []
-
-
 @pytest.mark.parametrize("arguments", [{"targets": {"a": {"t": {0: 8}}}}, {"group_ids": ["a"], "to_end": True}])
 def test_who_has_committed_past_the_end_has_reached_nothing(admin: FakeAdmin, arguments: dict[str, Any]) -> None:
     admin.groups = {"a": FakeGroup({TopicPartition("t", 0): 1000})}  # of the topic before it was deleted and recreated

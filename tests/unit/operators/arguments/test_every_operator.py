@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator
 from airflow_kafka_groups.provider_info import get_provider_info
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
@@ -120,3 +122,14 @@ def test_no_class_repeats_what_its_bases_say_about_an_argument(operator: type[Ba
 def test_a_misspelt_argument_is_refused(operator: type[BaseOperator]) -> None:
     with pytest.raises(TypeError, match="grup"):
         operator(task_id="t", grup=1, **ARGUMENTS[operator.__name__])
+
+
+@pytest.mark.parametrize("operator", found(), ids=lambda operator: operator.__name__)
+def test_what_no_argument_can_be_is_refused_by_its_name_when_the_dag_is_parsed(operator: type[BaseOperator]) -> None:
+    declared = [name for name in own_arguments(operator) if isinstance(getattr(operator, name, None), Argument)]
+    assert len(declared) >= 1
+    for name in declared:
+        made = operator(task_id="t", **ARGUMENTS[operator.__name__])
+        for wrong in (object(), 5j, b"a"):
+            with pytest.raises(ConfigurationError, match=name):
+                setattr(made, name, wrong)
