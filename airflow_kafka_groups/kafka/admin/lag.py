@@ -122,14 +122,17 @@ class LogBounds:
                         found[key] = min(found.get(key, first), first)
         return found
 
-    def end_readable(self, looked_at: Mapping[TopicPartition, int], tails: Iterable[FetchedTail]) -> None:
+    def end_readable(
+        self, looked_at: Mapping[TopicPartition, int], tails: Mapping[TopicPartition, FetchedTail]
+    ) -> None:
         """Take in where the readable records end. A tail that does not reach the end says nothing.
 
         :param looked_at: the result of ``nearly_read``: what is before these offsets was not looked at.
         """
-        for (topic, partition), _, reached, readable in tails:
+        for where, (reached, readable) in tails.items():
+            topic, partition = where
             end = self._by_topic[topic][partition][1]
-            last = max(readable, looked_at[TopicPartition(topic, partition)])
+            last = max(readable, looked_at[where])
             if reached >= end > last:
                 self._readable.setdefault(topic, {})[partition] = last
 

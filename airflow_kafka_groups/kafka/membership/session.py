@@ -110,9 +110,9 @@ class CoordinatorLink:
         timeout = self._cluster.config.request_timeout
         response = await connection.send(FIND_COORDINATOR, version, request, timeout)
         answer = find_coordinator.named(response, [self._group_id], version)
-        for failure in answer.failed:
-            if failure.key == self._group_id:
-                return failure.error
+        for key, code, _ in answer.failed:
+            if key == self._group_id:
+                return code
         if self._group_id in answer.found:
             self._move_to(answer.found[self._group_id])
             return ErrorCode.none

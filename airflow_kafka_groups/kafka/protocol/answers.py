@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.kafka.models import (
     Broker,
     BrokerId,
     GroupState,
     GroupType,
-    ListedOffset,
     MemberDescription,
     MemberToRemove,
     TopicOffsets,
@@ -23,24 +22,32 @@ from airflow_kafka_groups.kafka.models import (
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, operations
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 NO_THROTTLE = timedelta()
 NO_ERRORS: Mapping[TopicPartition, ErrorCode] = {}
 
 
-class FailedLookup(NamedTuple):
-    """A key whose coordinator was not found."""
+class KeyedAnswer(NamedTuple, Generic[K, V]):
+    """A response of FindCoordinator, DeleteGroups, ListOffsets or Fetch: a value or an error for each key.
 
-    key: str
-    error: ErrorCode
-    message: str | None
-
-
-class FindCoordinatorAnswer(NamedTuple):
-    """A FindCoordinator response."""
+    :param failed: the keys with an error, each with its code and the broker's message, if it sent one.
+    """
 
     throttle_time: timedelta
-    found: Mapping[str, Broker]
-    failed: Sequence[FailedLookup]
+    found: Mapping[K, V]
+    failed: Sequence[tuple[K, ErrorCode, str | None]]
+
+    @classmethod
+    def of(
+        cls, throttle_time: timedelta, rows: Sequence[tuple[Sequence[K], ErrorCode, str | None, V]]
+    ) -> KeyedAnswer[K, V]:
+        """Sort rows of keys that have the same code, message and value."""
+        none = ErrorCode.none
+        found = {key: value for keys, code, _, value in rows if code is none for key in keys}
+        failed = [(key, code, message) for keys, code, message, _ in rows if code is not none for key in keys]
+        return cls(throttle_time, found, failed)
 
 
 class ListedGroup(NamedTuple):
@@ -83,14 +90,6 @@ class DescribeGroupsAnswer(NamedTuple):
     groups: Sequence[tuple[Sequence[str], DescribedGroup]]
 
 
-class DeleteGroupsAnswer(NamedTuple):
-    """A DeleteGroups response: the groups that were deleted, and the errors of the others."""
-
-    throttle_time: timedelta
-    deleted: Sequence[str]
-    failed: Sequence[tuple[str, ErrorCode]]
-
-
 class GroupOffsetsAnswer(NamedTuple):
     """One group of an OffsetFetch response: its own error, its readable partitions, the errors of the others."""
 
@@ -125,35 +124,11 @@ class OffsetChangeAnswer(NamedTuple):
     changed: Mapping[str, Sequence[int]] = {}
 
 
-class ListedOffsetAnswer(NamedTuple):
-    """One partition of a ListOffsets response."""
-
-    partition: TopicPartition
-    error: ErrorCode
-    offset: ListedOffset
-
-
-class ListOffsetsAnswer(NamedTuple):
-    """A ListOffsets response."""
-
-    throttle_time: timedelta
-    partitions: Sequence[ListedOffsetAnswer]
-
-
 class FetchedTail(NamedTuple):
-    """One partition of a Fetch response: where its batches end, and where those with readable records do."""
+    """Where the batches of a partition in a Fetch response end, and where those with readable records do."""
 
-    partition: TopicPartition
-    error: ErrorCode
     reached: int
     readable: int
-
-
-class FetchAnswer(NamedTuple):
-    """A Fetch response."""
-
-    throttle_time: timedelta
-    partitions: Sequence[FetchedTail]
 
 
 class TopicAnswer(NamedTuple):

@@ -246,7 +246,7 @@ class AdminClient:
         """
         wanted = bounds.nearly_read(groups)
         found = await self._calls.ask_leaders(wanted, FetchTailsHandler(wanted)) if wanted else ()
-        bounds.end_readable(wanted, [tail for _, tail, _ in found if tail is not None])
+        bounds.end_readable(wanted, {where: tail for where, tail, _ in found if tail is not None})
 
     async def delete_consumer_groups(
         self,

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError, RemoteProtocolError
 from airflow_kafka_groups.kafka.models import BrokerId
+from airflow_kafka_groups.kafka.protocol.answers import KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
@@ -195,6 +196,21 @@ class AdminHandler(ABC, Generic[K, V]):
                 if key in (its := getattr(result, name)):
                     part[key] = its[key]
         return HandlerResult(**parts)
+
+
+class KeyedHandler(AdminHandler[K, V]):
+    """An API that answers with a value or an error for each key."""
+
+    __slots__ = ()
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[K], version: int, response: KeyedAnswer[K, V]
+    ) -> HandlerResult[K, V]:
+        """Sort the answer's keys."""
+        result = HandlerResult(response.found)
+        for key, code, message in response.failed:
+            self.add_code(result, key, code, broker_id, message)
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

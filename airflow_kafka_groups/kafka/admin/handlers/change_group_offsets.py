@@ -145,11 +145,7 @@ class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
     ) -> HandlerResult[str, None]:
         """Sort the group by status: its own error first, then those of its partitions."""
         (group_id,) = keys
-        if response.error is ErrorCode.none:
-            return _sort(self, broker_id, group_id, self.partitions[group_id], response)
-        result: HandlerResult[str, None] = HandlerResult()
-        self.add_code(result, group_id, response.error, broker_id)
-        return result
+        return _sort(self, broker_id, group_id, self.partitions[group_id], response)
 
 
 def _is_all_committed(asked: Iterable[TopicPartition], response: OffsetChangeAnswer) -> bool:
@@ -166,9 +162,12 @@ def _sort(
     asked: Iterable[TopicPartition],
     response: OffsetChangeAnswer,
 ) -> HandlerResult[str, None]:
+    result: HandlerResult[str, None] = HandlerResult()
+    if response.error is not ErrorCode.none:
+        handler.add_code(result, group_id, response.error, broker_id)
+        return result
     if _is_all_committed(asked, response):
         return HandlerResult({group_id: None})
-    result: HandlerResult[str, None] = HandlerResult()
     api = handler.api
     changed = {TopicPartition(topic, partition) for topic, some in response.changed.items() for partition in some}
     errors: dict[TopicPartition, KafkaGroupsError] = {}

@@ -15,17 +15,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import repeat
 from typing import ClassVar, cast
 
-from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult
+from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult, KeyedHandler
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, TopicPartition
-from airflow_kafka_groups.kafka.protocol.answers import DeleteGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.answers import KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, Api
 from airflow_kafka_groups.kafka.protocol.apis import delete_groups
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 MAX_BATCH_BYTES = 1_048_588  # max.message.bytes, as brokers have it unless told otherwise
 BUDGET_BYTES = MAX_BATCH_BYTES // 2
@@ -123,7 +121,7 @@ took a tenth longer than one, five half as long again. ``TombstoneSizes`` splits
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroupsHandler(ChangingHandler[str, None]):
+class DeleteGroupsHandler(KeyedHandler[str, None], ChangingHandler[str, None]):
     """DeleteGroups.
 
     :param sizes: how much each group makes a broker write.
@@ -138,17 +136,15 @@ class DeleteGroupsHandler(ChangingHandler[str, None]):
         return delete_groups.build(keys, version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: DeleteGroupsAnswer
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: KeyedAnswer[str, None]
     ) -> HandlerResult[str, None]:
         """Sort the groups. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final; the caller interprets them.
 
         UNKNOWN_SERVER_ERROR means more tombstones than one batch holds (``TombstoneSizes``), and all groups of a
         partition fail together: the engine asks again in halves.
         """
-        result: HandlerResult[str, None] = HandlerResult(completed=dict.fromkeys(response.deleted))
-        for group_id, code in response.failed:
-            self.add_code(result, group_id, code, broker_id)
+        result = KeyedHandler.parse(self, broker_id, keys, version, response)
         if response.failed:  # else a group can be named twice only as deleted
-            said = {*zip(response.deleted, repeat(ErrorCode.none), strict=False), *response.failed}
-            result.fail_repeated((group_id for group_id, _ in said), broker_id, self.api)
+            failed = {(group_id, code) for group_id, code, _ in response.failed}
+            result.fail_repeated([*response.found, *(group_id for group_id, _ in failed)], broker_id, self.api)
         return result

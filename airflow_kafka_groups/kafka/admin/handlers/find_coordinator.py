@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, KeyStatus
+from airflow_kafka_groups.kafka.admin.engine.handler import HandlerResult, KeyedHandler, KeyStatus
 from airflow_kafka_groups.kafka.models import Broker, BrokerId, CoordinatorType
-from airflow_kafka_groups.kafka.protocol.answers import FindCoordinatorAnswer
+from airflow_kafka_groups.kafka.protocol.answers import KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, Api
 from airflow_kafka_groups.kafka.protocol.apis import find_coordinator
 from airflow_kafka_groups.kafka.protocol.codec import Message
@@ -17,7 +17,7 @@ from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
-class FindCoordinatorHandler(AdminHandler[str, Broker]):
+class FindCoordinatorHandler(KeyedHandler[str, Broker]):
     """FindCoordinator, asked of any broker."""
 
     key_type: CoordinatorType = CoordinatorType.GROUP
@@ -34,18 +34,13 @@ class FindCoordinatorHandler(AdminHandler[str, Broker]):
         return find_coordinator.build(keys, self.key_type, version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: FindCoordinatorAnswer
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: KeyedAnswer[str, Broker]
     ) -> HandlerResult[str, Broker]:
-        completed: dict[str, Broker] = {}
-        result = HandlerResult(completed)
         answer = find_coordinator.named(response, keys, version)
-        for key, broker in answer.found.items():
-            if broker.broker_id >= 0 and broker.host:
-                completed[key] = broker
-            else:
-                result.failed[key] = RemoteProtocolError(f"broker {broker_id} named no coordinator for {key!r}")
-        for key, code, message in answer.failed:
-            self.add_code(result, key, code, broker_id, message)
+        found = {key: broker for key, broker in answer.found.items() if broker.broker_id >= 0 and broker.host}
+        result = KeyedHandler.parse(self, broker_id, keys, version, answer._replace(found=found))
+        for key in answer.found.keys() - found:
+            result.failed[key] = RemoteProtocolError(f"broker {broker_id} named no coordinator for {key!r}")
         return result
 
     def subject(self, key: str) -> str:

@@ -7,7 +7,7 @@ rest. A group that succeeds has every partition that was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from airflow_kafka_groups.kafka.models import (
     PackedGroups,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, OffsetFetchAnswer
+from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH, Api
 from airflow_kafka_groups.kafka.protocol.apis import offset_fetch
 from airflow_kafka_groups.kafka.protocol.codec import Message
@@ -56,9 +56,14 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
         _, packed, groups = offset_fetch.named(response, keys, version)
         if not groups and not self.specs:  # as nearly always
             return HandlerResult(PackedGroups(packed))
+        return self._sorted(PackedGroups(packed).values(), groups, broker_id)
+
+    def _sorted(
+        self, plain: Iterable[GroupOffsets], groups: Iterable[GroupOffsetsAnswer], broker_id: BrokerId
+    ) -> HandlerResult[str, GroupOffsets]:
         completed: dict[str, GroupOffsets] = {}
         result = HandlerResult(completed)
-        readable = [(offsets, NO_ERRORS) for offsets in PackedGroups(packed).values()]
+        readable = [(offsets, NO_ERRORS) for offsets in plain]
         for group in groups:
             if group.error is ErrorCode.none:
                 readable.append((GroupOffsets(group.group_id, group.topics), group.partition_errors))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, KeyStatus, V
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, KeyedHandler, KeyStatus, V
 from airflow_kafka_groups.kafka.models import Broker, BrokerId, ListedOffset, OffsetSpec, TopicPartition
-from airflow_kafka_groups.kafka.protocol.answers import FetchAnswer, FetchedTail, ListOffsetsAnswer, MetadataAnswer
+from airflow_kafka_groups.kafka.protocol.answers import FetchedTail, MetadataAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FETCH, LIST_OFFSETS, METADATA, Api
 from airflow_kafka_groups.kafka.protocol.apis import fetch, list_offsets, metadata
 from airflow_kafka_groups.kafka.protocol.codec import Message
@@ -53,7 +53,7 @@ class FindLeadersHandler(_PartitionsHandler[Broker]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOffsetsHandler(_PartitionsHandler[ListedOffset]):
+class ListOffsetsHandler(_PartitionsHandler[ListedOffset], KeyedHandler[TopicPartition, ListedOffset]):
     """ListOffsets, asked of partition leaders."""
 
     specs: Mapping[TopicPartition, OffsetSpec]
@@ -75,19 +75,9 @@ class ListOffsetsHandler(_PartitionsHandler[ListedOffset]):
     def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
         return list_offsets.build({key: self.specs[key] for key in keys}, version)
 
-    def parse(
-        self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: ListOffsetsAnswer
-    ) -> HandlerResult[TopicPartition, ListedOffset]:
-        none = ErrorCode.none
-        result = HandlerResult({each.partition: each.offset for each in response.partitions if each.error is none})
-        for partition, code, _ in response.partitions:
-            if code is not none:
-                self.add_code(result, partition, code, broker_id)
-        return result
-
 
 @dataclass(frozen=True, slots=True)
-class FetchTailsHandler(_PartitionsHandler[FetchedTail]):
+class FetchTailsHandler(_PartitionsHandler[FetchedTail], KeyedHandler[TopicPartition, FetchedTail]):
     """Fetch, asked of partition leaders. An error is not worth another try: the rest counts as lag."""
 
     offsets: Mapping[TopicPartition, int]
@@ -97,13 +87,3 @@ class FetchTailsHandler(_PartitionsHandler[FetchedTail]):
 
     def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
         return fetch.build({key: self.offsets[key] for key in keys}, version)
-
-    def parse(
-        self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: FetchAnswer
-    ) -> HandlerResult[TopicPartition, FetchedTail]:
-        none = ErrorCode.none
-        result = HandlerResult({tail.partition: tail for tail in response.partitions if tail.error is none})
-        for tail in response.partitions:
-            if tail.error is not none:
-                self.add_code(result, tail.partition, tail.error, broker_id)
-        return result

@@ -5,12 +5,11 @@ v0 many groups · v1 throttle before response · v2 flexible
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 
 from kio.serial.readers import read_compact_string, read_timedelta_i32
 
-from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DeleteGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS
 from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
 from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, read_error_code, strings
@@ -24,13 +23,13 @@ def build(group_ids: Sequence[str], version: int) -> Message:
     return request_schema(DELETE_GROUPS, version).DeleteGroupsRequest(groups_names=tuple(group_ids))
 
 
-def from_kio(response: Message) -> DeleteGroupsAnswer:
+def from_kio(response: Message) -> KeyedAnswer[str, None]:
     """Convert a response that kio has read."""
-    rows = [([result.group_id], ErrorCode(result.error_code)) for result in response.results]
-    return _answer(getattr(response, "throttle_time", NO_THROTTLE), rows)
+    rows = [([result.group_id], ErrorCode(result.error_code), None, None) for result in response.results]
+    return KeyedAnswer.of(getattr(response, "throttle_time", NO_THROTTLE), rows)
 
 
-def decode(frame: bytes, version: int) -> DeleteGroupsAnswer:
+def decode(frame: bytes, version: int) -> KeyedAnswer[str, None]:
     """Decode a response frame of v2."""
     reader = CompactReader(frame)
     read = reader.read
@@ -44,13 +43,4 @@ def decode(frame: bytes, version: int) -> DeleteGroupsAnswer:
     rows = reader.named_rows(lambda: (read(read_compact_string), read_tail()), read_tail)
     reader.skip_tags()
     reader.end()
-    return _answer(throttle, rows)
-
-
-def _answer(throttle: timedelta, rows: Iterable[tuple[Sequence[str], ErrorCode]]) -> DeleteGroupsAnswer:
-    none = ErrorCode.none
-    return DeleteGroupsAnswer(
-        throttle,
-        [group_id for group_ids, code in rows if code is none for group_id in group_ids],
-        [(group_id, code) for group_ids, code in rows if code is not none for group_id in group_ids],
-    )
+    return KeyedAnswer.of(throttle, [(group_ids, code, None, None) for group_ids, code in rows])

@@ -10,7 +10,7 @@ from datetime import timedelta
 from struct import Struct
 
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.kafka.protocol.answers import FetchAnswer, FetchedTail
+from airflow_kafka_groups.kafka.protocol.answers import FetchedTail, KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FETCH
 from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
@@ -42,16 +42,16 @@ def build(offsets: Mapping[TopicPartition, int], version: int) -> Message:
     )
 
 
-def from_kio(response: Message) -> FetchAnswer:
+def from_kio(response: Message) -> KeyedAnswer[TopicPartition, FetchedTail]:
     """Convert a response that kio has read."""
-    tails = []
+    rows = []
     for topic in response.responses:
         for part in topic.partitions:
             aborted = [(each.producer_id, each.first_offset) for each in part.aborted_transactions or ()]
             error = ErrorCode(part.error_code or response.error_code)
-            key = TopicPartition(topic.topic, part.partition_index)
-            tails.append(FetchedTail(key, error, *ends_of(bytes(part.records or b""), aborted)))
-    return FetchAnswer(response.throttle_time, tails)
+            tail = FetchedTail(*ends_of(bytes(part.records or b""), aborted))
+            rows.append(([TopicPartition(topic.topic, part.partition_index)], error, None, tail))
+    return KeyedAnswer.of(response.throttle_time, rows)
 
 
 def ends_of(batches: bytes, aborted: Iterable[tuple[int, int]]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from kio.serial.readers import read_compact_string, read_compact_string_nullable
 
 from airflow_kafka_groups.exceptions import NoBatchedFindCoordinatorsError, RemoteProtocolError, UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import Broker, CoordinatorType
-from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, FailedLookup, FindCoordinatorAnswer
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, read_error_code, strings
@@ -44,7 +44,7 @@ def build(keys: Sequence[str], key_type: CoordinatorType, version: int) -> Messa
     return fitting(request, key=keys[0], key_type=key_type)
 
 
-def from_kio(response: Message) -> FindCoordinatorAnswer:
+def from_kio(response: Message) -> KeyedAnswer[str, Broker]:
     """Convert a response that kio has read. Below v4 it does not name the key, which is then empty (see ``named``)."""
     rows = []
     for item in getattr(response, "coordinators", (response,)):
@@ -53,16 +53,16 @@ def from_kio(response: Message) -> FindCoordinatorAnswer:
     return _answer(getattr(response, "throttle_time", NO_THROTTLE), rows)
 
 
-def named(answer: FindCoordinatorAnswer, keys: Sequence[str], version: int) -> FindCoordinatorAnswer:
+def named(answer: KeyedAnswer[str, Broker], keys: Sequence[str], version: int) -> KeyedAnswer[str, Broker]:
     """Fill in the key where the version has none; a version that has keys is never matched by position."""
     if version >= FIRST_BATCHED_VERSION:
         return answer
     (key,) = keys
     found = dict.fromkeys(keys, *answer.found.values()) if answer.found else {}
-    return answer._replace(found=found, failed=[failure._replace(key=key) for failure in answer.failed])
+    return answer._replace(found=found, failed=[(key, code, message) for _, code, message in answer.failed])
 
 
-def decode(frame: bytes, version: int) -> FindCoordinatorAnswer:
+def decode(frame: bytes, version: int) -> KeyedAnswer[str, Broker]:
     """Decode a response frame of v4 to v6.
 
     Raises ``RemoteProtocolError`` also for an answer that names two coordinators of one group.
@@ -83,13 +83,8 @@ def decode(frame: bytes, version: int) -> FindCoordinatorAnswer:
     return _answer(throttle, rows)
 
 
-def _answer(throttle: timedelta, rows: Sequence[tuple[Sequence[str], _Tail]]) -> FindCoordinatorAnswer:
-    none = ErrorCode.none
-    found = {key: broker for keys, (broker, code, _) in rows if code is none for key in keys}
-    if len(found) < sum(len(set(keys)) for keys, (_, code, _) in rows if code is none):
+def _answer(throttle: timedelta, rows: Sequence[tuple[Sequence[str], _Tail]]) -> KeyedAnswer[str, Broker]:
+    answer = KeyedAnswer.of(throttle, [(keys, code, message, broker) for keys, (broker, code, message) in rows])
+    if len(answer.found) < sum(len(set(keys)) for keys, (_, code, _) in rows if code is ErrorCode.none):
         raise RemoteProtocolError("a FindCoordinator response names two coordinators of one group")
-    return FindCoordinatorAnswer(
-        throttle,
-        found,
-        [FailedLookup(key, code, message) for keys, (_, code, message) in rows if code is not none for key in keys],
-    )
+    return answer

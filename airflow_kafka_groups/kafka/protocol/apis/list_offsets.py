@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
-from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, ListedOffsetAnswer, ListOffsetsAnswer
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import LIST_OFFSETS
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
@@ -36,13 +36,12 @@ def build(specs: Mapping[TopicPartition, OffsetSpec], version: int) -> Message:
     return fitting(schema.ListOffsetsRequest, replica_id=_NO_REPLICA, isolation_level=0, topics=topics)
 
 
-def from_kio(response: Message) -> ListOffsetsAnswer:
+def from_kio(response: Message) -> KeyedAnswer[TopicPartition, ListedOffset]:
     """Convert a response that kio has read."""
-    partitions = []
+    rows = []
     for topic in response.topics:
         for part in topic.partitions:
             epoch = getattr(part, "leader_epoch", -1)
             offset = ListedOffset(part.offset, part.timestamp, epoch if epoch >= 0 else None)
-            key = TopicPartition(topic.name, part.partition_index)
-            partitions.append(ListedOffsetAnswer(key, ErrorCode(part.error_code), offset))
-    return ListOffsetsAnswer(getattr(response, "throttle_time", NO_THROTTLE), partitions)
+            rows.append(([TopicPartition(topic.name, part.partition_index)], ErrorCode(part.error_code), None, offset))
+    return KeyedAnswer.of(getattr(response, "throttle_time", NO_THROTTLE), rows)

@@ -15,7 +15,6 @@ from airflow_kafka_groups.kafka.admin.lag import (
 )
 from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import FetchedTail
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 SMALL = st.integers(-1, 5)
 KNOWN = st.builds(ListedOffset, SMALL)
@@ -124,7 +123,7 @@ def test_what_is_left_without_a_record_is_read() -> None:
 
     def lag(reached: int, readable: int) -> dict[int, int | None]:
         bounds = LogBounds(starts, ends)
-        bounds.end_readable(looked_at, [FetchedTail(key, ErrorCode.none, reached, readable)])
+        bounds.end_readable(looked_at, {key: FetchedTail(reached, readable)})
         found = {at: GroupLag(offsets, bounds) for at, offsets in groups.items()}
         assert all(each.partitions[key].messages == each.messages for each in found.values())
         assert (found[0].lost, found[8].lost) == (3, 0)

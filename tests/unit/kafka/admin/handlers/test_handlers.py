@@ -44,10 +44,8 @@ from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import Broker, GroupOffsets, MemberToRemove, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import (
     NO_THROTTLE,
-    DeleteGroupsAnswer,
-    FetchAnswer,
     FetchedTail,
-    FindCoordinatorAnswer,
+    KeyedAnswer,
     LeaveAnswer,
 )
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT
@@ -107,7 +105,7 @@ def test_only_unstable_offsets_and_listings_have_a_limit_of_tries() -> None:
 )
 def test_a_coordinator_has_a_number_and_an_address(node: int, host: str, found: bool) -> None:
     broker = Broker(broker_id=node, host=host, port=9092)
-    answer = FindCoordinatorAnswer(timedelta(), {"g": broker}, ())
+    answer = KeyedAnswer(timedelta(), {"g": broker}, ())
     result = FindCoordinatorHandler().parse(3, ["g"], 6, answer)
     if found:
         assert (result.completed, result.failed) == ({"g": broker}, {})
@@ -134,7 +132,7 @@ def test_a_group_that_was_too_much_fails_with_the_brokers_error() -> None:
 @pytest.mark.parametrize("code", [ErrorCode.non_empty_group, ErrorCode.group_authorization_failed, TOO_MUCH])
 def test_a_group_that_is_said_to_be_deleted_and_not_deleted_is_of_unknown_outcome(code: ErrorCode) -> None:
     """A clear refusal would be on record, and the group may be gone."""
-    answer = DeleteGroupsAnswer(NO_THROTTLE, ["a", "b", "b"], [("a", code), ("c", code), ("c", code)])
+    answer = KeyedAnswer(NO_THROTTLE, dict.fromkeys("ab"), [("a", code, None), ("c", code, None), ("c", code, None)])
     result = DeleteGroupsHandler().parse(3, ["a", "b", "c"], 2, answer)
     assert of_deletion("a", result.failed["a"]).outcome is Outcome.UNKNOWN
     assert isinstance(result.failed["a"], RemoteProtocolError)
@@ -274,14 +272,11 @@ READ, SECRET, MOVED = (TopicPartition(topic, 0) for topic in ("read", "secret", 
 
 
 def test_a_partition_that_cannot_be_read_is_asked_once() -> None:
-    tails = [
-        FetchedTail(READ, ErrorCode.none, 17, 10),
-        FetchedTail(SECRET, ErrorCode.topic_authorization_failed, 0, 0),
-        FetchedTail(MOVED, ErrorCode.not_leader_or_follower, 0, 0),
-    ]
+    tail, codes = FetchedTail(17, 10), (ErrorCode.topic_authorization_failed, ErrorCode.not_leader_or_follower)
+    failed = [(where, code, None) for where, code in zip((SECRET, MOVED), codes, strict=True)]
     handler = FetchTailsHandler({READ: 10, SECRET: 1, MOVED: 2})
-    found = handler.parse(1, [READ, SECRET, MOVED], 12, FetchAnswer(timedelta(), tails))
-    assert found.completed == {READ: tails[0]}
+    found = handler.parse(1, [READ, SECRET, MOVED], 12, KeyedAnswer(timedelta(), {READ: tail}, failed))
+    assert found.completed == {READ: tail}
     assert "secret[0]" in str(found.failed[SECRET])
     assert set(found.failed) == {SECRET, MOVED}
     assert not found.retry
