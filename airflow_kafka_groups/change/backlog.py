@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
-from airflow_kafka_groups.change.restore.offset_requests import Earlier, OffsetAdmin
+from airflow_kafka_groups.change.restore.reset import CommitRequest
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
 from airflow_kafka_groups.kafka.admin.lag import partition_lag
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
@@ -48,35 +48,14 @@ class FetchedBacklog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessedBacklog:
+class ProcessedBacklog(CommitRequest):
     """The result of a job: the change to commit, and the resulting offset of each partition.
 
     :param taken: the ranges of offsets that were processed: ``topic``, ``partition``, ``start``, ``end`` (exclusive).
     """
 
-    what: ClassVar[str] = "commit"
-    asked: ClassVar[Mapping[str, Any]] = {}
-    continues: ClassVar[bool] = False
-    change: Change
-    kafka_cluster_id: str | None
     targets: dict[str, dict[str, dict[str, int]]]
     taken: tuple[Mapping[str, Any], ...]
-    path: StoragePath
-
-    @property
-    def may_be_absent(self) -> bool:
-        """Whether a group that does not exist is created: it had no offset before, either."""
-        return not self.change.before
-
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier) -> list[Change]:
-        """Return the change. Raises ``MaintenanceError`` for another cluster than the job read."""
-        here = await admin.cluster_id()
-        if here is None or self.kafka_cluster_id != here:
-            raise MaintenanceError(
-                f"{self.path} is of Kafka cluster {self.kafka_cluster_id!r}, and this connection leads to {here!r}: "
-                "nothing was committed. Give the connection of the cluster that the job read"
-            )
-        return [self.change]
 
 
 def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime) -> FetchedBacklog:
@@ -155,13 +134,13 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
         targets: dict[str, dict[str, int]] = {}  # partitions are strings, as JSON keys must be
         for row in content["ends"]:
             targets.setdefault(row["topic"], {})[str(row["partition"])] = row["offset"]
-        change = Change(group_id=content["group_id"], before=before, after=after)
+        group_id, read_from = content["group_id"], content["kafka_cluster_id"]
+        change = Change(group_id=group_id, before=before, after=after)
         taken = tuple({name: row[name] for name in _RANGE} for row in content["processed"])
-        read_from = content["kafka_cluster_id"]
     except (KeyError, TypeError) as exc:
         raise MaintenanceError(f"{path} is damaged ({type(exc).__name__}: {exc}): run the job again") from exc
     return ProcessedBacklog(
-        change=change, kafka_cluster_id=read_from, targets={change.group_id: targets}, taken=taken, path=path
+        change=change, kafka_cluster_id=read_from, targets={group_id: targets}, taken=taken, source=str(path)
     )
 
 

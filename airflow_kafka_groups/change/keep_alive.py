@@ -16,13 +16,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.change_offsets import (
+    ChangeTerms,
+    Earlier,
+    OffsetAdmin,
+    OffsetRequest,
+    change_offsets,
+    no_earlier_tries,
+)
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import Unread, why_kept
-from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.checks import check_integer, check_number
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
@@ -187,7 +194,7 @@ _CHUNK_GROUPS = 100
 _MEMBERSHIPS_AT_ONCE = 20
 
 
-class KeepAliveAdmin(CommitAdmin, Protocol):
+class KeepAliveAdmin(OffsetAdmin, Protocol):
     """The part of ``GuardedAdminClient`` that this module uses."""
 
     async def offsets_retention(self) -> OffsetsRetention:
@@ -249,20 +256,10 @@ async def keep_alive(
     path = None
     if due or (left and not dry_run):  # a clean-up spares what is recorded, whatever was done about it
         wanted_at = await asyncio.to_thread(latest_known_time, layout, began, cluster_id)
-        recorded = await change_recorded(
-            admin,
-            layout,
-            WHAT,
-            partial(_propose, admin, list(due), left, request.observe_seconds),
-            protects=protects,
-            dry_run=dry_run,
-            apply=partial(_apply, admin, due, request.assignors, dry_run, progress),
-            facts={
-                KEPT_AT: wanted_at.isoformat(),
-                KEPT_UNTIL: (wanted_at + clock.retention).isoformat(),
-                KAFKA_CLUSTER_ID: cluster_id,
-            },
-        )
+        facts = {KEPT_AT: wanted_at.isoformat(), KEPT_UNTIL: (wanted_at + clock.retention).isoformat()}
+        run = _Run(admin=admin, request=request, due=due, left=left, facts={**facts, KAFKA_CLUSTER_ID: cluster_id})
+        terms = ChangeTerms(dry_run=dry_run, protects=protects, progress=progress)
+        recorded = await change_offsets(admin, layout, run, terms)
         path = recorded.path
         for result in recorded.results:
             if result.group_id in left:
@@ -338,45 +335,57 @@ def _sort_out(
     return remedy
 
 
-async def _propose(
-    admin: KeepAliveAdmin, group_ids: list[str], left: Mapping[str, str], observe_seconds: float
-) -> list[Change]:
-    changes = [Change(group_id=group_id, kept=reason) for group_id, reason in left.items()]
-    if not group_ids:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run(OffsetRequest):
+    """The commit of what is there.
+
+    :param due: what each group needs whose offsets are committed again.
+    :param left: the others that go on record, with the reason.
+    """
+
+    what: ClassVar[str] = WHAT
+    admin: KeepAliveAdmin
+    request: KeepAliveRequest
+    due: Mapping[str, Remedy]
+    left: Mapping[str, str]
+    facts: Mapping[str, Any]
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether groups that do not exist are created: never."""
+        return False
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+        """Return the offsets, some time after they were read: who commits without membership shows itself by then."""
+        changes = [Change(group_id=group_id, kept=reason) for group_id, reason in self.left.items()]
+        if not self.due:
+            return changes
+        for group_id, read in (await committed_of(admin, list(self.due))).items():
+            if read.error is not None or read.value is None:
+                changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
+                continue
+            before = commits_in(read.value)
+            kept = None if before else "it has no committed offsets"
+            changes.append(Change(group_id=group_id, before=before, after=before, kept=kept))
+        await asyncio.sleep(self.request.observe_seconds)
         return changes
-    for group_id, read in (await committed_of(admin, group_ids)).items():
-        if read.error is not None or read.value is None:
-            changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
-            continue
-        before = commits_in(read.value)
-        kept = None if before else "it has no committed offsets"
-        changes.append(Change(group_id=group_id, before=before, after=before, kept=kept))
-    await asyncio.sleep(observe_seconds)
-    return changes
 
-
-async def _apply(
-    admin: KeepAliveAdmin,
-    due: Mapping[str, Remedy],
-    assignors: Sequence[str],
-    dry_run: bool,
-    progress: Progress,
-    changes: list[Change],
-) -> list[ChangeResult]:
-    results = await apply_changes(
-        admin,
-        changes,
-        dry_run=dry_run,
-        rewrite=True,
-        chunk_groups=_CHUNK_GROUPS,
-        max_read_age_seconds=MAX_READ_AGE_SECONDS,
-        progress=progress,
-    )
-    proposed = {change.group_id: change for change in changes}
-    written = [result for result in results if result.outcome is ChangeOutcome.CHANGED]
-    visits = [proposed[result.group_id] for result in written if due[result.group_id] is Remedy.MEMBERSHIP]
-    visited = await _visit_all(admin, visits, assignors, progress)
-    return [replace(result, **visited.get(result.group_id, {})) for result in results]
+    async def apply(self, admin: OffsetAdmin, changes: Sequence[Change], terms: ChangeTerms) -> list[ChangeResult]:
+        """Commit the offsets again, then join and leave the groups that need it."""
+        results = await apply_changes(
+            admin,
+            changes,
+            dry_run=terms.dry_run,
+            rewrite=True,
+            chunk_groups=_CHUNK_GROUPS,
+            max_read_age_seconds=MAX_READ_AGE_SECONDS,
+            progress=terms.progress,
+        )
+        proposed = {change.group_id: change for change in changes}
+        written = [result for result in results if result.outcome is ChangeOutcome.CHANGED]
+        visits = [proposed[result.group_id] for result in written if self.due[result.group_id] is Remedy.MEMBERSHIP]
+        visited = await _visit_all(self.admin, visits, self.request.assignors, terms.progress)
+        return [replace(result, **visited.get(result.group_id, {})) for result in results]
 
 
 async def _visit_all(

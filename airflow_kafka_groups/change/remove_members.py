@@ -10,22 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, records_of_tries
-from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms
-from airflow_kafka_groups.exceptions import (
-    BrokerError,
-    ConfigurationError,
-    KafkaGroupsError,
-    MaintenanceError,
-    OutcomeUnknownError,
-)
+from airflow_kafka_groups.change.restore.change_offsets import ChangeRecord, ChangeTerms, RecordedChanges
+from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN
+from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import (
     BrokerId,
@@ -37,14 +29,10 @@ from airflow_kafka_groups.kafka.models import (
     has_eligible_kind,
 )
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
-from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
+from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome, ChangeResult
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.protocols import GroupAdmin
-from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.json_files import write_json
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
-from airflow_kafka_groups.storage.paths import CHANGES, new_id
+from airflow_kafka_groups.storage.layout import Layout
 
 WHAT = "remove members"
 REASON = "removed by airflow-kafka-groups"
@@ -104,7 +92,7 @@ class RemoveMembersRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberResult:
+class MemberResult(ChangeResult):
     """The result of one member.
 
     :param partitions: the number of partitions that were assigned to it.
@@ -114,45 +102,29 @@ class MemberResult:
     group_instance_id: str | None
     client_id: str
     host: str
-    partitions: int
-    outcome: ChangeOutcome
-    reason: str
+
+    @property
+    def name(self) -> str:
+        """The member."""
+        return self.group_instance_id or self.member_id
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a row of the record, which has the fields of every change: no offset is changed."""
+        return {**asdict(self), "outcome": self.outcome.value, "before": [], "after": [], "kept": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedMembers:
+class RemovedMembers(RecordedChanges):
     """The results of the members that were named, or of all.
 
     :param path: the record; ``None`` where nobody was to be removed.
     """
 
-    results: list[MemberResult]
-    path: StoragePath | None
-    dry_run: bool
-
-    def failures(self) -> dict[str, KafkaGroupsError]:
-        """Return the members that are not removed although they should be, or of which that is not known."""
-        bad = (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)
-        return {_name(each): KafkaGroupsError(each.reason) for each in self.results if each.outcome in bad}
-
-    def kept(self) -> dict[str, str]:
-        """Return the members that were left alone, with the reason."""
-        return {_name(each): each.reason for each in self.results if each.outcome is ChangeOutcome.KEPT}
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nobody was left alone."""
-        return not self.kept()
+    results: Sequence[MemberResult]
 
     def summary(self) -> dict[str, Any]:
         """Return the counts, and where the record is, as JSON values."""
-        found = Counter(each.outcome for each in self.results)
-        counts = {outcome.value: found.get(outcome, 0) for outcome in ChangeOutcome}
-        return {"counts": counts, "result_path": None if self.path is None else str(self.path)}
-
-
-def _name(member: MemberResult) -> str:
-    return member.group_instance_id or member.member_id
+        return {"counts": self.counts, "result_path": None if self.path is None else str(self.path)}
 
 
 async def remove_members(
@@ -181,21 +153,12 @@ async def remove_members(
     absent = _absent(request, chosen)
     if terms.dry_run or not to_remove:
         return RemovedMembers(results=[*results.values(), *absent], path=None, dry_run=terms.dry_run)
-    run_id = new_id(utc_now())
-    head = {"format": FORMAT, "run_id": run_id, "what": WHAT, "cluster": layout.cluster, "dry_run": False}
-    head |= {KAFKA_CLUSTER_ID: cluster_id, "reason": request.reason}
-    head |= {} if terms.tries is None else {TASK_RUN: terms.tries.task_run}
-    write = partial(write_json, layout.root / CHANGES)
-    meant_now = [_row(request, results[member.member_id]) for member in to_remove]
-    path = await asyncio.to_thread(write, f"{run_id}-before.json", {**head, "groups": meant_now})
-    await asyncio.to_thread(FILES.sync, path)
+    facts = {KAFKA_CLUSTER_ID: cluster_id, "reason": request.reason}
+    facts |= {} if terms.tries is None else {TASK_RUN: terms.tries.task_run}
+    record = ChangeRecord(layout, WHAT, WHAT, dry_run=False, facts=facts)
+    await record.before(results[member.member_id].to_json() for member in to_remove)
     results |= await _remove(admin, request, group, to_remove, read_at + MAX_READ_AGE_SECONDS)
-    try:
-        done = [_row(request, result) for result in results.values()]
-        path = await asyncio.to_thread(write, f"{run_id}-result.json", {**head, "groups": done})
-    except MaintenanceError as error:
-        why = f"{error}. Members were removed before, and only the result is not recorded"
-        raise OutcomeUnknownError(why) from error
+    path = await record.result(list(results.values()))
     return RemovedMembers(results=[*results.values(), *absent], path=path, dry_run=False)
 
 
@@ -221,7 +184,8 @@ async def _remove(
         errors = dict.fromkeys(keys, error)
     left = await _members_left(admin, group.group_id)
     return {
-        member.member_id: _removed(member, errors.get(key), left) for key, member in zip(keys, members, strict=True)
+        member.member_id: _removed(group.group_id, member, errors.get(key), left)
+        for key, member in zip(keys, members, strict=True)
     }
 
 
@@ -243,8 +207,7 @@ def _meant_before(
     tries = terms.tries
     if tries is None:
         return None
-    found = records_of_tries(layout, tries.task_run, tries.since, cluster_id, interrupted=tries.interrupted)
-    for path, data, _ in sorted(found, key=lambda each: each[0].name):
+    for path, data, _ in sorted(tries.records(layout, cluster_id), key=lambda each: each[0].name):
         record = json.loads(data)
         of_group = [row["member_id"] for row in record["groups"] if row["group_id"] == group_id]
         if record[TASK_RUN] == tries.task_run and of_group:
@@ -256,25 +219,37 @@ def _proposed(
     group: GroupDescription, member: MemberDescription, meant: tuple[str, Collection[str]] | None
 ) -> MemberResult:
     if group.type is GroupType.CONSUMER and not member.uses_classic_protocol:
-        return _result(member, ChangeOutcome.KEPT, _NEW_PROTOCOL)
+        return _result(group.group_id, member, ChangeOutcome.KEPT, _NEW_PROTOCOL)
     if meant is not None and member.member_id not in meant[1]:
-        return _result(member, ChangeOutcome.KEPT, f"it has joined since an earlier try of this task, see {meant[0]}")
-    return _result(member, ChangeOutcome.WOULD_CHANGE, "it can be removed")
+        return _result(
+            group.group_id,
+            member,
+            ChangeOutcome.KEPT,
+            f"it has joined since an earlier try of this task, see {meant[0]}",
+        )
+    return _result(group.group_id, member, ChangeOutcome.WOULD_CHANGE, "it can be removed")
 
 
 def _removed(
-    member: MemberDescription, error: KafkaGroupsError | None, left: Sequence[MemberDescription] | KafkaGroupsError
+    group_id: str,
+    member: MemberDescription,
+    error: KafkaGroupsError | None,
+    left: Sequence[MemberDescription] | KafkaGroupsError,
 ) -> MemberResult:
     """Return what became of a member, by the answer of the brokers and by what was read back."""
     if isinstance(left, KafkaGroupsError):
-        return _result(member, ChangeOutcome.UNKNOWN, f"{error or 'removed'}; the group cannot be read back: {left}")
+        return _result(
+            group_id, member, ChangeOutcome.UNKNOWN, f"{error or 'removed'}; the group cannot be read back: {left}"
+        )
     if any(each.member_id == member.member_id for each in left):
-        return _result(member, ChangeOutcome.FAILED, f"it is a member still: {error or 'the brokers did not say why'}")
+        return _result(
+            group_id, member, ChangeOutcome.FAILED, f"it is a member still: {error or 'the brokers did not say why'}"
+        )
     if isinstance(error, BrokerError) and error.name in _GONE:
-        return _result(member, ChangeOutcome.UNCHANGED, "it had left, or joined again, by itself")
+        return _result(group_id, member, ChangeOutcome.UNCHANGED, "it had left, or joined again, by itself")
     again = [each for each in left if each.group_instance_id == member.group_instance_id is not None]
     rejoined = f"; its process has joined again as {again[0].member_id}" if again else ""
-    return _result(member, ChangeOutcome.CHANGED, f"removed and verified{rejoined}")
+    return _result(group_id, member, ChangeOutcome.CHANGED, f"removed and verified{rejoined}")
 
 
 def _absent(request: RemoveMembersRequest, chosen: Sequence[MemberDescription]) -> list[MemberResult]:
@@ -284,6 +259,7 @@ def _absent(request: RemoveMembersRequest, chosen: Sequence[MemberDescription]) 
     absent += [("", name) for name in request.instance_ids if name not in instances]  # type: ignore[misc]
     return [
         _result(
+            request.group_id,
             MemberDescription(member_id=member_id, client_id="", host="", group_instance_id=instance_id),
             ChangeOutcome.UNCHANGED,
             "it is no member of the group",
@@ -292,8 +268,9 @@ def _absent(request: RemoveMembersRequest, chosen: Sequence[MemberDescription]) 
     ]
 
 
-def _result(member: MemberDescription, outcome: ChangeOutcome, reason: str) -> MemberResult:
+def _result(group_id: str, member: MemberDescription, outcome: ChangeOutcome, reason: str) -> MemberResult:
     return MemberResult(
+        group_id=group_id,
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
@@ -302,9 +279,3 @@ def _result(member: MemberDescription, outcome: ChangeOutcome, reason: str) -> M
         outcome=outcome,
         reason=reason,
     )
-
-
-def _row(request: RemoveMembersRequest, result: MemberResult) -> dict[str, Any]:
-    """Return a row of the record, which has the fields of every change: no offset is changed."""
-    facts = {name: getattr(result, name) for name in MemberResult.__slots__} | {"outcome": result.outcome.value}
-    return {"group_id": request.group_id, "before": [], "after": [], "skipped": {}, "kept": None, **facts}

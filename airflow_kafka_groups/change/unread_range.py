@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import NamedTuple
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.restore.current_logs import log_ends
-from airflow_kafka_groups.change.restore.offset_requests import Earlier, OffsetAdmin
+from airflow_kafka_groups.change.restore.reset import CommitRequest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.results import is_not_found
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
+from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, partition_name
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.protocols import committed_of
+from airflow_kafka_groups.observe.protocols import RecordAdmin
 from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy, plan_backlog
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
@@ -32,17 +32,7 @@ from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import BACKLOGS, time_prefix
 from airflow_kafka_groups.storage.stored_models import plain, read_model
 
-if TYPE_CHECKING:
-    from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
-
 _WHAT = "the unread range"
-
-
-class RangeAdmin(OffsetAdmin, Protocol):
-    """The part of ``AdminClient`` that fixes a range."""
-
-    async def authorized_operations(self, topics: Iterable[str], /) -> MetadataAnswer:
-        """Describe topics."""
 
 
 class PartitionRange(NamedTuple):
@@ -84,48 +74,16 @@ class UnreadRange:
         """The number of offsets; compaction and transactions leave some without a record."""
         return sum(each.end - each.start for each in self.ranges)
 
-
-@dataclass(frozen=True, slots=True)
-class CommitRangeRequest:
-    """Commit what a group has read, unless it was used since its range was fixed."""
-
-    what: ClassVar[str] = "commit"
-    asked: ClassVar[Mapping[str, Any]] = {}
-    continues: ClassVar[bool] = False
-    unread: UnreadRange
-
-    @property
-    def may_be_absent(self) -> bool:
-        """Whether a group that does not exist is created: it did not when the range was fixed."""
-        return not self.unread.before
-
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier) -> list[Change]:
-        """Return the change, to which nothing is left to do where an earlier try has committed.
-
-        Raises ``MaintenanceError`` for another cluster.
-        """
-        unread = self.unread
-        if (here := await admin.cluster_id()) != unread.kafka_cluster_id:
-            raise MaintenanceError(
-                f"the range is of Kafka cluster {unread.kafka_cluster_id!r}, and this connection leads to {here!r}: "
-                "nothing was committed. Give the connection of the cluster that it was fixed on"
-            )
+    def to_commit(self) -> CommitRequest:
+        """Return the commit of what was read."""
         before = {
             TopicPartition(each.topic, each.partition): OffsetAndMetadata(each.offset, each.metadata, each.leader_epoch)
-            for each in unread.before
+            for each in self.before
         }
-        ends = {TopicPartition(each.topic, each.partition): each.end for each in unread.ranges}
-        after = {
-            where: OffsetAndMetadata(end)
-            for where, end in ends.items()
-            if where not in before or before[where].offset != end
-        }
-        read = (await committed_of(admin, [unread.group_id]))[unread.group_id]
-        now: Commits = {} if read.value is None else commits_in(read.value)
-        done = {**before, **after}
-        if now.keys() == done.keys() and all(is_same(now[where], value) for where, value in done.items()):
-            before = dict(now)
-        return [Change(group_id=unread.group_id, before=before, after=after, topic_ids=unread.topic_ids)]
+        ends = {TopicPartition(each.topic, each.partition): OffsetAndMetadata(each.end) for each in self.ranges}
+        moved = {at: end for at, end in ends.items() if at not in before or before[at].offset != end.offset}
+        change = Change(group_id=self.group_id, before=before, after=moved, topic_ids=self.topic_ids)
+        return CommitRequest(change=change, kafka_cluster_id=self.kafka_cluster_id, source="the range")
 
 
 def range_path(layout: Layout, task_run: str, due: datetime) -> StoragePath:
@@ -147,7 +105,7 @@ def read_range(path: StoragePath) -> UnreadRange:
 
 
 async def fix_range(
-    admin: RangeAdmin,
+    admin: RecordAdmin,
     path: StoragePath,
     task_run: str,
     group_id: str,
@@ -180,7 +138,7 @@ async def fix_range(
 
 
 async def _fix(
-    admin: RangeAdmin, task_run: str, group_id: str, topics: Sequence[str] | None, policy: BacklogPolicy
+    admin: RecordAdmin, task_run: str, group_id: str, topics: Sequence[str] | None, policy: BacklogPolicy
 ) -> UnreadRange:
     cluster_id = await admin.cluster_id()
     if cluster_id is None:
@@ -214,7 +172,7 @@ async def _fix(
     )
 
 
-async def _commits_of_unused(admin: RangeAdmin, group_id: str) -> Commits:
+async def _commits_of_unused(admin: RecordAdmin, group_id: str) -> Commits:
     """Return the committed offsets of a group without members; none where it does not exist."""
     described, read = await read_groups(admin, [group_id])
     group, offsets = described.get(group_id), read[group_id]
@@ -233,7 +191,7 @@ async def _commits_of_unused(admin: RangeAdmin, group_id: str) -> Commits:
     return commits_in(offsets.value)
 
 
-async def _partitions(admin: RangeAdmin, topics: Collection[str]) -> list[TopicPartition]:
+async def _partitions(admin: RecordAdmin, topics: Collection[str]) -> list[TopicPartition]:
     answer = await admin.authorized_operations(topics)
     if failed := {topic: code for topic, code in answer.errors.items() if code.name != "unknown_topic_or_partition"}:
         topic = min(failed)

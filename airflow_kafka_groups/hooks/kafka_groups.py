@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.change.remove_members import RemovedMembers, RemoveMembersRequest
-    from airflow_kafka_groups.change.restore.offset_requests import AnyRequest
-    from airflow_kafka_groups.change.restore.recorded import RecordedChanges
+    from airflow_kafka_groups.change.restore.change_offsets import OffsetRequest, RecordedChanges
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.kafka.cluster.config import ClientConfig
@@ -237,7 +236,7 @@ class KafkaGroupsHook(BaseHook):
 
     def change(
         self,
-        request: AnyRequest | RemoveMembersRequest,
+        request: OffsetRequest | RemoveMembersRequest,
         *,
         storage_path: str,
         cluster: str | None = None,
@@ -245,10 +244,10 @@ class KafkaGroupsHook(BaseHook):
     ) -> RecordedChanges | RemovedMembers:
         """Change committed offsets, or remove members, with the checks and records of the operators.
 
-        :param request: a ``ResetRequest``, ``SetRequest``, ``CopyRequest``, ``RestoreRequest`` or
-            ``DeleteOffsetsRequest`` of ``airflow_kafka_groups.change.restore.offset_requests``, a ``MigrateRequest`` of
-            ``airflow_kafka_groups.change.migrate.migrate``, whose ``source`` returns what another hook's ``get_conn``
-            has built before, or a ``RemoveMembersRequest`` of ``airflow_kafka_groups.change.remove_members``.
+        :param request: of ``airflow_kafka_groups.change``: a ``ResetRequest``, ``SetRequest`` or ``CopyRequest`` of
+            ``restore.reset``, a ``RestoreRequest`` of ``restore.from_backup``, a ``DeleteOffsetsRequest`` of
+            ``restore.forget``, a ``MigrateRequest`` of ``migrate.migrate``, whose ``source`` returns what another
+            hook's ``get_conn`` has built before, or a ``RemoveMembersRequest`` of ``remove_members``.
         :param storage_path: folder above all clusters: an absolute path or a URL.
         :param cluster: name of the cluster's folder. Default: the connection's id.
         :param dry_run: only return what would be changed. Default false.
@@ -257,7 +256,7 @@ class KafkaGroupsHook(BaseHook):
         connection and for another storage than the site's, and what ``change_offsets`` and ``remove_members`` raise.
         """
         from airflow_kafka_groups.change.remove_members import RemoveMembersRequest, remove_members
-        from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, change_offsets
+        from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, change_offsets
         from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.hooks.storage import open_layout
 

@@ -83,9 +83,14 @@ class ChangeResult:
     outcome: ChangeOutcome
     reason: str
     partitions: int
-    skipped: Mapping[str, str]
+    skipped: Mapping[str, str] = field(default_factory=dict)
     skips: int = 0
     rereads: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the result is of, for messages: the group."""
+        return self.group_id
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""

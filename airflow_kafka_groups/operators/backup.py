@@ -129,17 +129,18 @@ class RestoreDrillOperator(StoredOperator):
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.restore.drill import rehearse_restore
+        from airflow_kafka_groups.change.restore.drill import rehearse
+        from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         backup_id, groups, prefix, actor = self.plan_id, self.max_groups, self.scratch_prefix, actor_of(context)
         layout = self.site_layout()
         self.hook.settings.require_writable()
         report = self.hook.run(
-            lambda admin: rehearse_restore(
+            lambda admin: rehearse(
                 admin,
                 layout,
-                backup_id,
+                RestoreRequest(plan_id=backup_id),
                 groups=groups,
                 scratch_prefix=prefix,
                 task_run=task_run_of(actor) if "run_id" in actor else "",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -273,6 +272,9 @@ class FindCoordinatorsOperator(SelectingOperator):
         }
 
 
+MEMBER = ("member_id", "group_instance_id", "client_id", "host", "partitions", "outcome", "reason")
+
+
 class RemoveMembersOperator(DryRunOperator):
     """Remove members from a consumer group: static members that do not come back, and zombies (LeaveGroup, KIP-345).
 
@@ -318,7 +320,7 @@ class RemoveMembersOperator(DryRunOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.change.remove_members import RemoveMembersRequest, remove_members
-        from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms
+        from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 
         self.require_read()
         request = request_of(RemoveMembersRequest, self)
@@ -332,6 +334,6 @@ class RemoveMembersOperator(DryRunOperator):
             )
         if failures := done.failures():
             raise GroupsFailedError(failures, len(done.results))
-        members = [{**asdict(each), "outcome": each.outcome.value} for each in done.results[:FIRST_FAILURES]]
+        members = [{name: getattr(each, name) for name in MEMBER} for each in done.results[:FIRST_FAILURES]]
         kept = first_failures(done.kept())
         return {"dry_run": self.dry_run, **done.summary(), "members": [*map(storable, members)], "kept": kept}

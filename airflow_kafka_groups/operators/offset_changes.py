@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
-    from airflow_kafka_groups.change.restore.offset_requests import AnyRequest
-    from airflow_kafka_groups.change.restore.recorded import RecordedChanges
+    from airflow_kafka_groups.change.restore.change_offsets import OffsetRequest, RecordedChanges
 
 
 class _OffsetChangeOperator(DryRunOperator):
@@ -46,21 +46,20 @@ class _OffsetChangeOperator(DryRunOperator):
 
     ui_color = "#f0e4d4"
     verb: ClassVar[str]
-    """The request in ``offset_requests`` whose fields are arguments, unless ``request`` builds another one."""
+    """The request of ``change.restore`` whose fields are arguments, unless ``request`` builds another one."""
 
-    def request(self) -> AnyRequest:
-        from airflow_kafka_groups.change.restore import offset_requests
-
-        found: AnyRequest = request_of(getattr(offset_requests, self.verb), self)
+    def request(self) -> OffsetRequest:
+        module, _, name = self.verb.partition(".")
+        requests = import_module(f"airflow_kafka_groups.change.restore.{module}")
+        found: OffsetRequest = request_of(getattr(requests, name), self)
         return found
 
     def execute(self, context: Context) -> dict[str, Any]:
         return self.change(context, self.request())
 
-    def change(self, context: Context, request: AnyRequest) -> dict[str, Any]:
+    def change(self, context: Context, request: OffsetRequest) -> dict[str, Any]:
         """Change the offsets, and return the summary. Fails if a change failed or its outcome is unknown."""
-        from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, change_offsets
-        from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
+        from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, change_offsets
 
         layout, settings = self.site_layout(), self.hook.settings
         self.require_writable()
@@ -71,7 +70,7 @@ class _OffsetChangeOperator(DryRunOperator):
         self.log.info("%s: %s; recorded in %s", type(self).__name__, done.counts, done.path)
         if failures := done.failures():
             raise GroupsFailedError(failures, len(done.results))
-        kept = {item.group_id: item.reason for item in done.results if item.outcome is ChangeOutcome.KEPT}
+        kept = done.kept()
         skipped = {
             item.group_id: "; ".join(map(": ".join, item.skipped.items())) for item in done.results if item.skipped
         }
@@ -101,7 +100,7 @@ class DeleteGroupOffsetsOperator(_OffsetChangeOperator):
     """
 
     ui_color = "#f0d4d4"
-    verb = "DeleteOffsetsRequest"
+    verb = "forget.DeleteOffsetsRequest"
 
     group_ids = Argument(read_distinct_names)
     topics = Argument(read_topics)
@@ -162,9 +161,8 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
         if topics is not None and from_file is not None:
             raise ConfigurationError("topics", topics, "the file names the topics: leave this out")
 
-    def request(self) -> AnyRequest:
-        from airflow_kafka_groups.change.restore.offset_requests import ResetRequest, SetRequest
-        from airflow_kafka_groups.change.restore.reset import ResetTarget
+    def request(self) -> OffsetRequest:
+        from airflow_kafka_groups.change.restore.reset import ResetRequest, ResetTarget, SetRequest
 
         if self.from_file is not None:
             return SetRequest(offsets=read_offsets_file("from_file", self.from_file, self.group_ids))
@@ -182,7 +180,7 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
     Results and failures are those of ``ResetGroupOffsetsOperator``.
     """
 
-    verb = "SetRequest"
+    verb = "reset.SetRequest"
 
     offsets = Argument(read_partition_offsets)
     create = Argument(read_switch, templated=False)
@@ -211,7 +209,7 @@ class CopyGroupOffsetsOperator(_OffsetChangeOperator):
     Results and failures are those of ``ResetGroupOffsetsOperator``.
     """
 
-    verb = "CopyRequest"
+    verb = "reset.CopyRequest"
 
     groups = Argument(read_pairs)
     topics = Argument(optional(read_topics))
@@ -331,7 +329,7 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     with the others restored, and if an offset differs when read back.
     """
 
-    verb = "RestoreRequest"
+    verb = "from_backup.RestoreRequest"
 
     plan_id = Argument(read_text)
     group_ids = Argument(_read_groups_or_all)

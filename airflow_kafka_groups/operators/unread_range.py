@@ -22,7 +22,8 @@ from airflow_kafka_groups.shown import one_line
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
-    from airflow_kafka_groups.change.unread_range import CommitRangeRequest, UnreadRange
+    from airflow_kafka_groups.change.restore.reset import CommitRequest
+    from airflow_kafka_groups.change.unread_range import UnreadRange
 
 
 class FixUnreadRangeOperator(StoredOperator):
@@ -96,12 +97,12 @@ class CommitUnreadRangeOperator(_OffsetChangeOperator):
     def __init__(self, *, range_path: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
-    def request(self) -> CommitRangeRequest:
-        from airflow_kafka_groups.change.unread_range import CommitRangeRequest, read_range
+    def request(self) -> CommitRequest:
+        from airflow_kafka_groups.change.unread_range import read_range
 
         place, storage = open_path("range_path", self.range_path), open_path("storage_path", self.storage_path)
         self.floors().require_inside(str(place), str(storage))
-        return CommitRangeRequest(read_range(place))
+        return read_range(place).to_commit()
 
     def execute(self, context: Context) -> dict[str, Any]:
         if self.is_teardown and (failed := self._not_succeeded(context)):

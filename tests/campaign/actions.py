@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.deletion.request import DeletionLimits, Deletio
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
@@ -254,7 +254,7 @@ def _restore(session: Session, step: Step) -> Awaitable[None] | None:
     plan_id = names[-1].rpartition("/")[2].removesuffix(".json")
 
     async def work() -> None:
-        changes = await propose_restore(session.admin, session.layout, plan_id)
+        changes = await RestoreRequest(plan_id=plan_id).propose(session.admin, session.layout)
         await apply_changes(session.admin, changes, dry_run=False, may_be_absent=True)
 
     return work()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from airflow_kafka_groups.change.backup.file import find_backup
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal
@@ -86,7 +86,7 @@ async def _compare_restored(
     admin = FakeAdmin(log=(0, 100_000))
     layout = layout_of(world, process)
     try:
-        changes = await propose_restore(admin, layout, plan_id, group_ids=list(deletions))
+        changes = await RestoreRequest(plan_id=plan_id, group_ids=list(deletions)).propose(admin, layout)
         await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
     except KafkaGroupsError as error:
         world.violated("deleted_without_backup", f"{min(deletions)}: {error}")

@@ -18,7 +18,7 @@ from airflow_kafka_groups.change.prune_topics import prune_by_plan
 from airflow_kafka_groups.change.prune_topics import topic_recheck as work
 from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, OffsetAndMetadata, TopicPartition
@@ -241,7 +241,7 @@ async def _undo(session: _Session) -> None:
     for group in groups:
         group.members = 0
     try:
-        changes = await propose_restore(session.admin, session.layout, plan.plan_id)
+        changes = await RestoreRequest(plan_id=plan.plan_id).propose(session.admin, session.layout)
         await apply_changes(session.admin, changes, dry_run=False, may_be_absent=True)
     finally:
         for group in groups:
@@ -344,7 +344,7 @@ async def _compare_restored(world: PruneWorld, process: Process, pruned: Pruned)
     admin.groups[pruned.group_id] = FakeGroup({TopicPartition("live", 0): 1})  # it has stopped
     try:
         layout = actions.layout_of(world, process)
-        changes = await propose_restore(admin, layout, pruned.plan_id, group_ids=[pruned.group_id])
+        changes = await RestoreRequest(plan_id=pruned.plan_id, group_ids=[pruned.group_id]).propose(admin, layout)
         await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
     except KafkaGroupsError as error:
         world.violated("deleted_without_backup", f"{pruned.name}: {error}")

@@ -123,7 +123,7 @@ from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, load_plan, s
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.change.backlog import write_backlog
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
@@ -144,7 +144,7 @@ async def job(layout, snapshot_id):
     assert result.report.counts["deleted"] == 9, result.report.counts
     make_report(layout, plan)
     assert write_backlog(layout, snapshot_id, "g1", LATER).partitions == 3
-    changes = await propose_restore(admin, layout, plan.plan_id)
+    changes = await RestoreRequest(plan_id=plan.plan_id).propose(admin, layout)
     results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
     assert {{item.outcome.value for item in results}} == {{"changed"}}, results
     return admin

@@ -22,8 +22,9 @@ from airflow_kafka_groups.change.migrate.plan import (
     write_plan,
 )
 from airflow_kafka_groups.change.migrate.translation import Method, Position, Translated
+from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
 from airflow_kafka_groups.change.restore.current_logs import Unread, ids_of, recreated_topics
-from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries, in_topics, spare_used
+from airflow_kafka_groups.change.restore.earlier_tries import in_topics
 from airflow_kafka_groups.change.restore.reset import Existing, propose_commits
 from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -35,12 +36,11 @@ from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progres
 from airflow_kafka_groups.storage.paths import new_id, time_of
 
 Source: TypeAlias = Callable[[], AbstractAsyncContextManager[RecordAdmin]]
-Earlier: TypeAlias = Callable[[str | None], EarlierTries]
 _PLAN = "migration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MigrateRequest:
+class MigrateRequest(OffsetRequest):
     """Set groups of this cluster, which is the target, to the positions that they have in another one.
 
     The groups keep their names; their topics may have others. Members of the source's groups are no obstacle, and the
@@ -66,8 +66,6 @@ class MigrateRequest:
     """
 
     what: ClassVar[str] = "migrate"
-    continues: ClassVar[bool] = True
-    may_be_absent: ClassVar[bool] = True
     source: Source | None = None
     backup_id: str | None = None
     source_cluster: str | None = None
@@ -104,8 +102,8 @@ class MigrateRequest:
             raise ConfigurationError("topic_pattern", self.topic_pattern, "must have {topic} in it")
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """What the record of the change has about the plan."""
+    def facts(self) -> dict[str, Any]:
+        """The plan."""
         return {_PLAN: self.plan_id or self._new_id}
 
     @property
@@ -113,20 +111,30 @@ class MigrateRequest:
         """The plan, after it was made or loaded."""
         return self._made[0]
 
-    async def propose(self, admin: RecordAdmin, layout: Layout, earlier: Earlier) -> list[Change]:
+    async def propose(self, admin: RecordAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
         """Return the changes that the plan would commit. It is made, and written, unless one is named."""
+        return await self._changes(admin, layout)
+
+    async def rehearse(self, admin: RecordAdmin, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
+        """Return what a drill commits, as if no group existed, and what an earlier try of it may have committed.
+
+        :param most: the number of groups, those with the most partitions first.
+        """
+        changes = await self._changes(admin, layout, as_new=True)
+        ordered = sorted(changes, key=lambda change: (-len(change.after), change.group_id))[:most]
+        return [(change, self.made.groups[change.group_id].commits) for change in ordered]
+
+    async def _changes(self, admin: RecordAdmin, layout: Layout, *, as_new: bool = False) -> list[Change]:
         if not self._made:
             self._made.append(await self._plan(admin, layout))
-        return await spare_used(admin, self._changes(admin, self._made[0]), earlier)
-
-    async def _changes(self, admin: RecordAdmin, plan: MigrationPlan) -> list[Change]:
+        plan = self.made
         chosen = {each: plan.groups[each] for each in self._chosen(plan)}
         commits = {group_id: group.commits for group_id, group in chosen.items()}
         why_none = {group_id: group.why_none() for group_id, group in chosen.items()}
         existing = Existing(plan.facts["existing"])
         forward = plan.facts["position"] == Position.AT_OR_AFTER
         found = []
-        for change in await propose_commits(admin, commits, why_none, existing, must_fit=True):
+        for change in await propose_commits(admin, commits, why_none, existing, must_fit=True, as_new=as_new):
             group = chosen[change.group_id]
             new = [row for row in group.rows if row.target in change.after and row.target not in change.before]
             off = sum(row.distance for row in new)

@@ -1,4 +1,4 @@
-"""A restore drill: restores a backup's offsets into scratch groups, compares them, and deletes the scratch groups.
+"""A drill of a restore or a migration: it commits the offsets to scratch groups, compares, and deletes these groups.
 
 Only groups created by the drill are written to or deleted: a scratch group must not exist before, and is deleted only
 if it is empty and contains exactly the restored offsets. What an earlier try of the same task left behind, because it
@@ -7,21 +7,26 @@ was killed, is removed before.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
-from airflow_kafka_groups.change.backup.file import BackedUpGroup, open_backup
 from airflow_kafka_groups.change.deletion.verify import Verification, verify_deleted
+from airflow_kafka_groups.change.restore.change_offsets import OffsetAdmin
 from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
-from airflow_kafka_groups.change.restore.current_logs import current_logs, unread_part
-from airflow_kafka_groups.change.restore.from_backup import propose_group
+from airflow_kafka_groups.change.restore.current_logs import unread_part
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
+from airflow_kafka_groups.ledger.proposed_changes import (
+    Change,
+    ChangeOutcome,
+    ChangeResult,
+    Commits,
+    commits_in,
+    partition_name,
+)
 from airflow_kafka_groups.observe.protocols import committed_of
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
 
@@ -34,12 +39,12 @@ SCRATCH_PREFIX = "airflow-kafka-groups-drill."
 class DrillReport:
     """The result of a drill.
 
-    :param restored: the groups whose restored offsets equal the backup.
+    :param backup_id: the backup, or the plan of the migration.
+    :param restored: the groups whose committed offsets read back as they were proposed.
     :param partitions: the number of these offsets.
-    :param skipped: the partitions that a restore leaves out, with the reason, by group.
-    :param failed: the groups whose restored offsets differ or could not be committed, or of which a partition's log
-        could not be read, with the reason; and all groups where none of them has a partition that a restore does not
-        leave out.
+    :param skipped: the partitions that are left out, with the reason, by group.
+    :param failed: the groups whose offsets differ or could not be committed, or of which a partition's log could not be
+        read, with the reason; and all groups where none of them has a partition that is not left out.
     :param left: scratch groups that may still exist, with what is known about them.
     """
 
@@ -55,45 +60,51 @@ class DrillReport:
         return {**asdict(self), "restored": len(self.restored)}
 
 
-async def rehearse_restore(
-    admin: CommitAdmin,
+class Rehearsed(Protocol):
+    """A request that can be rehearsed."""
+
+    @property
+    def plan_id(self) -> str | None:
+        """The backup, or the plan, if it is known before."""
+
+    async def rehearse(self, admin: OffsetAdmin, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
+        """Return what would be committed if no group existed, and what an earlier try may have committed."""
+
+
+async def rehearse(
+    admin: OffsetAdmin,
     layout: Layout,
-    backup_id: str,
+    request: Rehearsed,
     *,
     groups: int = 20,
     scratch_prefix: str = SCRATCH_PREFIX,
     task_run: str = "",
     progress: Progress = ignore_progress,
 ) -> DrillReport:
-    """Restore groups of a backup into scratch groups, compare, and delete the scratch groups.
+    """Commit what a request proposes to scratch groups, compare, and delete the scratch groups.
 
-    :param backup_id: the backup, i.e. its plan's id.
-    :param groups: maximum number of groups to restore, those with the most partitions first. Default 20.
-    :param scratch_prefix: the prefix of the scratch groups' names, followed by the backup's id and a number.
+    :param request: a ``RestoreRequest`` or a ``MigrateRequest``.
+    :param groups: maximum number of groups to rehearse, those with the most partitions first. Default 20.
+    :param scratch_prefix: the prefix of the scratch groups' names, followed by the plan's id and a number.
     :param task_run: what all tries of a task have in common, which is then a part of these names. Default: no task.
 
-    Raises ``BackupError`` if the backup is damaged, empty or of another cluster, and ``MaintenanceError`` if a scratch
-    group exists; nothing was written then. Later errors are in the report.
+    Raises ``BackupError`` if a backup is damaged or of another cluster, ``MaintenanceError`` if there is no group or a
+    scratch group exists, and what ``propose`` of the request raises; nothing was written then. Later errors are in the
+    report.
     """
-    backup, groups_of_backup = await asyncio.to_thread(open_backup, layout, backup_id)
-    if (here := await admin.cluster_id()) != backup.kafka_cluster_id:
-        raise BackupError(
-            f"backup {backup_id} belongs to Kafka cluster {backup.kafka_cluster_id!r}, this one is {here!r}"
-        )
-    saved = await asyncio.to_thread(list, groups_of_backup)
-    chosen = sorted(saved, key=lambda group: (-group.entry.partitions, group.entry.group_id))[:groups]
-    if not chosen:
-        raise BackupError(f"backup {backup_id} contains no group to restore")
+    name = request.plan_id or "migration"
+    proposed = await request.rehearse(admin, layout, groups)
+    if not proposed:
+        raise BackupError(f"{name} contains no group to rehearse")
     tag = f"{sha256(task_run.encode()).hexdigest()[:8]}." if task_run else ""
-    scratch = {f"{scratch_prefix}{backup_id}.{tag}{number}": group for number, group in enumerate(chosen)}
+    scratch = {f"{scratch_prefix}{name}.{tag}{number}": each for number, (each, _) in enumerate(proposed)}
     found = await verify_deleted(admin, scratch)
     if not (found.ok or tag):
         raise _exist(found)
-    logs = await current_logs(admin, backup, (where for group in chosen for where in group.offsets))
-    changes = [replace(propose_group(group, {}, logs, False), group_id=name) for name, group in scratch.items()]
+    changes = [replace(change, group_id=name) for name, change in scratch.items()]
     if not found.ok:
-        written = ((name, commits_in(group.offsets)) for name, group in scratch.items())  # maybe not in the log now
-        await _remove(admin, [Change(group_id=name, after=commits) for name, commits in written])
+        earlier = zip(scratch, (commits for _, commits in proposed), strict=True)  # maybe not in the log now
+        await _remove(admin, [Change(group_id=name, after=commits) for name, commits in earlier])
         if not (found := await verify_deleted(admin, scratch)).ok:
             raise _exist(found)
     others = set[str]()
@@ -120,11 +131,15 @@ async def rehearse_restore(
             log.warning("Scratch groups of the drill may still exist: %s", ", ".join(left))
     good = [change for change in restored if change.group_id not in failed]
     return DrillReport(
-        backup_id=backup_id,
-        restored=tuple(scratch[change.group_id].entry.group_id for change in good),
+        backup_id=request.plan_id or name,
+        restored=tuple(scratch[change.group_id].group_id for change in good),
         partitions=sum(len(change.after) for change in good),
-        skipped=_skipped(changes, scratch),
-        failed={scratch[name].entry.group_id: reason for name, reason in failed.items()},
+        skipped={
+            f"{scratch[change.group_id].group_id}: {partition_name(where)}": reason
+            for change in changes
+            for where, reason in change.skipped.items()
+        },
+        failed={scratch[name].group_id: reason for name, reason in failed.items()},
         left=left,
     )
 
@@ -154,7 +169,7 @@ async def _differing(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str,
         if read.value is None:
             differing[change.group_id] = f"cannot be read: {read.error}"
         elif commits_in(read.value) != dict(change.after):
-            differing[change.group_id] = "differs from the backup"
+            differing[change.group_id] = "differs from what was proposed"
     return differing
 
 
@@ -182,11 +197,3 @@ async def _remove_empty(admin: CommitAdmin, names: list[str], changes: Sequence[
         await admin.delete_consumer_groups(list(ours), offsets=ours)
     found = await verify_deleted(admin, names)
     return {**found.present, **found.unclear}
-
-
-def _skipped(changes: Sequence[Change], scratch: Mapping[str, BackedUpGroup]) -> dict[str, str]:
-    reasons = {}
-    for change in changes:
-        for where, reason in change.skipped.items():
-            reasons[f"{scratch[change.group_id].entry.group_id}: {partition_name(where)}"] = reason
-    return reasons

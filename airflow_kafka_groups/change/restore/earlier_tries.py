@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,7 +34,6 @@ from airflow_kafka_groups.ledger.proposed_changes import (
     is_same,
     partition_name,
 )
-from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.shown import one_line
 from airflow_kafka_groups.storage.access import raised_by
@@ -179,84 +178,85 @@ def in_topics(topics: Collection[str] | None) -> Callable[[TopicPartition], bool
     return lambda where: topics is None or where.topic in topics
 
 
-async def spare_used(
-    admin: BackupAdmin, proposed: Awaitable[list[Change]], earlier: Callable[[str | None], EarlierTries]
-) -> list[Change]:
-    """Return proposed changes, and keep the groups that were used since an earlier try set them.
+def spare_used(changes: Iterable[Change], tries: EarlierTries, *, deletes: bool) -> list[Change]:
+    """Return proposed changes, and keep the groups that were used since an earlier try changed them.
 
     Offsets that are gone were not used: a group may have been deleted since.
 
-    :param earlier: reads what earlier tries meant to set, given the id that the brokers report.
+    :param deletes: whether all that the groups have is to be deleted.
     """
-    changes = await proposed
-    tries = await asyncio.to_thread(earlier, await admin.cluster_id())
-    return [_kept(change, tries) for change in changes]
+    return [change if change.kept is not None else _kept(change, tries, deletes) for change in changes]
 
 
-def _kept(change: Change, tries: EarlierTries) -> Change:
+def _kept(change: Change, tries: EarlierTries, deletes: bool) -> Change:
     def is_changed(where: TopicPartition) -> bool:
-        return where in change.after or where in change.skipped
+        return where in change.after or where in change.skipped or (deletes and where in change.before)
 
-    if change.kept is not None:
-        return change
     why = tries.why_kept(change.group_id, change.before, is_changed, may_be_absent=True)
     return change if why is None else replace(change, after={}, kept=why)
 
 
-def read_earlier_tries(
-    layout: Layout,
-    task_run: str,
-    asked: Mapping[str, Any],
-    since: datetime | None,
-    kafka_cluster_id: str | None,
-    *,
-    interrupted: bool = False,
-) -> EarlierTries:
-    """Return what the earlier tries of a task run meant to set, also by a connection that has another name by now.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tries:
+    """Which runs are tries of the same change: a task is retried or cleared, a command that was killed typed again.
 
-    :param task_run: names the task run: the same for each of its tries. Those of a mapped task differ in what follows
-        the last slash, and a group may be another one's when what the task is mapped over was created again.
-    :param asked: what this try is asked for, by the fields of a record: a distance or a target.
-    :param since: only records of this time or later; ``None``: all.
-    :param kafka_cluster_id: the id that the brokers report: records in other folders of the storage count that name it.
-    :param interrupted: only tries count that recorded no result, and after which none did. Default false.
+    They count also where they ran by a connection that has another name by now. Those of a mapped task differ in what
+    follows the last slash, and a group may be another one's when what the task is mapped over was created again.
 
-    Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
+    :param task_run: names the change; the same for each of its tries.
+    :param since: a time before the first try; ``None``: not known.
+    :param interrupted: only tries count that recorded no result, and after which none did: a command that ended is a
+        new one when it is typed again. Default false.
     """
-    groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
-    for path, data, kept in records_of_tries(layout, task_run, since, kafka_cluster_id, interrupted=interrupted):
-        record = _parsed(data, path)
-        is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
-        if not is_asked and record[TASK_RUN] != task_run:
-            continue
-        if record.get(SHIFT_BY) != asked.get(SHIFT_BY):
-            raise MaintenanceError(
-                f"an earlier try of this task began to {_aim(record)}, see {path}, and this one would "
-                f"{_aim(asked)}. Start a new DAG run for that"
-            )
-        _add(groups, record, str(path), kept or (), is_asked=is_asked)
-    return EarlierTries(groups, "name its group alone") if interrupted else EarlierTries(groups)
 
+    task_run: str
+    since: datetime | None = None
+    interrupted: bool = False
 
-def records_of_tries(
-    layout: Layout, task_run: str, since: datetime | None, kafka_cluster_id: str | None, *, interrupted: bool = False
-) -> list[tuple[StoragePath, bytes, frozenset[str] | None]]:
-    """Return what the earlier tries of a task run recorded: the path, the record, and the groups that were kept.
+    def read(self, layout: Layout, asked: Mapping[str, Any], kafka_cluster_id: str | None) -> EarlierTries:
+        """Return what the earlier tries meant to set.
 
-    The groups are ``None`` for a try that has no result: it was killed. The arguments are those of
-    ``read_earlier_tries``. Raises ``MaintenanceError`` and ``StorageError``.
-    """
-    own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
-    folders = (own, *(other.root / CHANGES for other in others))
-    named = ((each, name) for each in folders for name in _names(each, is_own=each is own))
-    wanted = [
-        (folder / name, None if folder is own else kafka_cluster_id) for folder, name in named if _is_in(name, since)
-    ]
-    paths = [path for path, _ in wanted]
-    found = read_few(partial(_content, task_run), paths, [of for _, of in wanted])
-    own_tries = [(path, *content) for path, content in zip(paths, found, strict=True) if content is not None]
-    last_end = max((_second_of(path) for path, _, kept in own_tries if kept is not None), default="")
-    return [each for each in own_tries if not interrupted or _second_of(each[0]) > last_end]
+        :param asked: what this try is asked for, by the fields of a record: a distance or a target.
+        :param kafka_cluster_id: the id that the brokers report: records in other folders of the storage count that name
+            it.
+
+        Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
+        """
+        groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
+        for path, data, kept in self.records(layout, kafka_cluster_id):
+            record = _parsed(data, path)
+            is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
+            if not is_asked and record[TASK_RUN] != self.task_run:
+                continue
+            if record.get(SHIFT_BY) != asked.get(SHIFT_BY):
+                raise MaintenanceError(
+                    f"an earlier try of this task began to {_aim(record)}, see {path}, and this one would "
+                    f"{_aim(asked)}. Start a new DAG run for that"
+                )
+            _add(groups, record, str(path), kept or (), is_asked=is_asked)
+        return EarlierTries(groups, "name its group alone") if self.interrupted else EarlierTries(groups)
+
+    def records(
+        self, layout: Layout, kafka_cluster_id: str | None
+    ) -> list[tuple[StoragePath, bytes, frozenset[str] | None]]:
+        """Return what the earlier tries recorded: the path, the record, and the groups that were kept.
+
+        The groups are ``None`` for a try that has no result: it was killed. Raises ``MaintenanceError`` and
+        ``StorageError``.
+        """
+        own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
+        folders = (own, *(other.root / CHANGES for other in others))
+        named = ((each, name) for each in folders for name in _names(each, is_own=each is own))
+        wanted = [
+            (folder / name, None if folder is own else kafka_cluster_id)
+            for folder, name in named
+            if _is_in(name, self.since)
+        ]
+        paths = [path for path, _ in wanted]
+        found = read_few(partial(_content, self.task_run), paths, [of for _, of in wanted])
+        own_tries = [(path, *content) for path, content in zip(paths, found, strict=True) if content is not None]
+        last_end = max((_second_of(path) for path, _, kept in own_tries if kept is not None), default="")
+        return [each for each in own_tries if not self.interrupted or _second_of(each[0]) > last_end]
 
 
 def _second_of(path: StoragePath) -> str:

@@ -7,16 +7,24 @@ deleted from within some seconds of its reading, and only by the broker that des
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import ClassVar
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.change.restore.earlier_tries import DELETION, EarlierTries, in_topics
-from airflow_kafka_groups.change.restore.recorded import RecordedChanges
+from airflow_kafka_groups.change.restore.change_offsets import (
+    ChangeTerms,
+    Earlier,
+    OffsetAdmin,
+    OffsetRequest,
+    no_earlier_tries,
+)
+from airflow_kafka_groups.change.restore.current_logs import Unread
+from airflow_kafka_groups.change.restore.earlier_tries import DELETION, in_topics
 from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
     GroupsFailedError,
     KafkaGroupsError,
     MaintenanceError,
@@ -26,105 +34,93 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, TopicPartition
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, Commits, commits_in
+from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin, committed_of
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
-from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.json_files import write_json
-from airflow_kafka_groups.storage.layout import Layout, utc_now
-from airflow_kafka_groups.storage.paths import CHANGES, new_id
+from airflow_kafka_groups.storage.layout import Layout
 
 _AT_ONCE = 20
-_NOTHING_SKIPPED: Mapping[str, str] = {}
 
 Failures = dict[str, KafkaGroupsError]
 
 
-async def forget_topics(
-    admin: OffsetDeletionAdmin,
-    layout: Layout,
-    group_ids: Sequence[str],
-    topics: Set[str],
-    *,
-    dry_run: bool,
-    progress: Callable[[int, int], None],
-    earlier: Callable[[str | None], EarlierTries] = lambda _: EarlierTries(),
-    facts: Mapping[str, Any] | None = None,
-) -> RecordedChanges:
-    """Record the committed offsets that groups have of some topics, and delete them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOffsetsRequest(OffsetRequest):
+    """Delete the committed offsets that groups have of some topics (KIP-496); the groups are kept.
 
-    :param earlier: reads what earlier tries of the same task meant to delete, given the id that the brokers report:
-        what was committed since then stays. Default: this is the first try.
-    :param facts: further fields of the record. Default: none.
+    :param group_ids: the groups, without duplicates.
+    :param topics: the topics, by their exact names.
 
-    Returns a result for each group, and the record; ``None`` where nothing was deleted. Raises ``GroupsFailedError``
-    before anything is deleted if a group cannot be read; ``StorageError`` if the offsets cannot be recorded.
+    A group that is kept fails, since its offsets are to be gone afterwards.
     """
-    read = await committed_of(admin, group_ids)
-    if unread := {group_id: result.error for group_id, result in read.items() if result.error is not None}:
-        raise GroupsFailedError(unread, len(group_ids))
-    before = {
-        group_id: commits
-        for group_id, result in read.items()
-        if (commits := {where: v for where, v in commits_in(result.unwrap()).items() if where.topic in topics})
-    }
-    cluster_id = await admin.cluster_id()
-    tries = await asyncio.to_thread(earlier, cluster_id)
-    is_asked = in_topics(topics)
-    used = {id_: tries.why_kept(id_, commits, is_asked, may_be_absent=True) for id_, commits in before.items()}
-    failed: Failures = {group_id: MaintenanceError(why) for group_id, why in used.items() if why is not None}
-    proposed = [Change(group_id=group_id, before=commits) for group_id, commits in before.items()]
-    before = {group_id: commits for group_id, commits in before.items() if group_id not in failed}
-    if dry_run and before:
-        described = await admin.describe_consumer_groups(list(before))
-        for group_id, commits in before.items():
-            try:
-                _unread(commits, described.get(group_id))
-            except KafkaGroupsError as error:
-                failed[group_id] = error
-    done = partial(_results, proposed, read, dry_run)
-    if dry_run or not before:
-        return RecordedChanges(results=done(failed), changes=proposed, path=None, dry_run=dry_run)
-    run_id = new_id(utc_now())
-    head = {"format": FORMAT, "run_id": run_id, "what": DELETION, "cluster": layout.cluster, "dry_run": False}
-    head |= {KAFKA_CLUSTER_ID: cluster_id, **(facts or {})}
-    changes = [change.to_json() for change in proposed if change.group_id in before]
-    path = write_json(layout.root / CHANGES, f"{run_id}-before.json", {**head, "groups": changes})
-    FILES.sync(path)
-    kept = set[str]()
-    errors = await forget_offsets(admin, before, progress, kept)
-    outcomes = dict.fromkeys(before, "changed") | dict.fromkeys(errors, "failed") | dict.fromkeys(kept, "kept")
-    results = [{"group_id": group_id, "outcome": outcome} for group_id, outcome in outcomes.items()]
-    with suppress(MaintenanceError):  # without it, all of them count as deleted
-        path = write_json(layout.root / CHANGES, f"{run_id}-result.json", {**head, "groups": results})
-    return RecordedChanges(results=done(failed | errors), changes=proposed, path=path, dry_run=dry_run)
 
+    what: ClassVar[str] = DELETION
+    group_ids: Sequence[str]
+    topics: Sequence[str]
 
-def _results(
-    proposed: Sequence[Change], group_ids: Iterable[str], dry_run: bool, failed: Mapping[str, KafkaGroupsError]
-) -> list[ChangeResult]:
-    """Return a result for each group, also for those that have no offset there."""
-    of_group = {change.group_id: len(change.before) for change in proposed}
-    results = []
-    for group_id in group_ids:
-        error, partitions = failed.get(group_id), of_group.get(group_id, 0)
-        if error is not None:
-            outcome, reason = ChangeOutcome.FAILED, str(error)
-            if isinstance(error, OutcomeUnknownError):
-                outcome = ChangeOutcome.UNKNOWN
-        elif not partitions:
-            outcome, reason = ChangeOutcome.UNCHANGED, "it has no committed offsets there"
-        elif dry_run:
-            outcome, reason = ChangeOutcome.WOULD_CHANGE, "its offsets can be deleted"
+    def __post_init__(self) -> None:
+        check_group_ids(self.group_ids)
+        if not self.topics or isinstance(self.topics, str):
+            raise ConfigurationError("topics", self.topics, "must be a list of names, with one at least")
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether groups that do not exist are created: never."""
+        return False
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+        """Return what would be deleted, as the offsets before. Raises ``GroupsFailedError`` if one cannot be read."""
+        read = await committed_of(admin, self.group_ids)
+        if unread := {group_id: result.error for group_id, result in read.items() if result.error is not None}:
+            raise GroupsFailedError(unread, len(self.group_ids))
+        of_topics = in_topics(self.topics)
+        return [
+            Change(
+                group_id=group_id,
+                before={where: value for where, value in commits_in(result.unwrap()).items() if of_topics(where)},
+            )
+            for group_id, result in read.items()
+        ]
+
+    async def apply(self, admin: OffsetAdmin, changes: Sequence[Change], terms: ChangeTerms) -> list[ChangeResult]:
+        """Delete the offsets before."""
+        left = {change.group_id for change in changes if change.kept is not None}
+        failed: Failures = {each.group_id: MaintenanceError(each.kept) for each in changes if each.kept is not None}
+        recorded = {
+            change.group_id: change.before for change in changes if change.before and change.group_id not in left
+        }
+        if terms.dry_run:
+            described = await admin.describe_consumer_groups(list(recorded)) if recorded else {}
+            for group_id, commits in recorded.items():
+                try:
+                    _unread(commits, described.get(group_id))
+                except KafkaGroupsError as error:
+                    failed[group_id] = error
         else:
-            outcome, reason = ChangeOutcome.CHANGED, "deleted and verified"
-        left = 0 if error is not None else partitions
-        results.append(
-            ChangeResult(group_id=group_id, outcome=outcome, reason=reason, partitions=left, skipped=_NOTHING_SKIPPED)
-        )
-    return results
+            failed |= await forget_offsets(admin, recorded, partial(terms.progress, "delete offsets"), left)
+        return [
+            _result(change, failed.get(change.group_id), terms.dry_run, change.group_id in left) for change in changes
+        ]
+
+
+def _result(change: Change, error: KafkaGroupsError | None, dry_run: bool, is_left: bool) -> ChangeResult:
+    """Return the result of a group, also of one that has no offset there.
+
+    :param is_left: whether no request has named any offset of it: later tries must not count it as deleted.
+    """
+    reason, partitions = str(error), 0
+    if is_left and not dry_run:
+        outcome, reason = ChangeOutcome.KEPT, Unread(error)
+    elif error is not None:
+        outcome = ChangeOutcome.UNKNOWN if isinstance(error, OutcomeUnknownError) else ChangeOutcome.FAILED
+    elif not change.before:
+        outcome, reason = ChangeOutcome.UNCHANGED, "it has no committed offsets there"
+    elif dry_run:
+        outcome, reason, partitions = ChangeOutcome.WOULD_CHANGE, "its offsets can be deleted", len(change.before)
+    else:
+        outcome, reason, partitions = ChangeOutcome.CHANGED, "deleted and verified", len(change.before)
+    return ChangeResult(group_id=change.group_id, outcome=outcome, reason=reason, partitions=partitions)
 
 
 async def forget_offsets(

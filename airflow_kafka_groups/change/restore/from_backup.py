@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import le
-from typing import cast
+from typing import ClassVar, cast
 
 from airflow_kafka_groups.change.backup.file import BackedUpGroup, Backup, open_backup
+from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetAdmin, OffsetRequest, no_earlier_tries
 from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Unread, current_logs, unread_of
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
@@ -25,7 +26,7 @@ from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, T
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
 from airflow_kafka_groups.ledger.prune_plan import name_of
-from airflow_kafka_groups.observe.protocols import BackupAdmin, committed_of
+from airflow_kafka_groups.observe.protocols import committed_of
 from airflow_kafka_groups.shown import with_links
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of
@@ -47,46 +48,74 @@ def pruned_names(layout: Layout, backup: Backup) -> Collection[str] | None:
     return {name for run in runs for name in run.possibly_deleted()} if runs else None
 
 
-async def propose_restore(
-    admin: BackupAdmin, layout: Layout, plan_id: str, *, group_ids: Sequence[str] | None = None, overwrite: bool = False
-) -> list[Change]:
-    """Return the changes that a restore would commit; nothing is written.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequest(OffsetRequest):
+    """Restore the offsets of a backup.
 
-    :param plan_id: the plan of the backup.
-    :param group_ids: only these groups, also as copied from a message; ``None`` (default) for all in the backup.
+    :param plan_id: the plan of the backup, or the id of a backup without a plan.
+    :param group_ids: only these groups, also as copied from a message. Default: all in the backup.
     :param overwrite: also reset groups that were used since. Default false.
-
-    Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group that
-    it does not contain.
     """
-    backup, saved = await asyncio.to_thread(open_backup, layout, plan_id)
-    here = await admin.cluster_id()
-    if here != backup.kafka_cluster_id:
-        raise BackupError(
-            f"the backup of plan {plan_id} belongs to Kafka cluster {backup.kafka_cluster_id!r}, this one is "
-            f"{here!r}: check the connection"
-        )
-    groups = await asyncio.to_thread(lambda: {group.entry.group_id: group for group in saved})
-    named = groups if group_ids is None else group_ids
-    wanted = list(dict.fromkeys(name if name in groups else with_links(name) for name in named))
-    if unknown := [group_id for group_id in wanted if group_id not in groups]:
-        raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
-    now = await committed_of(admin, wanted) if wanted else {}
-    logs = await current_logs(admin, backup, partitions_of(groups[group_id].offsets for group_id in wanted))
-    pruned = await asyncio.to_thread(pruned_names, layout, backup) if backup.partial else None
-    changes = []
-    for group_id in wanted:
-        group, read = groups.pop(group_id), now[group_id]  # its change is as large again
-        if read.error is not None or read.value is None:
-            changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
-        else:
+
+    what: ClassVar[str] = "restore"
+    plan_id: str
+    group_ids: Sequence[str] | None = None
+    overwrite: bool = False
+
+    @property
+    def continues(self) -> bool:
+        """Whether an earlier try is continued: without overwriting, what was used since the backup is kept anyway."""
+        return self.overwrite
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+        """Return the changes that the restore would commit.
+
+        Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group
+        that it does not contain.
+        """
+        backup, groups = await self._open(admin, layout)
+        now = await committed_of(admin, list(groups)) if groups else {}
+        logs = await current_logs(admin, backup, partitions_of(group.offsets for group in groups.values()))
+        pruned = await asyncio.to_thread(pruned_names, layout, backup) if backup.partial else None
+        changes = []
+        for group_id in list(groups):
+            group, read = groups.pop(group_id), now[group_id]  # its change is as large again
+            if read.error is not None or read.value is None:
+                changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
+                continue
             before = commits_in(read.value)
             if backup.partial:
-                changes.append(propose_topics(group, before, logs, overwrite, pruned))
+                changes.append(propose_topics(group, before, logs, self.overwrite, pruned))
             else:
-                changes.append(propose_group(group, before, logs, overwrite))
-    # Whoever overwrites what a group has committed since knows that it was used, and one of pruned topics is in use.
-    return changes if overwrite or backup.partial else [replace(change, as_of=backup.created_at) for change in changes]
+                changes.append(propose_group(group, before, logs, self.overwrite))
+        if self.overwrite or backup.partial:  # then a use is known, or one of pruned topics is no matter
+            return changes
+        return [replace(change, as_of=backup.created_at) for change in changes]
+
+    async def rehearse(self, admin: OffsetAdmin, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
+        """Return what a drill restores, as if no group existed, and what an earlier try of it may have restored.
+
+        :param most: the number of groups, those with the most partitions first.
+        """
+        backup, groups = await self._open(admin, layout)
+        ordered = sorted(groups.values(), key=lambda group: (-group.entry.partitions, group.entry.group_id))[:most]
+        logs = await current_logs(admin, backup, (where for group in ordered for where in group.offsets))
+        return [(propose_group(group, {}, logs, False), commits_in(group.offsets)) for group in ordered]
+
+    async def _open(self, admin: OffsetAdmin, layout: Layout) -> tuple[Backup, dict[str, BackedUpGroup]]:
+        backup, saved = await asyncio.to_thread(open_backup, layout, self.plan_id)
+        here = await admin.cluster_id()
+        if here != backup.kafka_cluster_id:
+            raise BackupError(
+                f"the backup of plan {self.plan_id} belongs to Kafka cluster {backup.kafka_cluster_id!r}, this one is "
+                f"{here!r}: check the connection"
+            )
+        groups = await asyncio.to_thread(lambda: {group.entry.group_id: group for group in saved})
+        named = groups if self.group_ids is None else self.group_ids
+        wanted = list(dict.fromkeys(name if name in groups else with_links(name) for name in named))
+        if unknown := [group_id for group_id in wanted if group_id not in groups]:
+            raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {self.plan_id}")
+        return backup, {group_id: groups[group_id] for group_id in wanted}
 
 
 def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool) -> Change:

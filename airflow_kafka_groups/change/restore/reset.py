@@ -7,17 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetAdmin, OffsetRequest, no_earlier_tries
 from airflow_kafka_groups.change.restore.current_logs import Ends, Unread, left_out, log_ends, unread_of
-from airflow_kafka_groups.change.restore.earlier_tries import SHIFT_BY, TARGET, EarlierTries, in_topics
+from airflow_kafka_groups.change.restore.earlier_tries import SHIFT_BY, TARGET, in_topics
 from airflow_kafka_groups.checks import check_number
 from airflow_kafka_groups.durations import show_duration
-from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
-from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.kafka.admin.results import GroupResult
+from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
+from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same
+from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
-from airflow_kafka_groups.storage.layout import utc_now
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 
 TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
 
@@ -64,57 +67,134 @@ class ResetTarget:
         return max(round((utc_now().timestamp() - self.ago_seconds) * 1000), 0)
 
 
-async def propose_reset(
-    admin: GroupAdmin,
-    group_ids: Sequence[str],
-    target: ResetTarget,
-    *,
-    topics: Sequence[str] | None = None,
-    earlier: Callable[[str | None], EarlierTries] = lambda _: EarlierTries(),
-) -> list[Change]:
-    """Return the changes that a reset would commit, for partitions with a commit; nothing is written.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetRequest(OffsetRequest):
+    """Reset groups to an end of the log, a time, or by a distance. Raises ``ConfigurationError`` for invalid ids.
 
-    :param topics: only these topics; ``None`` (default) for all topics with a commit.
-    :param earlier: reads what earlier tries meant to set, which is set again, given the id that the brokers report.
-        Default: this is the first try. It is called when the offsets are read: a try that still goes on has recorded
-        each of its commits before.
+    :param group_ids: the groups, without duplicates.
+    :param target: where to.
+    :param topics: only these topics. Default: all topics with a commit.
     """
-    is_chosen = in_topics(topics)
 
-    def chosen(_: str, before: Commits) -> list[TopicPartition]:
-        return list(filter(is_chosen, before))
+    what: ClassVar[str] = "reset"
+    group_ids: Sequence[str]
+    target: ResetTarget
+    topics: Sequence[str] | None = None
 
-    wanted, ends = await _read(admin, group_ids, chosen)
-    tries = await asyncio.to_thread(earlier, await admin.cluster_id())
-    times: Mapping[TopicPartition, object] = {}
-    if (time_ms := target.time_ms()) is not None and ends:
-        times = await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(time_ms)))
+    def __post_init__(self) -> None:
+        check_group_ids(self.group_ids)
 
-    def offset(group_id: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
-        if (meant := tries.target(group_id, where)) is not None:
-            return meant
-        if target.to is not None:
-            return start if target.to == "earliest" else end
-        if target.shift_by is not None:
-            return (before or 0) + target.shift_by
-        found = times.get(where)
-        if not isinstance(found, ListedOffset):
-            return left_out(f"the offset for the timestamp cannot be read: {found}", found)
-        return end if found.offset < 0 else found.offset
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The target."""
+        return self.target.asked
 
-    for group_id, (before, _, kept) in wanted.items():
-        if kept is None and (reason := tries.why_kept(group_id, before, is_chosen)) is not None:
-            wanted[group_id] = (before, [], reason)
-    return [_propose(group_id, *wanted[group_id], ends, partial(offset, group_id)) for group_id in group_ids]
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether groups that do not exist are created: never."""
+        return False
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+        """Return the changes that the reset would commit, for partitions with a commit."""
+        is_chosen = in_topics(self.topics)
+
+        def chosen(_: str, before: Commits) -> list[TopicPartition]:
+            return list(filter(is_chosen, before))
+
+        wanted, ends = await _read(admin, self.group_ids, chosen)
+        # When the offsets are read: a try that still goes on has recorded each of its commits before.
+        tries = await asyncio.to_thread(earlier, await admin.cluster_id())
+        target, times = self.target, dict[TopicPartition, object]()
+        if (time_ms := target.time_ms()) is not None and ends:
+            times |= await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(time_ms)))
+
+        def offset(group_id: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
+            if (meant := tries.target(group_id, where)) is not None:
+                return meant
+            if target.to is not None:
+                return start if target.to == "earliest" else end
+            if target.shift_by is not None:
+                return (before or 0) + target.shift_by
+            found = times.get(where)
+            if not isinstance(found, ListedOffset):
+                return left_out(f"the offset for the timestamp cannot be read: {found}", found)
+            return end if found.offset < 0 else found.offset
+
+        for group_id, (before, _, kept) in wanted.items():
+            if kept is None and (reason := tries.why_kept(group_id, before, is_chosen)) is not None:
+                wanted[group_id] = (before, [], reason)
+        return [_propose(group_id, *wanted[group_id], ends, partial(offset, group_id)) for group_id in self.group_ids]
 
 
-async def propose_alter(admin: GroupAdmin, offsets: TargetOffsets) -> list[Change]:
-    """Return the changes that would set these offsets; nothing is written."""
-    wanted, ends = await _read(admin, list(offsets), lambda group_id, _: list(offsets[group_id]))
-    return [
-        _propose(group_id, *wanted[group_id], ends, lambda where, *_, of=offsets[group_id]: of[where])
-        for group_id in offsets
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRequest(OffsetRequest):
+    """Set committed offsets to given values, limited to each log.
+
+    :param offsets: the offsets by group and partition.
+    :param create: also create groups that do not exist. Default false: they are kept.
+    """
+
+    what: ClassVar[str] = "alter"
+    offsets: TargetOffsets
+    create: bool = False
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether groups that do not exist are created."""
+        return self.create
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+        """Return the changes that would set the offsets."""
+        offsets = self.offsets
+        wanted, ends = await _read(admin, list(offsets), lambda group_id, _: list(offsets[group_id]))
+        return [
+            _propose(group_id, *wanted[group_id], ends, lambda where, *_, of=offsets[group_id]: of[where])
+            for group_id in offsets
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest(OffsetRequest):
+    """Commit what was processed, unless the group was used meanwhile. Committing twice is committing once.
+
+    :param change: the group's offsets when the work began, and those to commit.
+    :param kafka_cluster_id: the cluster that the work read.
+    :param source: what says so, for messages.
+    """
+
+    what: ClassVar[str] = "commit"
+    change: Change
+    kafka_cluster_id: str | None
+    source: str
+
+    @property
+    def continues(self) -> bool:
+        """Whether an earlier try is continued: the change itself says what was there."""
+        return False
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a group that does not exist is created: it had no offset before, either."""
+        return not self.change.before
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+        """Return the change, to which nothing is left to do where an earlier try has committed.
+
+        Raises ``MaintenanceError`` for another cluster.
+        """
+        here = await admin.cluster_id()
+        if here is None or self.kafka_cluster_id != here:
+            raise MaintenanceError(
+                f"{self.source} is of Kafka cluster {self.kafka_cluster_id!r}, and this connection leads to {here!r}: "
+                "nothing was committed. Give the connection of the cluster that was read"
+            )
+        change = self.change
+        read = (await committed_of(admin, [change.group_id]))[change.group_id]
+        now: Commits = {} if read.value is None else commits_in(read.value)
+        done = {**change.before, **change.after}
+        if now.keys() == done.keys() and all(is_same(now[where], value) for where, value in done.items()):
+            change = replace(change, before=dict(now))
+        return [change]
 
 
 class Existing(StrEnum):
@@ -125,24 +205,44 @@ class Existing(StrEnum):
     LOWER = "lower"
 
 
-async def propose_copy(
-    admin: GroupAdmin, groups: Mapping[str, str], *, topics: Sequence[str] | None, existing: Existing
-) -> list[Change]:
-    """Return the changes that would give groups the offsets that others have; nothing is written.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRequest(OffsetRequest):
+    """Copy committed offsets to other groups of the cluster, which may not exist yet. Sources may have members.
 
     :param groups: the target of each source.
-    :param topics: only these topics; ``None`` for all topics with a commit.
+    :param topics: only these topics. Default: all topics with a commit.
+    :param existing: what happens where a target has a commit: ``"keep"`` it (default), ``"replace"`` it, or take the
+        ``"lower"`` of both.
+
+    Raises ``ConfigurationError`` for a group that is a source and a target, or the target of two.
     """
-    is_chosen = in_topics(topics)
-    found = await committed_of(admin, list(groups))
-    copied: dict[str, Commits] = {}
-    why_none: dict[str, str] = {}
-    for source, target in groups.items():
-        value, error = found[source].value, found[source].error
-        copied[target] = {} if value is None else {at: of for at, of in commits_in(value).items() if is_chosen(at)}
-        unread = error is not None and Unread(f"the offsets of {source!r} cannot be read: {error}")
-        why_none[target] = unread or f"{source!r} has no committed offsets to copy"
-    return await propose_commits(admin, copied, why_none, existing)
+
+    what: ClassVar[str] = "copy"
+    groups: Mapping[str, str]
+    topics: Sequence[str] | None = None
+    existing: str = "keep"
+
+    def __post_init__(self) -> None:
+        check_group_ids([*self.groups, *self.groups.values()])
+        seen = set[str]()
+        for target in self.groups.values():
+            if target in self.groups or target in seen:
+                why = "is a source and a target" if target in self.groups else "is the target of two groups"
+                raise ConfigurationError("groups", target, f"{why}: name each group once")
+            seen.add(target)
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+        """Return the changes that would give the targets what the sources have."""
+        is_chosen = in_topics(self.topics)
+        found = await committed_of(admin, list(self.groups))
+        copied: dict[str, Commits] = {}
+        why_none: dict[str, str] = {}
+        for source, target in self.groups.items():
+            value, error = found[source].value, found[source].error
+            copied[target] = {} if value is None else {at: of for at, of in commits_in(value).items() if is_chosen(at)}
+            unread = error is not None and Unread(f"the offsets of {source!r} cannot be read: {error}")
+            why_none[target] = unread or f"{source!r} has no committed offsets to copy"
+        return await propose_commits(admin, copied, why_none, Existing(self.existing))
 
 
 async def propose_commits(
@@ -152,14 +252,16 @@ async def propose_commits(
     existing: Existing,
     *,
     must_fit: bool = False,
+    as_new: bool = False,
 ) -> list[Change]:
     """Return the changes that would give groups these commits, with their metadata; nothing is written.
 
     :param commits: what each group is to have.
     :param why_none: why a group gets nothing, for those without any.
     :param must_fit: leave out an offset outside the log. Default false: it is moved to the nearer end.
+    :param as_new: as if none of the groups existed. Default false.
     """
-    wanted, ends = await _read(admin, list(commits), lambda target, _: list(commits[target]))
+    wanted, ends = await _read(admin, list(commits), lambda target, _: list(commits[target]), as_new=as_new)
 
     def offset(target: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
         given = commits[target][where].offset
@@ -188,10 +290,15 @@ _Wanted = dict[str, tuple[Commits, list[TopicPartition], str | None]]
 
 
 async def _read(
-    admin: GroupAdmin, group_ids: Sequence[str], chosen: Callable[[str, Commits], list[TopicPartition]]
+    admin: GroupAdmin,
+    group_ids: Sequence[str],
+    chosen: Callable[[str, Commits], list[TopicPartition]],
+    *,
+    as_new: bool = False,
 ) -> tuple[_Wanted, Ends]:
+    none = ((group_id, GroupResult(group_id, GroupOffsets.from_mapping(group_id, {}))) for group_id in group_ids)
     wanted: _Wanted = {}
-    for group_id, result in (await committed_of(admin, group_ids)).items():
+    for group_id, result in dict(none).items() if as_new else (await committed_of(admin, group_ids)).items():
         if result.error is not None or result.value is None:
             wanted[group_id] = ({}, [], Unread(f"its offsets cannot be read: {result.error}"))
             continue

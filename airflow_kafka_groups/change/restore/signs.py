@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
-from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeResult
+from airflow_kafka_groups.ledger.proposed_changes import Change
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout
 
@@ -24,31 +23,26 @@ def wanted_before(layout: Layout, kafka_cluster_id: str | None) -> dict[str, Kep
     return {}
 
 
-async def apply_to_unused(
+def with_signs(
     layout: Layout,
     kafka_cluster_id: str | None,
     began: datetime,
     before_this: Mapping[str, KeptAlive],
-    apply: Callable[[list[Change]], Awaitable[list[ChangeResult]]],
-    changes: list[Change],
-) -> list[ChangeResult]:
-    """Apply changes, and keep the groups that exist and that somebody uses since their new offsets were known.
+    changes: Sequence[Change],
+) -> list[Change]:
+    """Return changes, with a sign for the groups that somebody uses since their new offsets were known.
 
     Where the ledger cannot be read, restores have to work all the same.
 
     :param began: when the changes were proposed.
     :param before_this: what ``wanted_before`` returned before the change was recorded.
     """
-
-    def used() -> dict[str, SignOfLife]:
-        with unless_warned(_NOT_KNOWN):
-            return Ledger(layout, kafka_cluster_id).used(since, before_this)
-        return {}
-
     asked = (change for change in changes if change.kept is None and not change.is_committed)
     since = {change.group_id: change.as_of or began for change in asked}
-    signs = await asyncio.to_thread(used)
-    return await apply([_with_sign(change, signs.get(change.group_id), began) for change in changes])
+    signs: Mapping[str, SignOfLife] = {}
+    with unless_warned(_NOT_KNOWN):
+        signs = Ledger(layout, kafka_cluster_id).used(since, before_this)
+    return [_with_sign(change, signs.get(change.group_id), began) for change in changes]
 
 
 def _with_sign(change: Change, sign: SignOfLife | None, began: datetime) -> Change:

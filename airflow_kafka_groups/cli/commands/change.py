@@ -33,8 +33,8 @@ from airflow_kafka_groups.hooks.arguments import (
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
     from airflow_kafka_groups.change.remove_members import RemovedMembers
-    from airflow_kafka_groups.change.restore.offset_requests import AnyRequest, ChangeTerms, Tries
-    from airflow_kafka_groups.change.restore.recorded import RecordedChanges
+    from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, OffsetRequest, RecordedChanges
+    from airflow_kafka_groups.change.restore.earlier_tries import Tries
 
 CHANGE_COLUMNS = ("group_id", "outcome", "partitions", "skips", "rereads", "reason", "skipped")
 OF_PARTITIONS = ("group_id", "topic", "partition", "offset", "new_offset")
@@ -54,12 +54,12 @@ def _add_topics(parser: ArgumentTarget, *, required: bool = False) -> None:
     parser.add_argument("--topic", action="append", dest="topics", metavar="TOPIC", required=required)
 
 
-def _change(args: argparse.Namespace, out: Output, command: str, request: AnyRequest) -> ExitCode:
+def _change(args: argparse.Namespace, out: Output, command: str, request: OffsetRequest) -> ExitCode:
     """Change committed offsets, and show the outcome of each group.
 
     A group that is kept, or a partition that is left out, makes the exit code 3.
     """
-    from airflow_kafka_groups.change.restore.offset_requests import change_offsets
+    from airflow_kafka_groups.change.restore.change_offsets import change_offsets
 
     cluster = Cluster(args)
     layout = cluster.site_layout()
@@ -95,7 +95,7 @@ def _show_results(
 @contextmanager
 def _terms_of(args: argparse.Namespace, cluster: Cluster, command: str) -> Iterator[ChangeTerms]:
     """Provide the terms of a change. Raises ``ConfigurationError`` for ``--yes`` on a read-only connection."""
-    from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms
+    from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 
     if args.yes:
         cluster.settings.require_writable()
@@ -106,7 +106,7 @@ def _terms_of(args: argparse.Namespace, cluster: Cluster, command: str) -> Itera
 
 def _tries(args: argparse.Namespace, command: str) -> Tries:
     """Return which runs are tries of the same change: the same command, by the same user, that was killed."""
-    from airflow_kafka_groups.change.restore.offset_requests import Tries
+    from airflow_kafka_groups.change.restore.earlier_tries import Tries
     from airflow_kafka_groups.storage.layout import utc_now
 
     asked = {name: value for name, value in sorted(vars(args).items()) if name not in _NOT_ASKED}
@@ -154,8 +154,7 @@ def add_reset(parser: ArgumentTarget) -> None:
 
 def reset(args: argparse.Namespace, out: Output) -> ExitCode:
     """Reset the groups, and show the outcome of each. ``skips`` and ``rereads`` are the most records that it means."""
-    from airflow_kafka_groups.change.restore.offset_requests import ResetRequest, SetRequest
-    from airflow_kafka_groups.change.restore.reset import ResetTarget
+    from airflow_kafka_groups.change.restore.reset import ResetRequest, ResetTarget, SetRequest
     from airflow_kafka_groups.hooks.storage import read_offsets_file
 
     flags = {f"--{name.replace('_', '-')}": getattr(args, name) for name in _TARGETS}
@@ -187,7 +186,7 @@ def add_set_offsets(parser: ArgumentTarget) -> None:
 
 def set_offsets(args: argparse.Namespace, out: Output) -> ExitCode:
     """Set the offsets, each limited to its log, and show the outcome."""
-    from airflow_kafka_groups.change.restore.offset_requests import SetRequest
+    from airflow_kafka_groups.change.restore.reset import SetRequest
 
     topics: dict[str, dict[str, str]] = {}
     for text in args.offsets:
@@ -210,7 +209,7 @@ def add_copy(parser: ArgumentTarget) -> None:
 
 def copy(args: argparse.Namespace, out: Output) -> ExitCode:
     """Copy the offsets, and show the outcome."""
-    from airflow_kafka_groups.change.restore.offset_requests import CopyRequest
+    from airflow_kafka_groups.change.restore.reset import CopyRequest
 
     groups = {args.source: args.target}
     request = CopyRequest(groups=groups, topics=distinct(args.topics), existing=args.existing)
@@ -255,7 +254,7 @@ def add_migrate(parser: ArgumentTarget) -> None:
 def migrate(args: argparse.Namespace, out: Output) -> ExitCode:
     """Migrate the offsets, and show the outcome; a dry run shows how its plan is applied."""
     from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
-    from airflow_kafka_groups.change.restore.offset_requests import change_offsets
+    from airflow_kafka_groups.change.restore.change_offsets import change_offsets
 
     cluster = Cluster(args)
     layout = cluster.site_layout()
@@ -286,7 +285,7 @@ def add_delete_offsets(parser: ArgumentTarget) -> None:
 
 def delete_offsets(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the offsets, and show the outcome of each group. One of which a member reads the topic is kept."""
-    from airflow_kafka_groups.change.restore.offset_requests import DeleteOffsetsRequest
+    from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest
 
     topics = read_topics("--topic", args.topics)
     return _change(
@@ -405,7 +404,7 @@ def add_restore(parser: ArgumentTarget) -> None:
 
 def restore(args: argparse.Namespace, out: Output) -> ExitCode:
     """Restore the groups, and show the outcome of each."""
-    from airflow_kafka_groups.change.restore.offset_requests import RestoreRequest
+    from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 
     request = RestoreRequest(plan_id=args.plan_id, group_ids=distinct(args.groups), overwrite=args.overwrite)
     return _change(args, out, "restore", request)

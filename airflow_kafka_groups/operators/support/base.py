@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.change.restore.offset_requests import Tries
+    from airflow_kafka_groups.change.restore.earlier_tries import Tries
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.kafka import AdminClient
     from airflow_kafka_groups.kafka.admin.results import GroupResults
@@ -265,7 +265,7 @@ def actor_of(context: Context) -> dict[str, str]:
 
 def tries_of(context: Context) -> Tries:
     """Return which runs are tries of the same task."""
-    from airflow_kafka_groups.change.restore.offset_requests import Tries
+    from airflow_kafka_groups.change.restore.earlier_tries import Tries
 
     return Tries(task_run=task_run_of(actor_of(context)), since=_began(context))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_kafka_groups.change.backup.file import open_backup
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
@@ -189,7 +189,7 @@ class RealJudge:
                 by_plan.setdefault(by.request_id, []).append(group_id)
         async with self._admin() as admin:
             for plan_id, ids in by_plan.items():
-                changes = await propose_restore(admin, self.run.layout, plan_id, group_ids=ids)
+                changes = await RestoreRequest(plan_id=plan_id, group_ids=ids).propose(admin, self.run.layout)
                 for result in await apply_changes(admin, changes, dry_run=False, may_be_absent=True):
                     self.run.log.append(f"restored {result}")
         await asyncio.to_thread(self.run.cluster.log.sync)

@@ -27,7 +27,7 @@ from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.prune_topics.prune_by_plan import prune_by_plan
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
@@ -270,7 +270,7 @@ async def _prune(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
 
 
 async def _restore(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
-    changes = await propose_restore(admin, job.layout, _plan_of(job)[0])
+    changes = await RestoreRequest(plan_id=_plan_of(job)[0]).propose(admin, job.layout)
     results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
     tracer.note("restored", groups=len(results))
 

@@ -1,9 +1,7 @@
 """A clean-up that begins on Kafka 3.9 and goes on while its brokers become 4.4, one after the other."""
 
 import asyncio
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,8 +9,6 @@ from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
-from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
@@ -22,7 +18,7 @@ from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import seed_groups
 from tests.lab.workload.topics import create_topics, produce
-from tests.unit.change.scene import POLICY, judge
+from tests.unit.change.scene import POLICY, judge, restored
 
 TOPIC = "upgraded"
 GROUPS = [f"upgraded.{number:02d}" for number in range(40)]
@@ -52,10 +48,8 @@ async def test_what_a_plan_of_kafka_3_9_deletes_on_4_3_is_restored_there(tmp_pat
             # Kafka 3.9 waits for no replica before it confirms a deletion: see test_lost_deletion.py.
             await asyncio.sleep(1.5 * FETCH_WAIT_SECONDS)
             await asyncio.to_thread(cluster.upgrade, 2, "4.4.0")
-            propose = partial(propose_restore, admin, layout, plan.plan_id)
-            how: Any = {"protects": lambda _: False, "dry_run": False, "may_be_absent": True}
-            restored = await change_recorded(admin, layout, "restore", propose, **how)
-            assert restored.counts["changed"] == len(GROUPS), restored.results
+            done = await restored(admin, layout, plan.plan_id)
+            assert done.counts["changed"] == len(GROUPS), done.results
             await asyncio.to_thread(cluster.upgrade, 3, "4.4.0")
             again = (await delete_by_plan(admin, layout, plan.plan_id, plan.digest, _task("second"))).report
             assert (again.counts["kept"], again.kept_reasons) == (len(GROUPS), {"deleted_before": len(GROUPS)})

@@ -15,7 +15,7 @@ from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
 from airflow_kafka_groups.change.prune_topics.prune_by_plan import prune_by_plan
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import PartitionsFailedError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
@@ -98,7 +98,7 @@ class Scene:
         return {item.group_id: f"{item.outcome.value}:{item.code}" for item in result.report.outcomes}
 
     async def restore(self, plan: PrunePlan) -> ChangeResult:
-        changes = await propose_restore(self.admin, self.layout, plan.plan_id)
+        changes = await RestoreRequest(plan_id=plan.plan_id).propose(self.admin, self.layout)
         (done,) = await apply_changes(self.admin, changes, dry_run=False)
         return done
 

@@ -10,8 +10,8 @@ from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.deletion.verify import verify_deleted
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import unread_of
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
-from airflow_kafka_groups.change.restore.reset import propose_alter
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
+from airflow_kafka_groups.change.restore.reset import SetRequest
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 from airflow_kafka_groups.storage.layout import Layout
@@ -39,12 +39,12 @@ async def test_a_topic_made_anew_with_a_longer_log_gets_no_old_offsets(kafka41: 
         backup = await backup_named(admin, layout, group_ids=["restored"])
         assert load_backup(layout, backup.plan_id).topic_ids == ids
         (await admin.delete_consumer_groups(["restored"])).raise_for_errors()
-        (before,) = await propose_restore(admin, layout, backup.plan_id)
+        (before,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
         assert (set(before.after), before.skipped) == ({TopicPartition(TOPIC, 0), TopicPartition(KEPT, 0)}, {})
         await asyncio.to_thread(delete_topics, where, [TOPIC])
         await asyncio.to_thread(make, where, 10, [TOPIC])
         new_id = await asyncio.to_thread(topic_id_of, where, TOPIC)
-        (after,) = await propose_restore(admin, layout, backup.plan_id)
+        (after,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
         # A restore of many groups takes minutes: this is one that began before.
         (done,) = await apply_changes(admin, [before], dry_run=False, may_be_absent=True)
         read = (await admin.list_consumer_group_offsets(["restored"]))["restored"].unwrap()
@@ -71,8 +71,8 @@ async def test_a_partition_that_is_gone_is_left_out_and_not_one_that_nobody_coul
         await asyncio.to_thread(delete_topics, where, [topic])
         if partitions:
             await asyncio.to_thread(create_topics, where, {topic: partitions})
-        (change,) = await propose_restore(admin, layout, backup.plan_id)
-        (reset,) = await propose_alter(admin, {group_id: {TopicPartition(topic, 1): 0}})
+        (change,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
+        (reset,) = await SetRequest(offsets={group_id: {TopicPartition(topic, 1): 0}}).propose(admin, layout)
     for found in (change, reset):
         assert list(found.skipped) == [TopicPartition(topic, 1)]
         assert unread_of([*found.skipped.values(), found.kept or ""]) is None
@@ -94,7 +94,7 @@ async def test_groups_are_verified_and_restored_beside_an_id_that_fails_every_de
         (await admin.delete_consumer_groups([*groups, long])).raise_for_errors()
         described = await admin.describe_consumer_groups([*groups, long])
         verification = await verify_deleted(admin, [*groups, long])
-        changes = await propose_restore(admin, layout, backup.plan_id)
+        changes = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
         done = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
         read = await admin.list_consumer_group_offsets(groups)
     assert list(described.failed) == [long]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
-from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
+from airflow_kafka_groups.change.restore.change_offsets import RecordedChanges
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka.admin.results import GroupResults
@@ -27,7 +25,7 @@ from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import create_topics, produce
-from tests.unit.change.scene import POLICY, judge
+from tests.unit.change.scene import POLICY, judge, restored
 
 TOPIC, GROUPS = "restored-meanwhile", ["restored-meanwhile.0", "restored-meanwhile.1"]
 
@@ -45,9 +43,7 @@ class SlowAdmin(GuardedAdminClient):
         return await super().delete_consumer_groups(group_ids, **options)
 
     async def _restore(self) -> RecordedChanges:
-        propose = partial(propose_restore, self, self.layout, self.plan_id, group_ids=GROUPS[:1])
-        how: Any = {"protects": lambda _: False, "dry_run": False, "may_be_absent": True}
-        return await change_recorded(self, self.layout, "restore", propose, **how)
+        return await restored(self, self.layout, self.plan_id, GROUPS[0])
 
 
 @pytest.mark.safety

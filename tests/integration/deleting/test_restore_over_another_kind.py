@@ -7,7 +7,7 @@ import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 from airflow_kafka_groups.storage.layout import Layout
@@ -29,13 +29,13 @@ async def test_a_share_group_of_the_same_name_is_kept(kafka41: KafkaCluster, tmp
     async with connection_client(config_of(kafka41)) as admin, asyncio.timeout(120):
         backup = await backup_named(admin, layout, group_ids=[GROUP])
         (await admin.delete_consumer_groups([GROUP])).raise_for_errors()
-        (early,) = await propose_restore(admin, layout, backup.plan_id)
+        (early,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
         with share_consumer(kafka41, GROUP, TOPIC):
-            (used,) = await propose_restore(admin, layout, backup.plan_id)
+            (used,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
             (in_use,) = await apply_changes(admin, [used], dry_run=False, may_be_absent=True)
         while (await admin.list_groups())[GROUP].state is not GroupState.EMPTY:  # noqa: ASYNC110
             await asyncio.sleep(0.5)
-        (late,) = await propose_restore(admin, layout, backup.plan_id)
+        (late,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
         done = [(await apply_changes(admin, [each], dry_run=False, may_be_absent=True))[0] for each in (early, late)]
         kind = (await admin.list_groups())[GROUP].type
     assert [each.outcome for each in (in_use, *done)] == [ChangeOutcome.KEPT] * 3, (in_use, done)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,19 @@ from airflow_kafka_groups.change.deletion.request import DeletionLimits, Deletio
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.restore.change_offsets import (
+    ChangeTerms,
+    Earlier,
+    OffsetAdmin,
+    RecordedChanges,
+    change_offsets,
+    no_earlier_tries,
+)
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.ledger.proposed_changes import Change
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.layout import Layout
@@ -72,6 +83,24 @@ async def planned(admin: FakeAdmin, layout: Layout, policy: PlanPolicy = POLICY,
 async def backed_up(admin: FakeAdmin, layout: Layout) -> tuple[DeletionPlan, Backup]:
     plan = await planned(admin, layout)
     return plan, await backup_groups(admin, layout, plan, now=Ticking(LATER))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RestoreOf(RestoreRequest):
+    """A restore that another connection records than the one that backed up."""
+
+    of: Layout
+
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+        return await RestoreRequest.propose(self, admin, self.of, earlier)
+
+
+async def restored(
+    admin: OffsetAdmin, layout: Layout, plan_id: str, *group_ids: str, of: Layout | None = None
+) -> RecordedChanges:
+    """Restore a backup, and record that."""
+    request = _RestoreOf(plan_id=plan_id, group_ids=group_ids or None, of=of or layout)
+    return await change_offsets(admin, layout, request, ChangeTerms(dry_run=False))
 
 
 LIMITS = ("chunk_size", "max_read_age_seconds", "max_delete_seconds")

@@ -13,8 +13,8 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
-from airflow_kafka_groups.change.restore.offset_requests import DeleteOffsetsRequest, ResetRequest
-from airflow_kafka_groups.change.restore.reset import ResetTarget
+from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest
+from airflow_kafka_groups.change.restore.reset import ResetRequest, ResetTarget
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention

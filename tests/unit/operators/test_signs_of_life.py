@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
-from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.exceptions import GroupsFailedError, JournalError, SnapshotError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
@@ -33,6 +30,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, timeout
 from tests.layers import PACKAGE
 from tests.pages import DOCS
+from tests.unit.change.scene import restored as restore_recorded
 from tests.unit.operators import scene
 
 pytestmark = pytest.mark.safety
@@ -131,18 +129,7 @@ def kept_alive(admin: FakeAdmin, storage: Path) -> None:
 def restored(admin: FakeAdmin, storage: Path) -> None:
     found = by_plan(storage)
     layout = Layout(storage, scene.CLUSTER)
-    propose = partial(propose_restore, admin, layout, found["plan_id"], group_ids=["a"])
-    asyncio.run(
-        change_recorded(
-            admin,
-            Layout(storage, "other"),
-            "restore",
-            propose,
-            protects=lambda _: False,
-            dry_run=False,
-            may_be_absent=True,
-        )
-    )
+    asyncio.run(restore_recorded(admin, Layout(storage, "other"), found["plan_id"], "a", of=layout))
 
 
 def in_the_log(admin: FakeAdmin, storage: Path, column: str = "last_moved_at") -> Path:

@@ -18,7 +18,7 @@ from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.ledger.plan_rows import find_rows, read_rows
@@ -120,7 +120,7 @@ async def test_they_are_planned_backed_up_restored_and_pruned_alike(tmp_path: Pa
         plan = make_plan(verdicts_of(judge_groups(reader)), reader, POLICY, LATER)
         save_plan(layout, plan)
         backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
-        changes = await propose_restore(admin, layout, plan.plan_id, overwrite=True)
+        changes = await RestoreRequest(plan_id=plan.plan_id, overwrite=True).propose(admin, layout)
         limits = PruningLimits(days={FileKind.SNAPSHOT: 0.0})
         removed = prune(layout, limits, now=LATER + timedelta(days=1), dry_run=False).removed
         facts = [(group.group_id, group.fingerprint, group.reason) for group in plan.groups]

@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.backup.make_backup import backup_groups, backup_named
 from airflow_kafka_groups.change.restore.current_logs import ids_of, recreated_topics
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import UnsupportedByClientError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
@@ -119,7 +119,7 @@ async def test_what_is_deleted_in_an_upgrade_to_brokers_with_topic_ids_can_be_re
     backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
     await delete_plan(admin, layout, plan)
     for group_id in {"a", "b"}.difference(admin.groups):
-        (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=[group_id])
+        (change,) = await RestoreRequest(plan_id=plan.plan_id, group_ids=[group_id]).propose(admin, layout)
         assert (change.kept, change.skipped) == (None, {})
     assert sorted(backup.entries) == ([] if upgrades else ["a", "b"])
     assert sorted(backup.not_backed_up) == (["a", "b"] if upgrades else [])
@@ -151,7 +151,7 @@ async def test_whichever_broker_tells_the_ids_of_topics_what_is_deleted_can_be_r
     await delete_plan(admin, layout, plan)
     admin.untold = 0
     for group_id in {"a"}.difference(admin.groups):
-        (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=[group_id])
+        (change,) = await RestoreRequest(plan_id=plan.plan_id, group_ids=[group_id]).propose(admin, layout)
         assert (change.kept, change.skipped) == (None, {})
 
 
@@ -174,7 +174,7 @@ async def test_a_broker_that_tells_no_ids_where_another_one_told_some_leaves_the
     monkeypatch.setattr(admin, "topic_ids", told)
     backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert (list(backup.entries), list(backup.not_backed_up)) == (["a"], ["b"])
-    (change,) = await propose_restore(admin, layout, plan.plan_id)
+    (change,) = await RestoreRequest(plan_id=plan.plan_id).propose(admin, layout)
     assert (change.kept, change.skipped) == (None, {})
 
 
@@ -236,10 +236,10 @@ async def test_a_topic_that_was_gone_at_the_backup_and_is_there_again_is_another
     plan, _ = await backed_up(admin, layout)
     del admin.groups["b"]
     admin.ends[TopicPartition("gone", 3)] = (0, 20)
-    (there,) = await propose_restore(admin, layout, plan.plan_id, group_ids=["b"])
+    (there,) = await RestoreRequest(plan_id=plan.plan_id, group_ids=["b"]).propose(admin, layout)
     assert set(there.after) == {TopicPartition("gone", 3), T1}, "where nobody tells ids, the logs alone decide"
     admin.ids["gone"] = "id-of-a-new-one"
-    (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=["b"])
+    (change,) = await RestoreRequest(plan_id=plan.plan_id, group_ids=["b"]).propose(admin, layout)
     assert set(change.after) == {T1}
     assert "its id is id-of-a-new-one and was not known" in change.skipped[TopicPartition("gone", 3)]
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
-from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking
 from tests.fakes.power_cut import PowerCut
-from tests.unit.change.scene import LATER, backed_up, delete_plan, layout_in
+from tests.unit.change.scene import LATER, backed_up, delete_plan, layout_in, restored
 
 pytestmark = pytest.mark.safety
 
@@ -47,11 +44,8 @@ async def test_the_first_restore_of_a_folder_is_known_afterwards(
     admin, layout = cluster(), layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
     disk = PowerCut(tmp_path, monkeypatch)
-    propose = partial(propose_restore, admin, layout, plan.plan_id)
     del admin.groups["a"]
-    await change_recorded(
-        admin, layout, "restore", propose, protects=lambda _: False, dry_run=False, may_be_absent=True
-    )
+    await restored(admin, layout, plan.plan_id)
     assert set(admin.groups) == {"a"}
     disk.happen()
     assert set(KeepAliveRecords(layout).read()) == {"a"}

@@ -17,7 +17,7 @@ from airflow_kafka_groups.change.keep_alive import (
     KeepAliveRequest,
     keep_alive,
 )
-from airflow_kafka_groups.change.restore import recorded
+from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock

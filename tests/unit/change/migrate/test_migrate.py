@@ -9,8 +9,7 @@ import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
-from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, change_offsets
-from airflow_kafka_groups.change.restore.recorded import RecordedChanges
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges, change_offsets
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.cluster_admin import LogRecord
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition

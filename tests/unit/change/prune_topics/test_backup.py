@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.prune_topics.topic_backup import backup_topics
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import Journal
@@ -60,7 +60,7 @@ async def test_a_pruning_is_undone_by_a_restore_when_the_group_has_no_members(tm
     await prune(admin, layout, of)
     admin.commit("app", "live", 0, 500)
     admin.groups["app"].members = 2 if live else 0
-    changes = await propose_restore(admin, layout, of.plan_id)
+    changes = await RestoreRequest(plan_id=of.plan_id).propose(admin, layout)
     (done,) = await apply_changes(admin, changes, dry_run=False)
     assert done.outcome is (ChangeOutcome.KEPT if live else ChangeOutcome.CHANGED)
     assert (old_offsets(admin) == {}) is live
@@ -102,7 +102,7 @@ async def test_what_is_pruned_in_an_upgrade_to_brokers_with_topic_ids_can_be_res
         return
     assert fate == {"app [old]": "deleted:safe"}
     admin.groups["app"].members = 0
-    (change,) = await propose_restore(admin, layout, of.plan_id)
+    (change,) = await RestoreRequest(plan_id=of.plan_id).propose(admin, layout)
     assert (change.kept, set(change.after)) == (None, set(OLD))
 
 
@@ -121,7 +121,7 @@ async def test_whichever_broker_tells_the_ids_of_topics_what_is_pruned_can_be_re
     monkeypatch.setattr(admin, "topic_ids", told)
     assert await outcomes(admin, layout, of) == {"app [old]": "deleted:safe"}
     admin.groups["app"].members = 0
-    (change,) = await propose_restore(admin, layout, of.plan_id)
+    (change,) = await RestoreRequest(plan_id=of.plan_id).propose(admin, layout)
     assert (change.kept, set(change.after)) == (None, set(OLD))
 
 
@@ -135,7 +135,7 @@ async def test_a_topic_that_was_recreated_since_the_plan_is_not_restored(tmp_pat
     await prune(admin, layout, of)
     assert load_backup(layout, of.plan_id).topic_ids["old"] == "id-of-old"
     admin.groups["app"].members = 0
-    (change,) = await propose_restore(admin, layout, of.plan_id)
+    (change,) = await RestoreRequest(plan_id=of.plan_id).propose(admin, layout)
     assert {where.topic for where in change.after} == {"another"}
     assert "recreated" in change.skipped[OLD[0]]
 
@@ -145,11 +145,11 @@ async def test_a_restore_of_topics_keeps_newer_commits_and_makes_no_group(tmp_pa
     of = await planned(admin, layout)
     await prune(admin, layout, of)
     admin.commit("app", "old", 0, 99)
-    (change,) = await propose_restore(admin, layout, of.plan_id)
+    (change,) = await RestoreRequest(plan_id=of.plan_id).propose(admin, layout)
     assert change.kept is not None
     assert "used since" in change.kept
     del admin.groups["app"]
-    (change,) = await propose_restore(admin, layout, of.plan_id)
+    (change,) = await RestoreRequest(plan_id=of.plan_id).propose(admin, layout)
     assert change.kept is not None
     assert "some topics only" in change.kept
 
@@ -191,14 +191,16 @@ async def test_a_topic_that_was_kept_is_no_matter_to_the_restore_of_the_pruned_o
     """The backup has it, too. It was in use, so it must not be set back, nor keep the others from being restored."""
     admin, layout = cluster(), layout_in(tmp_path)
     of = await pruned_beside_one_in_use(admin, layout)
-    changes = await propose_restore(admin, layout, of.plan_id, overwrite=overwrite)
+    changes = await RestoreRequest(plan_id=of.plan_id, overwrite=overwrite).propose(admin, layout)
     (done,) = await apply_changes(admin, changes, dry_run=False)
     assert (done.outcome, done.partitions) == (ChangeOutcome.CHANGED, 2)
     assert old_offsets(admin) == SAVED
     assert admin.groups["app"].positions[OLDER] == 40, "what was never pruned is not set back"
     assert "older[0]" in done.skipped
     # Once more: nothing is left to be done.
-    (again,) = await apply_changes(admin, await propose_restore(admin, layout, of.plan_id), dry_run=False)
+    (again,) = await apply_changes(
+        admin, await RestoreRequest(plan_id=of.plan_id).propose(admin, layout), dry_run=False
+    )
     assert again.outcome is ChangeOutcome.UNCHANGED
 
 
@@ -212,7 +214,7 @@ async def test_a_pruned_topic_that_is_used_since_keeps_its_newer_commits_and_no_
     await prune(admin, layout, of)
     admin.commit("app", "older", 0, 40)
     admin.groups["app"].members = 0
-    changes = await propose_restore(admin, layout, of.plan_id, overwrite=overwrite)
+    changes = await RestoreRequest(plan_id=of.plan_id, overwrite=overwrite).propose(admin, layout)
     (done,) = await apply_changes(admin, changes, dry_run=False)
     assert done.outcome is ChangeOutcome.CHANGED
     assert old_offsets(admin) == SAVED
@@ -225,10 +227,10 @@ async def test_a_restore_needs_no_journal(tmp_path: Path) -> None:
     of = await pruned_beside_one_in_use(admin, layout)
     (entry,) = (tmp_path / "_journal" / CLUSTER_ID).glob("*.json")
     entry.write_bytes(b"damaged")
-    changes = await propose_restore(admin, layout, of.plan_id)
+    changes = await RestoreRequest(plan_id=of.plan_id).propose(admin, layout)
     (done,) = await apply_changes(admin, changes, dry_run=False)
     assert (done.outcome, old_offsets(admin)) == (ChangeOutcome.CHANGED, SAVED)
-    (change,) = await propose_restore(admin, layout, of.plan_id, overwrite=True)
+    (change,) = await RestoreRequest(plan_id=of.plan_id, overwrite=True).propose(admin, layout)
     assert OLDER in change.after
 
 

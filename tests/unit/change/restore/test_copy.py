@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.restore.offset_requests import ChangeTerms, CopyRequest, change_offsets
-from airflow_kafka_groups.change.restore.recorded import RecordedChanges
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges, change_offsets
+from airflow_kafka_groups.change.restore.reset import CopyRequest
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.storage.layout import Layout

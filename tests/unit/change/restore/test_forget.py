@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.restore.forget import forget_offsets, forget_topics
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, change_offsets
+from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest, forget_offsets
 from airflow_kafka_groups.exceptions import MissingAnswerError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import TopicPartition
@@ -97,9 +98,8 @@ async def test_what_was_assigned_to_a_member_stays_though_no_member_subscribes_t
 @pytest.mark.parametrize("dry_run", [True, False])
 async def test_a_dry_run_fails_for_what_a_member_reads_as_the_deletion_does(tmp_path: Path, dry_run: bool) -> None:
     admin = FakeAdmin({"a": FakeGroup({T0: 5}, members=1), "b": FakeGroup({T0: 5})}, log=(0, 100))
-    done = await forget_topics(
-        admin, Layout(tmp_path, "c"), ["a", "b"], {"t"}, dry_run=dry_run, progress=lambda done, total: None
-    )
+    request = DeleteOffsetsRequest(group_ids=["a", "b"], topics=["t"])
+    done = await change_offsets(admin, Layout(tmp_path, "c"), request, ChangeTerms(dry_run=dry_run))
     assert list(done.failures()) == ["a"]
     assert "a member reads t" in str(done.failures()["a"])
     assert done.counts["would_change" if dry_run else "changed"] == 1

@@ -1,15 +1,13 @@
 """Restores: whoever was used since is left alone, and no offset is set that would mean another record."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_groups.change.backup.file import BackedUpGroup
 from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Ends
-from airflow_kafka_groups.change.restore.from_backup import propose_group, propose_restore
-from airflow_kafka_groups.change.restore.recorded import change_recorded
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest, propose_group
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
@@ -18,7 +16,7 @@ from airflow_kafka_groups.ledger.proposed_changes import Change
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import timeout
-from tests.unit.change.scene import backed_up, layout_in
+from tests.unit.change.scene import backed_up, layout_in, restored
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SAVED = {T0: OffsetAndMetadata(5, "note", 3), T1: OffsetAndMetadata(6, "", 3)}
@@ -139,28 +137,28 @@ async def restorable(tmp_path: Path) -> tuple[FakeAdmin, Layout, str]:
 
 async def test_all_groups_of_a_backup_are_proposed_or_those_named(restorable: tuple[FakeAdmin, Layout, str]) -> None:
     admin, layout, plan_id = restorable
-    assert [change.group_id for change in await propose_restore(admin, layout, plan_id)] == ["a", "b"]
-    (change,) = await propose_restore(admin, layout, plan_id, group_ids=["b", "b"])
+    assert [change.group_id for change in await RestoreRequest(plan_id=plan_id).propose(admin, layout)] == ["a", "b"]
+    (change,) = await RestoreRequest(plan_id=plan_id, group_ids=["b", "b"]).propose(admin, layout)
     assert {where: value.offset for where, value in change.after.items()} == {TopicPartition("u", 0): 6}
-    assert await propose_restore(admin, layout, plan_id, group_ids=[]) == []
+    assert await RestoreRequest(plan_id=plan_id, group_ids=[]).propose(admin, layout) == []
     with pytest.raises(ConfigurationError, match="typo"):
-        await propose_restore(admin, layout, plan_id, group_ids=["a", "typo"])
+        await RestoreRequest(plan_id=plan_id, group_ids=["a", "typo"]).propose(admin, layout)
 
 
 async def test_only_the_topic_with_another_id_is_left_out(restorable: tuple[FakeAdmin, Layout, str]) -> None:
     admin, layout, plan_id = restorable
     admin.ids["t"] = "id-3"
-    first, second = await propose_restore(admin, layout, plan_id)
+    first, second = await RestoreRequest(plan_id=plan_id).propose(admin, layout)
     assert (dict(first.after), len(second.after)) == ({}, 1)
     assert "id-3" in first.skipped[T0]
     del admin.ids["t"]  # not told: the logs decide
-    assert all(change.after for change in await propose_restore(admin, layout, plan_id))
+    assert all(change.after for change in await RestoreRequest(plan_id=plan_id).propose(admin, layout))
 
 
 async def test_a_group_that_cannot_be_read_is_kept(restorable: tuple[FakeAdmin, Layout, str]) -> None:
     admin, layout, plan_id = restorable
     admin.offset_errors["a"] = timeout()
-    first, second = await propose_restore(admin, layout, plan_id)
+    first, second = await RestoreRequest(plan_id=plan_id).propose(admin, layout)
     assert (first.kept is None, second.kept) == (False, None)
 
 
@@ -169,7 +167,7 @@ async def test_a_backup_of_another_cluster_is_refused(restorable: tuple[FakeAdmi
     for other in ("another", None):
         admin.cluster = other
         with pytest.raises(BackupError, match="Kafka cluster"):
-            await propose_restore(admin, layout, plan_id)
+            await RestoreRequest(plan_id=plan_id).propose(admin, layout)
 
 
 @pytest.mark.safety
@@ -191,14 +189,6 @@ async def test_a_restore_that_stood_still_does_not_take_back_what_a_client_has_c
             admin.before = stand_still
 
     admin.before = read
-    done = await change_recorded(
-        admin,
-        layout,
-        "restore",
-        partial(propose_restore, admin, layout, plan_id, group_ids=["a"]),
-        protects=lambda group_id: False,
-        dry_run=False,
-        may_be_absent=True,
-    )
+    done = await restored(admin, layout, plan_id, "a")
     assert admin.groups["a"].positions == {T0: 9}
     assert (done.counts["failed"], done.counts["changed"]) == (1, 0)

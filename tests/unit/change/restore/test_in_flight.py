@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.change.restore import earlier_tries as in_flight
-from airflow_kafka_groups.change.restore import recorded
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
-from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
+from airflow_kafka_groups.change.restore.change_offsets import RecordedChanges
 from airflow_kafka_groups.exceptions import NotSentError, OutcomeUnknownError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import TopicPartition
@@ -26,7 +25,7 @@ from airflow_kafka_groups.storage.disk import Disk
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
-from tests.unit.change.scene import LATER, backed_up, delete_names, delete_plan, layout_in
+from tests.unit.change.scene import LATER, backed_up, delete_names, delete_plan, layout_in, restored
 
 pytestmark = pytest.mark.safety
 
@@ -56,15 +55,7 @@ async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 async def restore(admin: FakeAdmin, layout: Layout, plan_id: str) -> RecordedChanges:
-    return await change_recorded(
-        admin,
-        layout,
-        "restore",
-        partial(propose_restore, admin, layout, plan_id, group_ids=["a"]),
-        protects=lambda _: False,
-        dry_run=False,
-        may_be_absent=True,
-    )
+    return await restored(admin, layout, plan_id, "a")
 
 
 def meanwhile(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Any]) -> list[asyncio.Task[Any]]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.change.restore import earlier_tries as in_flight
-from airflow_kafka_groups.change.restore import recorded
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
-from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges, change_offsets
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.ledger.proposed_changes import Change
 from tests.unit.change.restore.test_in_flight import Killed, Scene, restore, scene_in
 from tests.unit.change.scene import LATER, delete_plan
@@ -90,14 +90,15 @@ async def test_a_group_that_is_deleted_while_the_restore_is_proposed_is_restored
     admin, layout, plan = scene
     proposals = itertools.count(1)
 
-    async def propose() -> list[Change]:
-        changes = await propose_restore(admin, layout, plan.plan_id, group_ids=["a"])
-        if next(proposals) == 1:
-            assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 2
-        return changes
+    class Slow(RestoreRequest):
+        async def propose(self, *about: Any) -> list[Change]:
+            changes = await RestoreRequest.propose(self, *about)
+            if next(proposals) == 1:
+                assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 2
+            return changes
 
-    terms: dict[str, Any] = {"protects": lambda _: False, "dry_run": False, "may_be_absent": True}
-    done = await change_recorded(admin, layout, "restore", propose, **terms)
+    request = Slow(plan_id=plan.plan_id, group_ids=["a"])
+    done = await change_offsets(admin, layout, request, ChangeTerms(dry_run=False))
     (result,) = done.results
     assert (result.outcome, set(admin.groups), next(proposals)) == ("changed", {"a"}, 3)
     assert done.counts["changed"] == 1

@@ -1,16 +1,19 @@
 """Resets and explicit offsets: where each partition would go, clamped to its log, and who is left out."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.restore.reset import ResetTarget, propose_alter, propose_reset
+from airflow_kafka_groups.change.restore.reset import ResetRequest, ResetTarget, SetRequest
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
 
+LAYOUT = Layout(Path("/nothing-is-read"), "prod")
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
@@ -19,7 +22,7 @@ def cluster(**groups: FakeGroup) -> FakeAdmin:
 
 
 async def reset(admin: FakeAdmin, topics: list[str] | None = None, **target: Any) -> Change:
-    (change,) = await propose_reset(admin, ["a"], ResetTarget(**target), topics=topics)
+    (change,) = await ResetRequest(group_ids=["a"], target=ResetTarget(**target), topics=topics).propose(admin, LAYOUT)
     assert "alter" not in admin.call_names, "a proposal writes nothing"
     return change
 
@@ -107,14 +110,14 @@ async def test_a_commit_that_stays_where_it_is_keeps_its_metadata() -> None:
 
 async def test_given_offsets_are_clamped_too_and_need_no_commit_before() -> None:
     admin = cluster(a=FakeGroup({T0: 5}))
-    first, second = await propose_alter(admin, {"a": {T0: 1, T1: 4}, "new": {U0: 99}})
+    first, second = await SetRequest(offsets={"a": {T0: 1, T1: 4}, "new": {U0: 99}}).propose(admin, LAYOUT)
     assert (first.group_id, positions(first)) == ("a", {T0: 2, T1: 4})
     assert (second.group_id, positions(second), dict(second.before)) == ("new", {U0: 10}, {})
 
 
 async def test_a_partition_that_was_named_and_has_no_commit_counts_from_the_begin() -> None:
     assert GroupOffsets.from_mapping("a", {T0: None})[T0] is None
-    (change,) = await propose_alter(cluster(), {"a": {T0: 3}})
+    (change,) = await SetRequest(offsets={"a": {T0: 3}}).propose(cluster(), LAYOUT)
     assert positions(change) == {T0: 3}
 
 

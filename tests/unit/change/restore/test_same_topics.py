@@ -9,14 +9,12 @@ import pytest
 from airflow_kafka_groups.change.restore import commit_changes
 from airflow_kafka_groups.change.restore import current_logs as same_topics
 from airflow_kafka_groups.change.restore.current_logs import Unread
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
-from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeResult
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import timeout
-from tests.unit.change.scene import backed_up, layout_in
+from tests.unit.change.scene import backed_up, layout_in, restored
 
 pytestmark = pytest.mark.safety
 
@@ -45,15 +43,7 @@ async def lost(tmp_path: Path, *more: TopicPartition) -> tuple[FakeAdmin, Layout
 
 
 async def restore(admin: FakeAdmin, layout: Layout, plan_id: str) -> dict[str, ChangeResult]:
-    done = await change_recorded(
-        admin,
-        layout,
-        "restore",
-        lambda: propose_restore(admin, layout, plan_id),
-        protects=lambda _: False,
-        dry_run=False,
-        may_be_absent=True,
-    )
+    done = await restored(admin, layout, plan_id)
     return {result.group_id: result for result in done.results}
 
 

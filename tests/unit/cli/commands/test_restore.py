@@ -72,7 +72,7 @@ def test_what_was_restored_is_told_also_where_it_cannot_be_recorded(
             raise StorageError(f"{folder}/{name} could not be written: No space left on device")
         return write_listing(folder, name, *more)
 
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.recorded.write_listing", full)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.change_offsets.write_listing", full)
     code, found, said = stored("restore", deleted, "--yes")
     assert (code, found, set(admin.groups)) == (1, None, {"live", "a", "b"})
     assert "No space left on device" in said

@@ -2,15 +2,13 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.change.restore import recorded
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
@@ -22,7 +20,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.fakes.refusing_path import refuse_listing
 from tests.fakes.verdicts import verdicts_of
-from tests.unit.change.scene import LATER, POLICY, judge, layout_in, snapshot
+from tests.unit.change.scene import LATER, POLICY, judge, layout_in, restored, snapshot
 
 pytestmark = pytest.mark.safety
 MINUTE = timedelta(minutes=1)
@@ -80,10 +78,7 @@ async def restore_by_a_clock_that_is_behind(admin: FakeAdmin, layout: Layout, pa
     saved = await backup_named(admin, layout)
     admin.groups.clear()
     patch.setattr(recorded, "utc_now", lambda: NOW - WEEK)
-    propose = partial(propose_restore, admin, layout, saved.plan_id)
-    done = await recorded.change_recorded(
-        admin, layout, "restore", propose, protects=lambda _: False, dry_run=False, may_be_absent=True
-    )
+    done = await restored(admin, layout, saved.plan_id)
     assert done.counts["changed"] == 1
 
 

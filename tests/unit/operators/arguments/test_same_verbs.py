@@ -11,14 +11,9 @@ import pytest
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
 from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
-from airflow_kafka_groups.change.restore.offset_requests import (
-    CopyRequest,
-    DeleteOffsetsRequest,
-    ResetRequest,
-    RestoreRequest,
-    SetRequest,
-)
-from airflow_kafka_groups.change.restore.reset import ResetTarget
+from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest
+from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
+from airflow_kafka_groups.change.restore.reset import CopyRequest, ResetRequest, ResetTarget, SetRequest
 from airflow_kafka_groups.cli.registry import COMMANDS, OTHER_NAMES
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.dag_params import dag_params

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -11,14 +10,13 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
-from airflow_kafka_groups.change.restore.from_backup import propose_restore
-from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.observe.snapshot.cluster_folders import note_folder, noted_folders
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
+from tests.unit.change import scene
 from tests.unit.change.deletion.steps import delete, fates
 from tests.unit.change.scene import LATER, backed_up, layout_in
 
@@ -34,10 +32,7 @@ async def kept_alive(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, gro
 
 async def restored(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:
     """Restore what is there still, as a person does who wants to be sure."""
-    propose = partial(propose_restore, admin, Layout(switched.base, plan.cluster), plan.plan_id, group_ids=[group_id])
-    return await change_recorded(
-        admin, switched, "restore", propose, protects=lambda _: False, dry_run=False, may_be_absent=True
-    )
+    return await scene.restored(admin, switched, plan.plan_id, group_id, of=Layout(switched.base, plan.cluster))
 
 
 async def shown_in_use(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:

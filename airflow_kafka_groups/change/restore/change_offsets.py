@@ -1,0 +1,307 @@
+"""The one way in which committed offsets are changed: propose, guard, record what is there, apply, read back, record.
+
+Each verb is an ``OffsetRequest``. What it proposes is all that differs between those that set offsets; a deletion and a
+keep-alive run are applied in their own way, too. Operators, the command line and the hook call ``change_offsets``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS, protect_none
+from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, Unread, unread_of, unread_part
+from airflow_kafka_groups.change.restore.earlier_tries import (
+    BY,
+    DELETION,
+    TASK_RUN,
+    EarlierTries,
+    Tries,
+    spare_used,
+    wait_for_deletions,
+)
+from airflow_kafka_groups.change.restore.signs import wanted_before, with_signs
+from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError, MaintenanceError, OutcomeUnknownError
+from airflow_kafka_groups.kafka.admin.results import collection_paused
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, KeptAlive, tag_of
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
+from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin, RecordAdmin
+from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time, note_folder
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.storage.json_files import write_listing
+from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
+from airflow_kafka_groups.storage.paths import CHANGES, new_id
+
+log = logging.getLogger(__name__)
+
+_NUMBERS = ("partitions", "skips", "rereads")
+_FAILED = (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)
+Earlier: TypeAlias = Callable[[str | None], EarlierTries]
+
+
+def no_earlier_tries(kafka_cluster_id: str | None) -> EarlierTries:
+    """Return what earlier tries meant to set where this is the first one."""
+    return EarlierTries()
+
+
+class OffsetAdmin(CommitAdmin, OffsetDeletionAdmin, RecordAdmin, Protocol):
+    """The part of ``AdminClient`` that these verbs use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTerms:
+    """On which terms offsets are changed.
+
+    :param dry_run: make all checks and change nothing.
+    :param protects: whether the connection protects a group. Default: none.
+    :param tries: which earlier tries count. Default: this is the only one.
+    :param progress: called with (stage, done, total). Default: never.
+    """
+
+    dry_run: bool
+    protects: Callable[[str], bool] = protect_none
+    tries: Tries | None = None
+    progress: Progress = field(default=ignore_progress)
+
+
+class OffsetRequest(ABC):
+    """A verb that changes offsets.
+
+    :cvar what: the kind of change, for the record: ``restore``, ``reset``, ``alter``.
+    """
+
+    __slots__ = ()
+    what: ClassVar[str]
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Further fields of the record. A later try must be asked for the same distance or target. Default: none."""
+        return {}
+
+    @property
+    def continues(self) -> bool:
+        """Whether an earlier try is continued (default). Otherwise, what was used meanwhile is kept anyway."""
+        return True
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether groups that do not exist are created (default). The record is that of a restore then."""
+        return True
+
+    @abstractmethod
+    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+        """Return the changes that would be made; nothing is written.
+
+        :param earlier: reads what earlier tries meant to set, given the id that the brokers report.
+        """
+
+    async def apply(self, admin: OffsetAdmin, changes: Sequence[Change], terms: ChangeTerms) -> list[ChangeResult]:
+        """Apply the changes, verify them, and return one result each, in order. Default: commit them."""
+        return await apply_changes(
+            admin,
+            changes,
+            dry_run=terms.dry_run,
+            may_be_absent=self.may_be_absent,
+            max_read_age_seconds=MAX_READ_AGE_SECONDS,  # clients without membership may have committed since
+            progress=terms.progress,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedChanges:
+    """The results of the changes, what was proposed, and the file that has them.
+
+    :param path: ``None`` where there was nothing to record.
+    """
+
+    results: Sequence[ChangeResult]
+    changes: Sequence[Change] = ()
+    path: StoragePath | None
+    dry_run: bool
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of groups by outcome."""
+        return counts_of(self.results)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers, and where the record is, as JSON values."""
+        numbers = {name: sum(getattr(item, name) for item in self.results) for name in _NUMBERS}
+        return {"counts": self.counts, **numbers, "result_path": None if self.path is None else str(self.path)}
+
+    def failures(self) -> dict[str, KafkaGroupsError]:
+        """Return the groups whose change failed, or is not known, or of which something could not be read.
+
+        The latter only where something was to be changed: the brokers may answer the next try.
+        """
+        found = {item.name: item.reason for item in self.results if item.outcome in _FAILED}
+        if not self.dry_run:
+            unread = ((item.name, _why_unread(item)) for item in self.results if item.name not in found)
+            found |= {name: why for name, why in unread if why is not None}
+        return {name: KafkaGroupsError(why) for name, why in found.items()}
+
+    def kept(self) -> dict[str, str]:
+        """Return what was left as it is, with the reason."""
+        return {item.name: item.reason for item in self.results if item.outcome is ChangeOutcome.KEPT}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was left out: no group was kept, and no partition skipped."""
+        return not self.kept() and not any(item.skipped for item in self.results)
+
+
+def _why_unread(result: ChangeResult) -> str | None:
+    """Return why a group, or a part of it, is as it was, if something of it could not be read."""
+    return unread_of([result.reason]) if result.outcome is ChangeOutcome.KEPT else unread_part(result.skipped)
+
+
+class ChangeRecord:
+    """The two files of a change in ``changes/``: what was there before, and what became of it.
+
+    :param kind: names the files, where others look for them.
+    :param facts: further fields of both.
+    """
+
+    def __init__(self, layout: Layout, what: str, kind: str, *, dry_run: bool, facts: Mapping[str, Any]) -> None:
+        run_id = new_id(utc_now())
+        self.head: dict[str, Any] = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run}
+        self.head |= {"cluster": layout.cluster, **facts}
+        self._folder, self._name = layout.root / CHANGES, f"{run_id}-{tag_of(kind)}"
+
+    async def before(self, groups: Iterable[Mapping[str, Any]]) -> None:
+        """Record what is there, durably, before anything is changed: so that the change can be undone.
+
+        Raises ``MaintenanceError`` or ``StorageError``; nothing must be changed then.
+        """
+        write = partial(write_listing, self._folder, f"{self._name}before.json", self.head, "groups", groups)
+        await asyncio.to_thread(FILES.sync, await asyncio.to_thread(write))
+
+    async def result(self, results: Sequence[ChangeResult]) -> StoragePath:
+        """Record the results. Raises ``OutcomeUnknownError``, with what was changed, if that cannot be done."""
+        counts = counts_of(results)
+        place, end = (self._folder, f"{self._name}result.json"), {**self.head, "counts": counts}
+        try:
+            return await asyncio.to_thread(write_listing, *place, end, "groups", (each.to_json() for each in results))
+        except MaintenanceError as exc:
+            if self.head["dry_run"]:
+                raise
+            changed = ", ".join(f"{outcome} {count}" for outcome, count in counts.items() if count)
+            raise OutcomeUnknownError(  # not a failure of the storage, which is retried: a reset would be made twice
+                f"{exc}. The {self.head['what']} itself was made before ({changed or 'no group'}), and only its result "
+                "is not recorded: mend the storage, and run it again as a dry run to see the state"
+            ) from exc
+
+
+async def change_offsets(
+    admin: OffsetAdmin, layout: Layout, request: OffsetRequest, terms: ChangeTerms
+) -> RecordedChanges:
+    """Change committed offsets as the request says, and return each group's result.
+
+    What a group had is recorded in ``changes/`` before anything is changed. A group that is protected, has members, or
+    moves meanwhile is kept; a partition that does not exist is left out. An earlier try of the same change is
+    continued: the offsets that it meant to set are set, and groups that were used since are kept.
+
+    Raises ``GroupsFailedError`` before anything is changed if offsets are to be deleted of a group that is protected or
+    cannot be read, ``BackupError``, ``ConfigurationError``, and ``MaintenanceError`` or ``StorageError`` if what is
+    there cannot be recorded; afterwards ``OutcomeUnknownError`` if only the result cannot be.
+    """
+    with collection_paused():  # all that is proposed is kept to the end, and has no cycles
+        return await _Chain(admin, layout, request, terms).run()
+
+
+class _Chain:
+    """The steps of one change."""
+
+    def __init__(self, admin: OffsetAdmin, layout: Layout, request: OffsetRequest, terms: ChangeTerms) -> None:
+        self._admin, self._layout, self._request, self._terms = admin, layout, request, terms
+        self._kind = RESTORE if request.may_be_absent else request.what
+        self._earlier: Earlier | None = None
+        facts = dict(request.facts)
+        if terms.tries is not None and request.continues:
+            # Read once: a later look finds this try's own record.
+            self._earlier = cache(partial(terms.tries.read, layout, request.facts))
+            facts[TASK_RUN] = terms.tries.task_run
+        elif terms.tries is not None:
+            facts[BY] = terms.tries.task_run
+        self._record = ChangeRecord(layout, request.what, self._kind, dry_run=terms.dry_run, facts=facts)
+
+    async def run(self) -> RecordedChanges:
+        head, writes = self._record.head, not self._terms.dry_run
+        cluster_id, began, wanted = await self._admin.cluster_id(), utc_now(), dict[str, KeptAlive]()
+        if self._request.may_be_absent:
+            wanted = await asyncio.to_thread(wanted_before, self._layout, cluster_id)
+        self._signs = partial(with_signs, self._layout, cluster_id, began, wanted)
+        if writes:
+            head.setdefault(KAFKA_CLUSTER_ID, cluster_id)  # for who looks from other folders
+            if self._kind == RESTORE or KEPT_AT in head:
+                await asyncio.to_thread(self._note_wanted)
+        changes = await self._propose()
+        if writes:
+            await self._record.before(change.to_json() for change in changes)
+        if writes and self._kind in KINDS:
+            names = [change.group_id for change in changes]
+            if await wait_for_deletions(self._layout, head[KAFKA_CLUSTER_ID], names, utc_now()):
+                changes = await self._propose()  # the groups are others by now, or none
+                await self._record.before(change.to_json() for change in changes)
+        results = await self._apply(changes)
+        if writes and self._request.what == RESTORE:  # offsets that are set are not all that a group had
+            results = await self._once_more(results, changes)
+        path = await self._record.result(results)
+        return RecordedChanges(results=results, changes=changes, path=path, dry_run=self._terms.dry_run)
+
+    def _note_wanted(self) -> None:
+        """Note that a clean-up spares what is brought back, as what is kept alive, and that this folder names it."""
+        head = self._record.head
+        if KEPT_AT not in head:
+            head[KEPT_AT] = latest_known_time(self._layout, utc_now(), head[KAFKA_CLUSTER_ID]).isoformat()
+        note_folder(self._layout, head[KAFKA_CLUSTER_ID])
+
+    async def _propose(self) -> list[Change]:
+        earlier, deletes = self._earlier, self._request.what == DELETION
+        changes = await self._request.propose(self._admin, self._layout, earlier or no_earlier_tries)
+        if earlier is not None:
+            tries = await asyncio.to_thread(earlier, await self._admin.cluster_id())
+            changes = spare_used(changes, tries, deletes=deletes)
+        protected = {change.group_id for change in changes if self._terms.protects(change.group_id)}
+        why = "the connection protects it"
+        if protected and deletes:
+            failed = KafkaGroupsError(f"{why}: nothing was deleted")
+            raise GroupsFailedError(dict.fromkeys(protected, failed), len(changes))
+        return [replace(each, kept=why, after={}) if each.group_id in protected else each for each in changes]
+
+    async def _apply(self, changes: list[Change]) -> list[ChangeResult]:
+        return await self._request.apply(self._admin, await asyncio.to_thread(self._signs, changes), self._terms)
+
+    async def _once_more(self, results: list[ChangeResult], changes: list[Change]) -> list[ChangeResult]:
+        """Restore the groups, too, that a deletion took between the proposal and the record, which it now heeds.
+
+        Its request was over when such ones were looked for. Return all results.
+        """
+        gone = {result.group_id for result in results if result.reason == DELETED_MEANWHILE}
+        if not gone:
+            return results
+        try:
+            again = {change.group_id: change for change in await self._propose() if change.group_id in gone}
+            await self._record.before(again.get(change.group_id, change).to_json() for change in changes)
+        except KafkaGroupsError as error:  # what was restored is on record in any case
+            log.warning("%d groups were deleted meanwhile and are not restored: run it again. %s", len(gone), error)
+            why = Unread(
+                f"{DELETED_MEANWHILE}, and it is not restored: {error}"
+            )  # nobody uses it: the task has to fail
+            return [replace(result, reason=why) if result.group_id in gone else result for result in results]
+        done = {result.group_id: _failed_if_gone(result) for result in await self._apply(list(again.values()))}
+        return [done.get(result.group_id, result) for result in results]
+
+
+def _failed_if_gone(result: ChangeResult) -> ChangeResult:
+    """Return a result, by which the task has to fail where the group was deleted once more."""
+    if result.reason != DELETED_MEANWHILE:
+        return result
+    return replace(result, reason=Unread(f"{DELETED_MEANWHILE}, and it is not restored: more were after that"))
