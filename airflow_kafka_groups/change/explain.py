@@ -8,29 +8,55 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow.compute as pc
+
+from airflow_kafka_groups.change.backup.file import find_backup
+from airflow_kafka_groups.change.backup.make_backup import require_backup_of
+from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records
+from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
+from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
+from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
+from airflow_kafka_groups.change.deletion.unseen import by_unseen_offsets, offsets_in_snapshot
+from airflow_kafka_groups.change.plan.objections import COUNTS_ANEW
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, PlanError, QuietTimeError
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from airflow_kafka_groups.change.deletion.recheck import GroupReading
-    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
-    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-    from airflow_kafka_groups.ledger.floors import SiteFloors
-    from airflow_kafka_groups.ledger.life.signs import SignOfLife
-    from airflow_kafka_groups.ledger.outcomes import Decision
-    from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
-    from airflow_kafka_groups.observe.protocols import BackupAdmin
-    from airflow_kafka_groups.storage.layout import Layout
-
+from airflow_kafka_groups.ledger.approval import require_approval
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import (
+    NAMED_BY_HAND,
+    DeletionPlan,
+    find_in_plan,
+    load_plan,
+    newest_plan,
+    policy_of_plan,
+)
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.life.signs import SignOfLife
+from airflow_kafka_groups.ledger.outcomes import Action, Decision, Reason
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+from airflow_kafka_groups.ledger.prune_plan import load_prune_plan, name_of
+from airflow_kafka_groups.ledger.sealed_plan import require_all_seen, require_here
+from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
+from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
+from airflow_kafka_groups.observe.protocols import BackupAdmin
+from airflow_kafka_groups.observe.snapshot.members import last_members
+from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
+from airflow_kafka_groups.storage.arrow_values import literal
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.layout import Layout, utc_now
+from airflow_kafka_groups.storage.paths import PRUNE_PLANS
 
 CHANGES = {
     "topic_missing": "nothing: brokers forget the offsets of a deleted topic by themselves",
@@ -78,9 +104,6 @@ class Row(NamedTuple):
 
 def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> Iterator[Row]:
     """Yield what the newest plan to prune topics and the journal say of a group's topics. They decide nothing of it."""
-    from airflow_kafka_groups.ledger.audit import read_history
-    from airflow_kafka_groups.ledger.prune_plan import name_of
-
     yield from _rows_of_prune_plan(layout, group_id)
     history = read_history(layout, cluster_id)
     # Runs before a checkpoint are found by the names in it.
@@ -102,10 +125,6 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
 
 
 def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
-    from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
-    from airflow_kafka_groups.storage.file_storage import FILES
-    from airflow_kafka_groups.storage.paths import PRUNE_PLANS
-
     plan_id = max(FILES.ids(layout.root / PRUNE_PLANS), default=None)
     if plan_id is None:
         return
@@ -136,9 +155,6 @@ _BY_CODE = {
 
 async def why_not_here(admin: BackupAdmin, plan: DeletionPlan) -> str | None:
     """Return why a plan cannot be applied to this cluster now, ``None`` if it can."""
-    from airflow_kafka_groups.ledger.sealed_plan import require_all_seen, require_here
-    from airflow_kafka_groups.storage.layout import utc_now
-
     try:
         await require_here(admin, plan, await admin.cluster_id(), utc_now())
         await require_all_seen(admin, plan)
@@ -152,12 +168,6 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
 
     A plan that names a protected group is refused as it is.
     """
-    from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records
-    from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
-    from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
-    from airflow_kafka_groups.ledger.ledger import Ledger
-    from airflow_kafka_groups.storage.layout import utc_now
-
     now, group_id, protects = utc_now(), request.group_id, request.protects
     if not protects(group_id) and (other := next(filter(protects, plan.group_ids), None)) is not None:
         yield Row("connection", "keeps", f"protects {other!r}, which the plan names too: it is refused", _NEW_PLAN)
@@ -184,8 +194,6 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
 
 
 def _rows_of_site(layout: Layout, plan: DeletionPlan, group_id: str, floors: SiteFloors) -> Iterator[Row]:
-    from airflow_kafka_groups.ledger.approval import require_approval
-
     try:
         replace(floors, dry_run_only=False).require(plan, dry_run=False)  # that one has its row
     except PlanError as error:
@@ -203,8 +211,6 @@ def _rows_of_newer_policy(
     layout: Layout, plan: DeletionPlan, request: ExplainRequest, now: datetime
 ) -> Generator[Row, None, PolicyFile | None]:
     """Yield what keeps the group by the policy as it is now, and return that; ``None`` if it cannot be read."""
-    from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
-
     newer = None
     try:
         newer = request.policy_reader(plan.policy)()
@@ -259,9 +265,6 @@ def rows_on_record(layout: Layout, cluster_id: str | None, group_id: str, plan_i
 
     :param plan_id: the plan. Default: the newest.
     """
-    from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, newest_plan
-    from airflow_kafka_groups.ledger.ledger import Ledger
-
     yield _row_of_last_members(layout, cluster_id, group_id)
     try:
         sign = Ledger(layout, cluster_id).known([group_id]).signs().get(group_id)
@@ -283,9 +286,6 @@ def explain_group(
 
     :param run: runs an async function with a connected client.
     """
-    from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, find_in_plan, load_plan, newest_plan
-    from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
-
     group_id = request.group_id
     plan_id = request.plan_id or newest_plan(layout)
     in_plan = None if plan_id is None else find_in_plan(layout, plan_id, group_id)
@@ -320,11 +320,6 @@ async def _read(
     found: PlannedGroup | KeptGroup | None,
 ) -> tuple[str | None, GroupReading, str | None, Decision | None]:
     """Return the cluster's id, the group, why the plan cannot be applied here and now, and what the group lacks."""
-    from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
-    from airflow_kafka_groups.change.deletion.recheck import GroupReading
-    from airflow_kafka_groups.change.deletion.unseen import by_unseen_offsets, offsets_in_snapshot
-    from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
-
     listed = (await admin.list_groups()).require_complete()
     described, offsets = await read_groups(admin, [group_id])
     reading = GroupReading(
@@ -365,18 +360,11 @@ def _rows_of_floors(floors: SiteFloors) -> Iterator[Row]:
 
 
 def _row_of_last_members(layout: Layout, cluster_id: str | None, group_id: str) -> Row:
-    from airflow_kafka_groups.observe.snapshot.members import last_members
-
     last = last_members(layout, [group_id], cluster_id).get(group_id)
     return Row("last members", "info", "none in any snapshot" if last is None else last.sentence())
 
 
 def _row_of_verdict(layout: Layout, group_id: str) -> Row:
-    import pyarrow.compute as pc
-
-    from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
-    from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
-    from airflow_kafka_groups.storage.arrow_values import literal
 
     try:
         newest = latest_manifest(layout, to_judge=True).snapshot_id
@@ -406,11 +394,6 @@ def _rows_of_plan(layout: Layout, plan_id: str | None, found: PlannedGroup | Kep
 def _row_of_recheck(
     layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: GroupReading, unseen: Decision | None
 ) -> Row:
-    from airflow_kafka_groups.change.backup.file import find_backup
-    from airflow_kafka_groups.change.backup.make_backup import require_backup_of
-    from airflow_kafka_groups.change.deletion.recheck import decide
-    from airflow_kafka_groups.ledger.outcomes import Action, Reason
-
     try:
         if (backup := find_backup(layout, plan.plan_id)) is not None:
             require_backup_of(backup, plan)
@@ -424,8 +407,6 @@ def _row_of_recheck(
 
 def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
     """Yield the rule that decided about the group when the plan was made, and its owner and family."""
-    from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
-
     if found is None:
         return
     policy = policy_of_plan(layout, plan_id)
@@ -448,9 +429,6 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
 
 
 def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
-    from airflow_kafka_groups.change.plan.objections import COUNTS_ANEW
-    from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
-
     if found is None:
         return Row("plan", "keeps", f"plan {plan_id} does not name it", "a new snapshot, verdict and plan")
     verdict = getattr(found, "verdict", None)
@@ -465,8 +443,6 @@ def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
 
 
 def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None, group_id: str) -> Iterator[Row]:
-    from airflow_kafka_groups.ledger.audit import read_history
-
     history = read_history(layout, cluster_id)
     for run in history.of_group(group_id, _RUNS):
         outcome = run.outcomes[group_id]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_text, request_of
+from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_text, read_text_or_nothing, request_of
 from airflow_kafka_groups.hooks.links import CleanupReportLink
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import (
@@ -97,23 +97,27 @@ class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
 
 
 class RestoreDrillOperator(StoredOperator):
-    """Restore groups of a backup into scratch groups, compare them with the backup, and delete the scratch groups.
+    """Rehearse a restore or a migration: commit its offsets to scratch groups, compare, and delete the scratch groups.
 
     No other group is changed: a scratch group must not exist before, and is deleted only while it is empty and contains
     exactly the restored offsets. A retry, or the task cleared, first removes those that a killed try left behind.
 
-    :param plan_id: the backup: its plan's id, as returned by ``BackupGroupOffsetsOperator`` (templated).
+    :param plan_id: the backup: its plan's id, as returned by ``BackupGroupOffsetsOperator``; or with ``plan_digest``,
+        the plan of a migration (templated).
+    :param plan_digest: the SHA-256 of that plan, which the dry run of ``MigrateGroupOffsetsOperator`` returned.
+        Default: a backup is rehearsed (templated).
     :param max_groups: maximum number of groups to restore, those with the most partitions first. Default 20
         (templated).
     :param scratch_prefix: the prefix of the scratch groups' names. Default ``airflow-kafka-groups-drill.`` (templated).
 
     Returns ``{"backup_id", "restored", "partitions", "skipped", "failed", "left"}``; ``skipped`` are partitions whose
-    topic was deleted or recreated, or lacks the offset by now. Fails if the backup is damaged, empty or of another
-    cluster, if restored offsets differ, if a partition's log cannot be read, if nothing at all can be restored, or if a
-    scratch group may still exist.
+    topic was deleted or recreated, or lacks the offset by now, or that the plan refuses. Fails if the backup or the
+    plan is damaged, empty or of another cluster, if offsets read back differently, if a partition's log cannot be read,
+    if nothing at all can be committed, or if a scratch group may still exist.
     """
 
     plan_id = Argument(read_text)
+    plan_digest = Argument(optional(read_text_or_nothing))
     max_groups = Argument(partial(read_integer, minimum=1))
     scratch_prefix = Argument(read_text)
 
@@ -121,6 +125,7 @@ class RestoreDrillOperator(StoredOperator):
         self,
         *,
         plan_id: str,
+        plan_digest: str | None = None,
         max_groups: int | str = 20,
         scratch_prefix: str = "airflow-kafka-groups-drill.",
         **kwargs: Any,
@@ -129,18 +134,22 @@ class RestoreDrillOperator(StoredOperator):
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.restore.drill import rehearse
+        from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+        from airflow_kafka_groups.change.restore.drill import Rehearsed, rehearse
         from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         backup_id, groups, prefix, actor = self.plan_id, self.max_groups, self.scratch_prefix, actor_of(context)
         layout = self.site_layout()
         self.hook.settings.require_writable()
+        request: Rehearsed = RestoreRequest(plan_id=backup_id)
+        if self.plan_digest is not None:
+            request = MigrateRequest(plan_id=backup_id, plan_digest=self.plan_digest)
         report = self.hook.run(
             lambda admin: rehearse(
                 admin,
                 layout,
-                RestoreRequest(plan_id=backup_id),
+                request,
                 groups=groups,
                 scratch_prefix=prefix,
                 task_run=task_run_of(actor) if "run_id" in actor else "",
@@ -148,12 +157,12 @@ class RestoreDrillOperator(StoredOperator):
             )
         )
         counts = {name: len(getattr(report, name)) for name in ("restored", "skipped", "failed", "left")}
-        self.log.info("Drill with backup %s: %s, %d partitions", backup_id, counts, report.partitions)
+        self.log.info("Drill with %s: %s, %d partitions", backup_id, counts, report.partitions)
         gauges(self.cluster_name, {f"drill.{name}": count for name, count in counts.items()})
         update_asset_events(self, context, {"backup_id": backup_id, **counts})
         if report.failed or report.left:
             failed, left = first_failures(dict(report.failed)), first_failures(dict(report.left))
             raise MaintenanceError(
-                f"the drill with backup {backup_id} failed; differing groups: {failed}; scratch groups left: {left}"
+                f"the drill with {backup_id} failed; differing groups: {failed}; scratch groups left: {left}"
             )
         return {**report.to_json(), "skipped": first_failures(dict(report.skipped))}

@@ -7,10 +7,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.dags.runs import shipped_dags, states
+from tests.demo.migration import BEGUN_MS
+from tests.demo.offsets import committed_offsets
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets, list_groups, seed_groups
 from tests.lab.workload.live import LiveConsumer
@@ -181,3 +183,39 @@ def asset_events(name: str) -> list[dict[str, Any]]:
             select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == name)
         )
         return [event.extra for event in session.scalars(wanted.order_by(AssetEvent.id))]
+
+
+def test_groups_are_copied_and_migrated(
+    kafka41: KafkaCluster, kafka39: KafkaCluster, dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dry run of a migration returns its plan, which the next run applies as it is."""
+    for conn_id, cluster in (("KAFKA_GROUPS_DEFAULT", kafka39), ("OLD", kafka41)):
+        connection = {"conn_type": "kafka_groups", "host": cluster.bootstrap}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id}", json.dumps(connection))
+    topic = f"moved-{uuid4().hex[:8]}"
+    old, new = f"{topic}.old", f"{topic}.new"
+    for cluster, lacking in ((kafka41, 0), (kafka39, 5)):
+        create_topics(cluster.bootstrap, {topic: 1})
+        produce_at(cluster.bootstrap, topic, range(lacking, 20))
+    seed_groups(kafka41.bootstrap, [old], {(topic, 0): 9})
+    storage = {"storage_path": str(tmp_path), "cluster": "lab"}
+    migrate = dags["migrate_group_offsets"]
+    asked = {"source_conn_id": "old", "group_ids": [old], "method": "payload"}
+    run = migrate.test(run_conf={**storage, **asked})
+    plan = result(run, "migrate")
+    assert (plan["dry_run"], plan["counts"]["would_change"], plan["refused"]) == (True, 1, 0)
+    assert committed_offsets(kafka39.bootstrap, [old]) == {old: {}}
+    named = {"plan_id": plan["plan_id"], "plan_digest": plan["plan_digest"]}
+    done = result(migrate.test(run_conf={**storage, **named, "dry_run": False}), "migrate")
+    assert done["counts"]["changed"] == 1
+    copied = dags["copy_group_offsets"].test(run_conf={**storage, "groups": {old: new}, "dry_run": False})
+    assert result(copied, "copy")["counts"]["changed"] == 1
+    assert committed_offsets(kafka39.bootstrap, [old, new]) == {each: {(topic, 0): 4} for each in (old, new)}
+
+
+def produce_at(bootstrap: str, topic: str, numbers: range) -> None:
+    """Write records with the times and values that they have in each cluster."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in numbers:
+        producer.produce(topic, f"{number}", partition=0, timestamp=BEGUN_MS + number)
+    assert producer.flush(30) == 0

@@ -193,6 +193,8 @@ class ChangeRecord:
             if self.head["dry_run"]:
                 raise
             changed = ", ".join(f"{outcome} {count}" for outcome, count in counts.items() if count)
+            failed = (f"; first {each.name!r}: {each.reason}" for each in results if each.outcome in _FAILED)
+            changed += next(failed, "")
             raise OutcomeUnknownError(  # not a failure of the storage, which is retried: a reset would be made twice
                 f"{exc}. The {self.head['what']} itself was made before ({changed or 'no group'}), and only its result "
                 "is not recorded: mend the storage, and run it again as a dry run to see the state"

@@ -159,7 +159,7 @@ def test_a_scratch_group_that_another_drill_creates_meanwhile_is_not_deleted(adm
     offsets = dict(admin.groups["a"].offsets)
 
     def create(call: str) -> None:
-        if call == "list_offsets":
+        if call == "stable offsets":  # right before the commit
             admin.groups[taken] = FakeGroup(offsets)
 
     admin.before = create
@@ -181,7 +181,7 @@ def test_what_does_not_come_back_as_it_was_fails_the_drill(
         return done
 
     monkeypatch.setattr(admin, "alter_consumer_group_offsets", alter_and_meddle)
-    with pytest.raises(MaintenanceError, match="differs from the backup"):
+    with pytest.raises(MaintenanceError, match="differs from what was proposed"):
         rehearse(tmp_path, backup["plan_id"])
     assert admin.deleted == [], "it holds what the drill did not put there"
 

@@ -10,6 +10,7 @@ import pytest
 from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges, change_offsets
+from airflow_kafka_groups.change.restore.drill import rehearse
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.cluster_admin import LogRecord
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
@@ -74,6 +75,18 @@ async def test_a_dry_run_writes_a_plan_that_is_applied_as_it_is(tmp_path: Path) 
     facts = json.loads((tmp_path / "east" / "changes" / f"{plan.plan_id}-plan.json").read_text())
     assert (facts["facts"]["method"], facts["facts"]["position"]) == ("header", "at-or-before")
     assert [row[1:6] for row in plan.rows()] == [("t", 0, 5, "t", 0)]
+
+
+async def test_a_plan_is_rehearsed_with_scratch_groups_whatever_is_in_the_target(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a": {T0: 5, T1: 2}, "b": {T0: 6}})
+    scene.target.groups["b"] = FakeGroup({T0: 1}, members=1)
+    dry = scene.request(group_ids=["a", "b"])
+    await scene.run(dry, dry_run=True)
+    plan = MigrateRequest(plan_id=dry.made.plan_id, plan_digest=dry.made.digest)
+    report = await rehearse(scene.target, scene.layout, plan)
+    assert (report.backup_id, report.restored, report.partitions) == (dry.made.plan_id, ("a", "b"), 2)
+    assert (list(report.skipped), report.failed, report.left) == (["a: t[1]"], {}, {})
+    assert (set(scene.target.groups), scene.offsets("b")) == ({"b"}, {T0: 1})
 
 
 async def test_a_plan_that_was_changed_or_is_of_another_target_is_not_applied(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_nobody_is_removed_who_is_not_on_record(
     def full(*_: Any) -> None:
         raise StorageError("No space left on device")
 
-    monkeypatch.setattr("airflow_kafka_groups.change.remove_members.write_json", full)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.change_offsets.write_listing", full)
     with pytest.raises(StorageError):
         remove(tmp_path, all_members=True)
     assert admin.groups["a"].members == 3

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError, StorageError
+from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError, OutcomeUnknownError, StorageError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.offset_changes import DeleteGroupOffsetsOperator
-from airflow_kafka_groups.storage.json_files import write_json
+from airflow_kafka_groups.storage.json_files import write_listing
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene
@@ -60,13 +60,13 @@ def test_a_result_that_cannot_be_recorded_hides_no_failure(
     half_done.commit("a", *T0, 5)  # as it was found
     half_done.forget_errors["b"] = broker_error("GROUP_SUBSCRIBED_TO_TOPIC")
 
-    def write(folder: Any, name: str, data: Any) -> Any:
+    def write(folder: Any, name: str, *data: Any) -> Any:
         if "result" in name:
             raise error
-        return write_json(folder, name, data)
+        return write_listing(folder, name, *data)
 
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.forget.write_json", write)
-    with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: 'b'"):
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.change_offsets.write_listing", write)
+    with pytest.raises(OutcomeUnknownError, match=r"changed 1, failed 1; first 'b': .*GROUP_SUBSCRIBED_TO_TOPIC"):
         forget(tmp_path)
     assert half_done.groups["a"].positions == {U0: 1}
 
