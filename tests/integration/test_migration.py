@@ -12,6 +12,14 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.unit.operators.scene import CLUSTER
 
+KILLED_AFTER = (
+    "cluster_id",
+    "authorized_operations",
+    "list_offsets",
+    "describe_consumer_groups",
+    "alter_consumer_group_offsets",
+)
+
 
 @pytest.mark.safety
 def test_consumers_go_on_reading_with_nothing_skipped(
@@ -34,34 +42,36 @@ def scene(kafka44: KafkaCluster, kafka39: KafkaCluster) -> Mirrored:
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize(
-    "method",
-    ["cluster_id", "authorized_operations", "list_offsets", "describe_consumer_groups", "alter_consumer_group_offsets"],
-)
-def test_a_command_that_is_killed_leaves_each_group_at_its_old_or_its_new_position(
-    kafka44: KafkaCluster, kafka39: KafkaCluster, scene: Mirrored, tmp_path: Path, method: str
+def test_commands_that_are_killed_leave_each_group_at_its_old_or_its_new_position(
+    kafka44: KafkaCluster, kafka39: KafkaCluster, scene: Mirrored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = Shell(tmp_path, kafka39, f"west.{scene.orders}")
-    groups = [f"{shell.prefix}.{number}" for number in range(3)]
-    commit_offsets(kafka44.bootstrap, {each: {(scene.orders, 0): 20, (scene.orders, 1): 30} for each in groups})
-    commit_offsets(kafka39.bootstrap, {groups[0]: {(shell.topic, 0): 1, (shell.topic, 1): 1}})
-    old = committed_offsets(kafka39.bootstrap, groups)
-    words = ["migrate", *groups, "--source-bootstrap-servers", kafka44.bootstrap, "--method", "header", "--yes"]
-    words += ["--topic-pattern", "west.{topic}", "--existing", "replace"]
-    shell.killed_after(method, *words)
-    killed = committed_offsets(kafka39.bootstrap, groups)
-    assert shell.stored(*words)["counts"]["failed"] == 0
-    new = committed_offsets(kafka39.bootstrap, groups)
-    assert all(len(new[each]) == 2 and new[each] != old[each] for each in groups)
-    assert all(killed[each] in (old[each], new[each]) for each in groups)
+    groups = {method: [f"{shell.prefix}.{method}.{number}" for number in range(3)] for method in KILLED_AFTER}
+    every = [group_id for of_method in groups.values() for group_id in of_method]
+    commit_offsets(kafka44.bootstrap, {each: {(scene.orders, 0): 20, (scene.orders, 1): 30} for each in every})
+    commit_offsets(kafka39.bootstrap, {each[0]: {(shell.topic, 0): 1, (shell.topic, 1): 1} for each in groups.values()})
+    old = committed_offsets(kafka39.bootstrap, every)
+    asked = ["--source-bootstrap-servers", kafka44.bootstrap, "--method", "header", "--yes"]
+    asked += ["--topic-pattern", "west.{topic}", "--existing", "replace"]
+    commands = {method: ["migrate", *of_method, *asked] for method, of_method in groups.items()}
+    shell.all_killed(commands)
+    killed = committed_offsets(kafka39.bootstrap, every)
+    shell.stay(monkeypatch)
+    for words in commands.values():
+        assert shell.stored(*words)["counts"]["failed"] == 0
+    new = committed_offsets(kafka39.bootstrap, every)
+    assert all(len(new[each]) == 2 and new[each] != old[each] for each in every)
+    assert all(killed[each] in (old[each], new[each]) for each in every)
+    assert any(killed[each] == new[each] for each in every), "the last one was killed after it had committed"
     changes = sorted(path.name for path in (shell.storage / CLUSTER / "changes").iterdir())
     assert any(name.endswith("-plan.json") for name in changes), "what was meant for each group is on record"
 
 
 def test_the_command_shows_each_partition_and_applies_its_plan(
-    kafka44: KafkaCluster, kafka39: KafkaCluster, scene: Mirrored, tmp_path: Path
+    kafka44: KafkaCluster, kafka39: KafkaCluster, scene: Mirrored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = Shell(tmp_path, kafka39, f"west.{scene.orders}")
+    shell.stay(monkeypatch)
     group_id = f"{shell.prefix}.planned"
     commit_offsets(kafka44.bootstrap, {group_id: {(scene.orders, 0): 20, (scene.orders, 1): 3}})
     words = ["migrate", group_id, "--source-bootstrap-servers", kafka44.bootstrap, "--method", "payload"]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,21 +50,32 @@ class Shell(CommandLine):
 
     def killed_after(self, method: str, *words: str) -> None:
         """Run a command whose process is killed by SIGKILL as soon as the brokers have done it."""
-        code = f"""
-            import os, signal, sys
+        self.all_killed({method: words})
+
+    def all_killed(self, commands: Mapping[str, Sequence[str]]) -> None:
+        """Run commands, each of which is killed after a method; all are forked from one that has loaded Airflow."""
+        code = """
+            import json, os, signal, sys
+            import airflow_kafka_groups.hooks.kafka_groups
             from airflow_kafka_groups.kafka import AdminClient
             from airflow_kafka_groups.cli.main import main
-            real = AdminClient.{method}
-            async def done(*args, **options):
-                await real(*args, **options)
-                os.kill(os.getpid(), signal.SIGKILL)
-            AdminClient.{method} = done
-            main(sys.argv[1:])
+            ended = []
+            for method, words in json.loads(sys.argv[1]).items():
+                if not (process := os.fork()):
+                    real = getattr(AdminClient, method)
+                    async def done(*args, **options):
+                        await real(*args, **options)
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    setattr(AdminClient, method, done)
+                    os._exit(main(words))
+                ended.append(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+            sys.exit(set(ended) != {-signal.SIGKILL})
         """
         options = ["--conn-id", "lab", "--storage-path", str(self.storage), "--cluster", CLUSTER]
-        program = [sys.executable, "-c", textwrap.dedent(code), *words, *options]
+        given = json.dumps({method: [*words, *options] for method, words in commands.items()})
+        program = [sys.executable, "-c", textwrap.dedent(code), given]
         ended = subprocess.run(program, capture_output=True, text=True, env=self.environment, check=False)
-        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        assert ended.returncode == 0, ended.stderr
 
 
 @pytest.fixture(scope="module")

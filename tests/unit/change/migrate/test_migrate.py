@@ -112,15 +112,6 @@ async def test_what_has_no_counterpart_is_left_out_with_the_reason(tmp_path: Pat
     assert "first record is 3 of the source, and 2 is left to be read" in result.skipped["t[1]"]
 
 
-async def test_topics_of_another_number_of_partitions_are_refused_unless_partitions_are_mapped(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"a": {T0: 5}})
-    scene.target.ends[TopicPartition("t", 2)] = (0, 0)
-    done = await scene.run(scene.request())
-    assert "the source has 2 partitions, and 't' in the target 3" in outcomes(done)["a"][1]
-    await scene.run(scene.request(mapping={"t:0": "t:1"}))
-    assert scene.offsets() == {T1: 2}
-
-
 async def test_mirrors_may_have_other_names(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a": {T0: 5, T1: 5}})
     for where in (T0, T1):
@@ -155,13 +146,6 @@ async def test_what_cannot_be_read_fails_and_is_not_taken_for_nothing(tmp_path: 
     assert "a" in (await scene.run(scene.request())).failures()
 
 
-async def test_one_cluster_is_no_migration(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"a": {T0: 5}})
-    scene.target.cluster = "west"
-    with pytest.raises(ConfigurationError, match="both clusters have the id 'west'"):
-        await scene.run(scene.request())
-
-
 async def test_each_time_of_a_partition_is_asked_for_once(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {f"g{number}": {T0: 5 + number % 3, T1: 5} for number in range(300)})
     await scene.run(scene.request(group_ids=None, method="payload"), dry_run=True)
@@ -184,48 +168,6 @@ async def test_a_request_that_cannot_be_is_refused(tmp_path: Path, asked: dict[s
         Scene(tmp_path, {}).request(**asked)
 
 
-class Killed(BaseException):
-    """The end of the process."""
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize(
-    "at",
-    [
-        ("source", "list_offsets"),
-        ("target", "read_records"),
-        ("target", "describe"),
-        ("target", "alter"),
-        ("target", "list_offsets"),
-    ],
-)
-async def test_killed_anywhere_each_group_is_at_its_old_or_its_new_position(
-    tmp_path: Path, at: tuple[str, str]
-) -> None:
-    scene = Scene(tmp_path, {"a": {T0: 5, T1: 6}, "b": {T0: 7, T1: 10}})
-    scene.target.groups["a"] = FakeGroup({T0: 1, T1: 1})
-    old, new = {"a": {T0: 1, T1: 1}, "b": {}}, {"a": {T0: 2, T1: 3}, "b": {T0: 4, T1: 7}}
-    seen = 0
-
-    def kill(call: str) -> None:
-        nonlocal seen
-        if call == at[1]:
-            seen += 1
-            raise Killed
-
-    cluster = scene.source if at[0] == "source" else scene.target
-    cluster.before = kill
-    request = scene.request(group_ids=["a", "b"], existing="replace")
-    with pytest.raises(Killed):
-        await scene.run(request)
-    assert seen, cluster.call_names
-    for name in ("a", "b"):
-        assert scene.offsets(name) in (old[name], new[name])
-    cluster.before = lambda call: None
-    await scene.run(scene.request(group_ids=["a", "b"], existing="replace"))
-    assert {name: scene.offsets(name) for name in ("a", "b")} == new
-
-
 async def test_the_source_may_be_gone_when_there_is_a_backup(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a": {T0: 5}, "b": {T0: 6}})
     scene.source.ids["t"] = "id-1"
@@ -241,17 +183,6 @@ async def test_the_source_may_be_gone_when_there_is_a_backup(tmp_path: Path) -> 
         await scene.run(scene.request(**asked))
 
 
-async def test_a_plan_is_not_applied_to_a_topic_that_was_recreated_since(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"a": {T0: 5}})
-    scene.target.ids["t"] = "id-1"
-    dry = scene.request()
-    await scene.run(dry, dry_run=True)
-    scene.target.ids["t"] = "id-2"
-    done = await scene.run(MigrateRequest(plan_id=dry.made.plan_id, plan_digest=dry.made.digest))
-    assert "recreated" in outcomes(done)["a"][1]
-    assert scene.offsets() == {}
-
-
 @pytest.mark.promise(6)
 async def test_a_plan_is_not_applied_to_a_group_that_came_to_life_since(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a": {T0: 5}})
@@ -262,15 +193,6 @@ async def test_a_plan_is_not_applied_to_a_group_that_came_to_life_since(tmp_path
     scene.target.groups["a"] = FakeGroup({})
     done = await scene.run(MigrateRequest(plan_id=dry.made.plan_id, plan_digest=dry.made.digest))
     assert "it had a member" in outcomes(done)["a"][1]
-
-
-async def test_what_the_target_has_lost_is_named(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"a": {T0: 5}})
-    _, records, end = log(first=3, shift=3, mirror=True)
-    scene.target.records[T0], scene.target.ends[T0] = records[4:], (4, end)
-    for method, why in (("header", "it was not mirrored, or is lost"), ("payload", "is not in the target")):
-        done = await scene.run(scene.request(method=method), dry_run=True)
-        assert why in outcomes(done)["a"][1]
 
 
 @pytest.mark.parametrize(
