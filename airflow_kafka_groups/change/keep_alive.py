@@ -344,16 +344,12 @@ class _Run(OffsetRequest):
     """
 
     what: ClassVar[str] = WHAT
+    may_be_absent: ClassVar[bool] = False
     admin: KeepAliveAdmin
     request: KeepAliveRequest
     due: Mapping[str, Remedy]
     left: Mapping[str, str]
     facts: Mapping[str, Any]
-
-    @property
-    def may_be_absent(self) -> bool:
-        """Whether groups that do not exist are created: never."""
-        return False
 
     async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
         """Return the offsets, some time after they were read: who commits without membership shows itself by then."""

@@ -28,7 +28,7 @@ from airflow_kafka_groups.change.restore.earlier_tries import in_topics
 from airflow_kafka_groups.change.restore.reset import Existing, propose_commits
 from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.protocols import RecordAdmin, committed_of, selected_groups
@@ -164,100 +164,88 @@ class MigrateRequest(OffsetRequest):
         async with AsyncExitStack() as stack:
             source = None if self.source is None else await stack.enter_async_context(self.source())
             there = None if source is None else await source.cluster_id()
-            backup, offsets, kept, starts = await self._offsets(source, layout, there)
+            groups, starts, recreated = dict[str, GroupPlan](), dict[TopicPartition, int](), dict[str, str]()
+            if self.backup_id is None:
+                assert source is not None  # noqa: S101 - as checked
+                offsets, groups = await self._live(source)
+            else:
+                backup, offsets, starts = await asyncio.to_thread(self._backed_up, layout, self.backup_id)
+                if there not in (None, backup.kafka_cluster_id):
+                    why = f"is of Kafka cluster {backup.kafka_cluster_id!r}, and the source is {there!r}"
+                    raise ConfigurationError("backup_id", self.backup_id, why)
+                there = backup.kafka_cluster_id
+                recreated = {} if source is None else await recreated_topics(source, ids_of(backup))
             if here == there:
                 why = f"both clusters have the id {here!r}: it is one (use copy or restore), or one is a clone"
                 raise ConfigurationError("source", None, why)
-            plan = await self._translated(source, admin, backup, offsets, starts)
-        groups = {group_id: GroupPlan(kept=why) for group_id, why in kept.items()}
-        plan = replace(plan, kafka_cluster_id=here, groups=groups | dict(plan.groups))
-        plan = replace(plan, facts={**plan.facts, "source": there})
-        return replace(plan, digest=await asyncio.to_thread(write_plan, layout, plan))
-
-    async def _offsets(
-        self, source: RecordAdmin | None, layout: Layout, there: str | None
-    ) -> tuple[Backup | None, dict[str, Commits], dict[str, str], dict[TopicPartition, int]]:
-        """Return the offsets of the source's groups, the groups that could not be read, and log starts."""
-        is_chosen = in_topics(self.topics)
-        if self.backup_id is None or self.source_cluster is None:
-            assert source is not None  # noqa: S101 - as checked
-            wanted = self.group_ids
-            if wanted is None:
-                every = GroupFilter(exclude=DEFAULT_PROTECTED)
-                wanted = await selected_groups(source, every, with_offsets=True)
-            found = await committed_of(source, wanted)
-            kept = {
-                group_id: Unread(f"its offsets in the source cannot be read: {each.error}")
-                for group_id, each in found.items()
-                if each.value is None
-            }
-            read = {group_id: commits_in(each.value) for group_id, each in found.items() if each.value is not None}
-            return None, {group_id: _only(commits, is_chosen) for group_id, commits in read.items()}, dict(kept), {}
-        of_source = replace(layout, cluster=self.source_cluster)
-        backup, groups = await asyncio.to_thread(open_backup, of_source, self.backup_id)
-        if there not in (None, backup.kafka_cluster_id):
-            why = f"is of Kafka cluster {backup.kafka_cluster_id!r}, and the source is {there!r}"
-            raise ConfigurationError("backup_id", self.backup_id, why)
-        offsets: dict[str, Commits] = {}
-        starts: dict[TopicPartition, int] = {}
-        for group in await asyncio.to_thread(list, groups):
-            if self.group_ids is None or group.entry.group_id in self.group_ids:
-                offsets[group.entry.group_id] = _only(commits_in(group.offsets), is_chosen)
-                starts.update(zip(group.offsets, group.bounds[0], strict=True))
-        if missing := [group_id for group_id in self.group_ids or () if group_id not in offsets]:
-            raise ConfigurationError("group_ids", missing, f"these groups are not in the backup {self.backup_id}")
-        return backup, offsets, {}, starts
-
-    async def _translated(
-        self,
-        source: RecordAdmin | None,
-        admin: RecordAdmin,
-        backup: Backup | None,
-        offsets: Mapping[str, Commits],
-        starts: Mapping[TopicPartition, int],
-    ) -> MigrationPlan:
-        wanted = {where for commits in offsets.values() for where in commits}
-        there = {where: self._counterpart(where) for where in wanted}
-        if len(set(there.values())) < len(there):
-            raise ConfigurationError("mapping", None, "two partitions of the source have the same counterpart")
-        refused = await self._without_counterpart(source, admin, there)
-        if source is not None and backup is not None:
-            recreated = await recreated_topics(source, ids_of(backup))
-            refused |= {where: recreated[where.topic] for where in wanted if where.topic in recreated}
-        method, position = Method(str(self.method)), Position(self.position)
-        evidence = OffsetTranslator(
-            source=source,
-            target=admin,
-            counterparts=there,
-            source_starts=starts,
-            header=self.header,
-            mirror_topic=self.mirror_topic,
-            progress=self.progress,
-        )
-        places = (
-            (where, value.offset) for of in offsets.values() for where, value in of.items() if where not in refused
-        )
-        found = await evidence.translate(places, method, position)
-        groups = {}
+            method, position = Method(str(self.method)), Position(self.position)
+            at = {where: self._counterpart(where) for commits in offsets.values() for where in commits}
+            if len(set(at.values())) < len(at):
+                raise ConfigurationError("mapping", None, "two partitions of the source have the same counterpart")
+            refused = await self._without_counterpart(source, admin, at)
+            refused |= {where: recreated[where.topic] for where in at if where.topic in recreated}
+            translator = OffsetTranslator(
+                source=source,
+                target=admin,
+                counterparts=at,
+                source_starts=starts,
+                header=self.header,
+                mirror_topic=self.mirror_topic,
+                progress=self.progress,
+            )
+            every = ((where, value.offset) for of in offsets.values() for where, value in of.items())
+            found = await translator.translate((each for each in every if each[0] not in refused), method, position)
         for group_id, commits in offsets.items():
             rows, left_out = list[PlannedOffset](), dict[TopicPartition, str]()
             for where, value in commits.items():
                 one = refused.get(where) or found[where, value.offset]
                 if isinstance(one, Translated):
-                    rows.append(
-                        PlannedOffset(where, value.offset, there[where], one.offset, one.distance, value.metadata)
-                    )
+                    rows.append(PlannedOffset(where, value.offset, at[where], one.offset, one.distance, value.metadata))
                 else:
                     left_out[where] = one
             groups[group_id] = GroupPlan(rows=tuple(rows), refused=left_out)
-        ids = await admin.topic_ids(sorted({where.topic for where in there.values()})) if there else {}
         facts = {
             "method": method.value,
             "position": position.value,
             "existing": Existing(self.existing).value,
             "backup_id": self.backup_id,
+            "source": there,
         }
-        return MigrationPlan(plan_id=self._new_id, facts=facts, kafka_cluster_id=None, topic_ids=ids, groups=groups)
+        ids = await admin.topic_ids(sorted({where.topic for where in at.values()})) if at else {}
+        plan = MigrationPlan(plan_id=self._new_id, facts=facts, kafka_cluster_id=here, topic_ids=ids, groups=groups)
+        return replace(plan, digest=await asyncio.to_thread(write_plan, layout, plan))
+
+    async def _live(self, source: RecordAdmin) -> tuple[dict[str, Commits], dict[str, GroupPlan]]:
+        """Return the offsets of the source's groups, and the plans of those that could not be read."""
+        wanted = self.group_ids
+        if wanted is None:
+            wanted = await selected_groups(source, GroupFilter(exclude=DEFAULT_PROTECTED), with_offsets=True)
+        offsets, unread = dict[str, Commits](), dict[str, GroupPlan]()
+        for group_id, each in (await committed_of(source, wanted)).items():
+            if each.value is None:
+                why = Unread(f"its offsets in the source cannot be read: {each.error}")
+                unread[group_id] = GroupPlan(kept=why)
+            else:
+                offsets[group_id] = self._only(each.value)
+        return offsets, unread
+
+    def _backed_up(
+        self, layout: Layout, backup_id: str
+    ) -> tuple[Backup, dict[str, Commits], dict[TopicPartition, int]]:
+        """Return a backup, the offsets of its groups, and log starts."""
+        backup, groups = open_backup(replace(layout, cluster=str(self.source_cluster)), backup_id)
+        offsets, starts = dict[str, Commits](), dict[TopicPartition, int]()
+        for group in groups:
+            if self.group_ids is None or group.entry.group_id in self.group_ids:
+                offsets[group.entry.group_id] = self._only(group.offsets)
+                starts.update(zip(group.offsets, group.bounds[0], strict=True))
+        if missing := [group_id for group_id in self.group_ids or () if group_id not in offsets]:
+            raise ConfigurationError("group_ids", missing, f"these groups are not in the backup {backup_id}")
+        return backup, offsets, starts
+
+    def _only(self, offsets: GroupOffsets) -> Commits:
+        is_chosen = in_topics(self.topics)
+        return {where: value for where, value in commits_in(offsets).items() if is_chosen(where)}
 
     def _counterpart(self, where: TopicPartition) -> TopicPartition:
         if (mapped := self.mapping.get(f"{where.topic}:{where.partition}")) is not None:
@@ -288,7 +276,3 @@ class MigrateRequest(OffsetRequest):
 
 
 _OF_RECORDS = (Method.PAYLOAD, Method.TIMESTAMP)
-
-
-def _only(commits: Commits, is_chosen: Callable[[TopicPartition], bool]) -> Commits:
-    return {where: value for where, value in commits.items() if is_chosen(where)}

@@ -51,7 +51,7 @@ _ROUNDS_AT_ONCE = 16
 
 Place = tuple[TopicPartition, int]
 """A partition of the source, and an offset."""
-Found = dict[Place, Bounds | Refusal | str]
+Found = dict[Place, Bounds | Refusal]
 T = TypeVar("T")
 
 
@@ -115,7 +115,7 @@ class OffsetTranslator:
         if isinstance(ends := source_ends[where], str):
             return ends
         if offset > ends[1]:
-            return Refusal(f"offset {offset:,} is beyond the source's log end {ends[1]:,}: the topic was recreated")
+            return f"offset {offset:,} is beyond the source's log end {ends[1]:,}: the topic was recreated"
         return None
 
     async def _marks(self, method: Method) -> Marks:
@@ -222,7 +222,7 @@ class OffsetTranslator:
             start, end = bounds if isinstance(bounds := ends.get(where, (0, 0)), tuple) else (0, 0)
             if offset < start:
                 lost = f"the source has lost the records from {offset:,} to {start:,}, and the target may have them"
-                found[place] = Refusal(f"{lost}: translate by header or offset-syncs")
+                found[place] = f"{lost}: translate by header or offset-syncs"
             else:
                 (next_ones if offset < end else last_ones).append(place)
         groups = list(_close(next_ones))
@@ -243,7 +243,7 @@ class OffsetTranslator:
                 if before := [each for each in window.records if each.offset < place[1]]:
                     anchors[place] = replace(before[-1], is_next=False)
                     last_ones.remove(place)
-        why = Refusal("the source has no record behind it, and none shortly before it")
+        why = "the source has no record behind it, and none shortly before it"
         return anchors, {**found, **dict.fromkeys(last_ones, why)}
 
     async def _times(

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
+from typing import TypeAlias
 
 
 class Method(StrEnum):
@@ -43,10 +44,8 @@ class Position(StrEnum):
     AT_OR_AFTER = "at-or-after"
 
 
-class Refusal(str):
-    """Why a position is not known well enough."""
-
-    __slots__ = ()
+Refusal: TypeAlias = str
+"""Why a position is not known well enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +81,15 @@ def choose(bounds: Bounds, position: Position, start: int, end: int) -> Translat
     """
     low, high = bounds.low, bounds.high
     if low < start:
-        return Refusal(
-            f"the target's log starts at {start:,}, and the position is at or after {low:,}: records are lost"
-        )
+        return f"the target's log starts at {start:,}, and the position is at or after {low:,}: records are lost"
     if low > end:
-        return Refusal(f"the position is at or after {low:,}, beyond the target's log end {end:,}: was it recreated?")
+        return f"the position is at or after {low:,}, beyond the target's log end {end:,}: was it recreated?"
     twice = high - low if bounds.most is None else bounds.most
     if position is Position.AT_OR_BEFORE:
         return Translated(low, twice)
     if (low < high or twice) and (position is Position.EXACT or not bounds.is_sure):
         where = f"between {low:,} and {high:,}" if bounds.is_sure and low < high else f"at or after {low:,}"
-        return Refusal(f"it is not known exactly: the position is {where}")
+        return f"it is not known exactly: the position is {where}"
     return Translated(high, high - low)
 
 
@@ -132,7 +129,7 @@ def by_marks(marks: Sequence[Mark], offset: int, end: int) -> Bounds | Refusal:
     at = bisect_right(marks, offset, key=attrgetter("source")) - 1
     if at < 0:
         known = f"the first one is of {marks[0].source:,}" if marks else "there are none"
-        return Refusal(f"no pair of offsets at or before {offset:,} is known: {known}")
+        return f"no pair of offsets at or before {offset:,} is known: {known}"
     before = marks[at]
     if before.is_exact and before.source == offset:
         return Bounds(before.target, before.target)
@@ -193,10 +190,10 @@ def by_payload(anchor: Anchor, here: RecordsOfATime, there: RecordsOfATime) -> B
     """
     copies, twins = there.alike(anchor), here.alike(anchor)
     if here.is_cut(anchor) or there.is_cut(anchor):
-        return Refusal(f"more than {len(here.records):,} records are of the millisecond {anchor.timestamp}")
+        return f"more than {len(here.records):,} records are of the millisecond {anchor.timestamp}"
     if len(copies) < max(len(twins), 1):
         like = "" if len(twins) < 2 else f", or one of {len(twins):,} like it"
-        return Refusal(f"record {anchor.offset:,} of the source{like} is not in the target at {anchor.timestamp} ms")
+        return f"record {anchor.offset:,} of the source{like} is not in the target at {anchor.timestamp} ms"
     behind = 0 if anchor.is_next else 1
     return Bounds(copies[0] + behind, copies[-1] + behind)  # of several, nobody knows which is whose copy
 
@@ -211,10 +208,10 @@ def by_timestamp(anchor: Anchor, in_source: int, in_target: int, found_ms: int) 
     :param found_ms: the timestamp of the one in the mirror.
     """
     if in_target < 0:
-        return Refusal(f"the target has no record of {anchor.timestamp} ms or later: the mirror is behind")
+        return f"the target has no record of {anchor.timestamp} ms or later: the mirror is behind"
     if found_ms != anchor.timestamp or in_source < 0:
         why = "the mirror does not keep timestamps, or lacks the record"
-        return Refusal(f"the target's first record of {anchor.timestamp} ms or later is of {found_ms} ms: {why}")
+        return f"the target's first record of {anchor.timestamp} ms or later is of {found_ms} ms: {why}"
     distance = anchor.offset - in_source
     if distance <= 0:
         low = in_target + (not anchor.is_next)
@@ -250,7 +247,7 @@ class HeaderSearch:
         """
         lacking = next((where for where, named in records if named is None), None)
         if lacking is not None:
-            self.result = Refusal(f"the target's record {lacking:,} does not name its source offset")
+            self.result = f"the target's record {lacking:,} does not name its source offset"
             return
         named = [(where, source) for where, source in records if source is not None]
         at = next((number for number, (_, source) in enumerate(named) if source >= self._offset), len(named))
@@ -263,7 +260,7 @@ class HeaderSearch:
             self._high = max(self._low, self._high) if not is_end else self._low
         elif self.next_offset <= self._low and self._known is None and named[0][1] > self._first_left:
             first = f"the target's first record is {named[0][1]:,} of the source"
-            self.result = Refusal(f"{first}, and {self._offset:,} is left to be read: it was not mirrored, or is lost")
+            self.result = f"{first}, and {self._offset:,} is left to be read: it was not mirrored, or is lost"
         else:
             self._high, self._found = self.next_offset, named[0][0]
         if self.result is None and self._low >= self._high:
@@ -278,7 +275,7 @@ class HeaderSearch:
 
     def _at_the_end(self) -> Bounds | Refusal:
         if self._known is None:
-            return Refusal("the target has no record there: the mirror is behind, or they are lost")
+            return "the target has no record there: the mirror is behind, or they are lost"
         return Bounds(self._low, self._low, most=self._offset - self._known.source - 1)  # which it may still write
 
     def _guess(self) -> int:

@@ -56,6 +56,7 @@ class DeleteOffsetsRequest(OffsetRequest):
     """
 
     what: ClassVar[str] = DELETION
+    may_be_absent: ClassVar[bool] = False
     group_ids: Sequence[str]
     topics: Sequence[str]
 
@@ -63,11 +64,6 @@ class DeleteOffsetsRequest(OffsetRequest):
         check_group_ids(self.group_ids)
         if not self.topics or isinstance(self.topics, str):
             raise ConfigurationError("topics", self.topics, "must be a list of names, with one at least")
-
-    @property
-    def may_be_absent(self) -> bool:
-        """Whether groups that do not exist are created: never."""
-        return False
 
     async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
         """Return what would be deleted, as the offsets before. Raises ``GroupsFailedError`` if one cannot be read."""

@@ -77,6 +77,7 @@ class ResetRequest(OffsetRequest):
     """
 
     what: ClassVar[str] = "reset"
+    may_be_absent: ClassVar[bool] = False
     group_ids: Sequence[str]
     target: ResetTarget
     topics: Sequence[str] | None = None
@@ -88,11 +89,6 @@ class ResetRequest(OffsetRequest):
     def facts(self) -> dict[str, Any]:
         """The target."""
         return self.target.asked
-
-    @property
-    def may_be_absent(self) -> bool:
-        """Whether groups that do not exist are created: never."""
-        return False
 
     async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
         """Return the changes that the reset would commit, for partitions with a commit."""
@@ -163,14 +159,11 @@ class CommitRequest(OffsetRequest):
     """
 
     what: ClassVar[str] = "commit"
+    continues: ClassVar[bool] = False
+    """The change itself says what was there."""
     change: Change
     kafka_cluster_id: str | None
     source: str
-
-    @property
-    def continues(self) -> bool:
-        """Whether an earlier try is continued: the change itself says what was there."""
-        return False
 
     @property
     def may_be_absent(self) -> bool:

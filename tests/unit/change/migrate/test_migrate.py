@@ -181,6 +181,9 @@ async def test_the_source_may_be_gone_when_there_is_a_backup(tmp_path: Path) -> 
     scene.source.cluster = "north"
     with pytest.raises(ConfigurationError, match="is of Kafka cluster 'west', and the source is 'north'"):
         await scene.run(scene.request(**asked))
+    scene.target.cluster = "west"
+    with pytest.raises(ConfigurationError, match="both clusters have the id 'west'"):
+        await scene.run(scene.request(source=None, **asked))
 
 
 @pytest.mark.promise(6)
