@@ -141,7 +141,7 @@ class OffsetTranslator:
         for where, offset in places:
             there = self.counterparts[where]
             key = where if method is Method.OFFSET_SYNCS else there
-            found[where, offset] = by_marks(marks.get(key, []), offset, _end(target_ends, there))
+            found[where, offset] = by_marks(marks.get(key, []), offset, _bounds(target_ends, there)[1])
         return found
 
     async def _by_header(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
@@ -219,7 +219,7 @@ class OffsetTranslator:
         next_ones, last_ones = list[Place](), list[Place]()
         for place in places:
             where, offset = place
-            start, end = bounds if isinstance(bounds := ends.get(where, (0, 0)), tuple) else (0, 0)
+            start, end = _bounds(ends, where)
             if offset < start:
                 lost = f"the source has lost the records from {offset:,} to {start:,}, and the target may have them"
                 found[place] = f"{lost}: translate by header or offset-syncs"
@@ -235,7 +235,7 @@ class OffsetTranslator:
                     last_ones.append(place)
         for reach in _BEFORE:
             spans = [
-                Span(where=where, start=max(offset - reach, _start(ends, where)), until=offset)
+                Span(where=where, start=max(offset - reach, _bounds(ends, where)[0]), until=offset)
                 for where, offset in last_ones
             ]
             windows = await self._live().read_records(spans, _hashed)
@@ -288,14 +288,8 @@ def _not_listed(anchor: Anchor, listed: object) -> str:
     return by_timestamp(anchor, -1, -1, -1)  # type: ignore[return-value]  # nothing was listed
 
 
-def _start(ends: Ends, where: TopicPartition) -> int:
-    bounds = ends.get(where)
-    return bounds[0] if isinstance(bounds, tuple) else 0
-
-
-def _end(ends: Ends, where: TopicPartition) -> int:
-    bounds = ends.get(where)
-    return bounds[1] if isinstance(bounds, tuple) else 0
+def _bounds(ends: Ends, where: TopicPartition) -> tuple[int, int]:
+    return bounds if isinstance(bounds := ends.get(where), tuple) else (0, 0)
 
 
 def _close(places: Iterable[Place]) -> Iterator[list[Place]]:

@@ -1,5 +1,5 @@
-"""Changes of committed offsets: restore a backup, reset, alter, or test a restore.
+"""Changes of committed offsets: restore a backup, reset, set, copy, commit, delete, or rehearse one.
 
-In: a backup (``from_backup``, ``drill``) or a target (``reset``). Out: one ``ChangeResult`` per group.
-``commit_changes`` applies every change, and only to groups without members that have not moved since it was proposed.
+Each is a request that proposes (``from_backup``, ``reset``, ``forget``), and ``change_offsets`` is the chain that all
+go through. ``commit_changes`` writes only to groups without members that have not moved since the proposal.
 """
