@@ -154,7 +154,7 @@ def test_offsets_of_a_topic_are_forgotten_and_on_record(admin: FakeAdmin, tmp_pa
     assert admin.groups["a"].positions == {T0: 5, U0: 3}
     found = run(DeleteGroupOffsetsOperator, tmp_path, **arguments)
     assert admin.groups["a"].positions == {U0: 3}
-    _, record, result = records(tmp_path)
+    record, result = [each for each in records(tmp_path) if not each["dry_run"]]
     assert Path(found["result_path"]).exists()
     assert {group["group_id"]: group["outcome"] for group in result["groups"]} == {"a": "changed", "b": "unchanged"}
     assert record["groups"][0]["before"][0]["offsets"] == [5]
