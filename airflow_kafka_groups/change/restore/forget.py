@@ -74,9 +74,9 @@ class DeleteOffsetsRequest(OffsetRequest):
         return [
             Change(
                 group_id=group_id,
-                before={where: value for where, value in commits_in(result.unwrap()).items() if of_topics(where)},
+                before={at: value for at, value in commits_in(read[group_id].unwrap()).items() if of_topics(at)},
             )
-            for group_id, result in read.items()
+            for group_id in self.group_ids
         ]
 
     async def apply(self, admin: OffsetAdmin, changes: Sequence[Change], terms: ChangeTerms) -> list[ChangeResult]:
