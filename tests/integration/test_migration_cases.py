@@ -99,7 +99,7 @@ class Clusters:
     def change(self, storage: Path, *, dry_run: bool = False, conn_id: str = "target", **asked: Any) -> Any:
         """Migrate by the hook, and return the plan and what was done."""
         built = KafkaGroupsHook("source").get_conn()
-        request = MigrateRequest(**({"source": lambda: built} if "plan_id" not in asked else {}), **asked)
+        request = MigrateRequest(source=None if "plan_id" in asked else lambda: built, **asked)
         hook = KafkaGroupsHook(conn_id)
         done = hook.change(request, storage_path=str(storage), cluster=conn_id, dry_run=dry_run)
         assert isinstance(done, RecordedChanges)
