@@ -29,7 +29,7 @@ from airflow_kafka_groups.change.restore.change_offsets import (
     no_earlier_tries,
 )
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.current_logs import Unread, why_kept
+from airflow_kafka_groups.change.restore.current_logs import Unread, commits_of, why_kept
 from airflow_kafka_groups.checks import check_integer, check_number
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
@@ -39,9 +39,8 @@ from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
-from airflow_kafka_groups.observe.protocols import committed_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
 from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
 
@@ -356,13 +355,12 @@ class _Run(OffsetRequest):
         changes = [Change(group_id=group_id, kept=reason) for group_id, reason in self.left.items()]
         if not self.due:
             return changes
-        for group_id, read in (await committed_of(admin, list(self.due))).items():
-            if read.error is not None or read.value is None:
-                changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
-                continue
-            before = commits_in(read.value)
-            kept = None if before else "it has no committed offsets"
-            changes.append(Change(group_id=group_id, before=before, after=before, kept=kept))
+        for group_id, before in (await commits_of(admin, list(self.due))).items():
+            if isinstance(before, Unread):
+                changes.append(Change(group_id=group_id, kept=before))
+            else:
+                kept = None if before else "it has no committed offsets"
+                changes.append(Change(group_id=group_id, before=before, after=before, kept=kept))
         await asyncio.sleep(self.request.observe_seconds)
         return changes
 

@@ -23,15 +23,15 @@ from airflow_kafka_groups.change.migrate.plan import (
 )
 from airflow_kafka_groups.change.migrate.translation import Method, Position, Translated
 from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
-from airflow_kafka_groups.change.restore.current_logs import Unread, ids_of, recreated_topics
+from airflow_kafka_groups.change.restore.current_logs import Unread, commits_of, ids_of, recreated_topics
 from airflow_kafka_groups.change.restore.earlier_tries import in_topics
 from airflow_kafka_groups.change.restore.reset import Existing, propose_commits
 from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids
-from airflow_kafka_groups.observe.protocols import RecordAdmin, committed_of, selected_groups
+from airflow_kafka_groups.observe.protocols import RecordAdmin, selected_groups
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.storage.paths import new_id, time_of
 
@@ -220,13 +220,9 @@ class MigrateRequest(OffsetRequest):
         wanted = self.group_ids
         if wanted is None:
             wanted = await selected_groups(source, GroupFilter(exclude=DEFAULT_PROTECTED), with_offsets=True)
-        offsets, unread = dict[str, Commits](), dict[str, GroupPlan]()
-        for group_id, each in (await committed_of(source, wanted)).items():
-            if each.value is None:
-                why = Unread(f"its offsets in the source cannot be read: {each.error}")
-                unread[group_id] = GroupPlan(kept=why)
-            else:
-                offsets[group_id] = self._only(each.value)
+        found = await commits_of(source, wanted, "its offsets in the source cannot be read")
+        unread = {group_id: GroupPlan(kept=each) for group_id, each in found.items() if isinstance(each, Unread)}
+        offsets = {group_id: self._only(each) for group_id, each in found.items() if not isinstance(each, Unread)}
         return offsets, unread
 
     def _backed_up(
@@ -237,15 +233,15 @@ class MigrateRequest(OffsetRequest):
         offsets, starts = dict[str, Commits](), dict[TopicPartition, int]()
         for group in groups:
             if self.group_ids is None or group.entry.group_id in self.group_ids:
-                offsets[group.entry.group_id] = self._only(group.offsets)
+                offsets[group.entry.group_id] = self._only(commits_in(group.offsets))
                 starts.update(zip(group.offsets, group.bounds[0], strict=True))
         if missing := [group_id for group_id in self.group_ids or () if group_id not in offsets]:
             raise ConfigurationError("group_ids", missing, f"these groups are not in the backup {backup_id}")
         return backup, offsets, starts
 
-    def _only(self, offsets: GroupOffsets) -> Commits:
+    def _only(self, commits: Commits) -> Commits:
         is_chosen = in_topics(self.topics)
-        return {where: value for where, value in commits_in(offsets).items() if is_chosen(where)}
+        return {where: value for where, value in commits.items() if is_chosen(where)}
 
     def _counterpart(self, where: TopicPartition) -> TopicPartition:
         if (mapped := self.mapping.get(f"{where.topic}:{where.partition}")) is not None:

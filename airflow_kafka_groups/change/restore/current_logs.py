@@ -22,12 +22,13 @@ from airflow_kafka_groups.kafka.models import (
     GroupOffsets,
     GroupState,
     ListedOffset,
+    OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
     has_eligible_kind,
 )
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
-from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin
+from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin, committed_of
 
 DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was
 
@@ -47,6 +48,19 @@ def unread_part(skipped: Mapping[str, str]) -> str | None:
     """Return which of the partitions that are left out of a change could not be read, the first one; or ``None``."""
     unread = ((where, reason) for where, reason in skipped.items() if isinstance(reason, Unread))
     return next((f"{where} was left out: {reason}" for where, reason in unread), None)
+
+
+async def commits_of(
+    admin: GroupAdmin, group_ids: Sequence[str], unread: str = "its offsets cannot be read"
+) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | Unread]:
+    """Return what each group has committed, or why that is not known.
+
+    :param unread: the beginning of that reason.
+    """
+    return {
+        group_id: Unread(f"{unread}: {read.error}") if read.value is None else commits_in(read.value)
+        for group_id, read in (await committed_of(admin, group_ids)).items()
+    }
 
 
 def why_kept(

@@ -19,14 +19,13 @@ from typing import ClassVar, cast
 
 from airflow_kafka_groups.change.backup.file import BackedUpGroup, Backup, open_backup
 from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetAdmin, OffsetRequest, no_earlier_tries
-from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Unread, current_logs, unread_of
+from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Unread, commits_of, current_logs, unread_of
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
 from airflow_kafka_groups.ledger.prune_plan import name_of
-from airflow_kafka_groups.observe.protocols import committed_of
 from airflow_kafka_groups.shown import with_links
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of
@@ -74,17 +73,15 @@ class RestoreRequest(OffsetRequest):
         that it does not contain.
         """
         backup, groups = await self._open(admin, layout)
-        now = await committed_of(admin, list(groups)) if groups else {}
+        now = await commits_of(admin, list(groups)) if groups else {}
         logs = await current_logs(admin, backup, partitions_of(group.offsets for group in groups.values()))
         pruned = await asyncio.to_thread(pruned_names, layout, backup) if backup.partial else None
         changes = []
         for group_id in list(groups):
-            group, read = groups.pop(group_id), now[group_id]  # its change is as large again
-            if read.error is not None or read.value is None:
-                changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
-                continue
-            before = commits_in(read.value)
-            if backup.partial:
+            group, before = groups.pop(group_id), now[group_id]  # its change is as large again
+            if isinstance(before, Unread):
+                changes.append(Change(group_id=group_id, kept=before))
+            elif backup.partial:
                 changes.append(propose_topics(group, before, logs, self.overwrite, pruned))
             else:
                 changes.append(propose_group(group, before, logs, self.overwrite))

@@ -10,16 +10,15 @@ from functools import partial
 from typing import Any, ClassVar
 
 from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetAdmin, OffsetRequest, no_earlier_tries
-from airflow_kafka_groups.change.restore.current_logs import Ends, Unread, left_out, log_ends, unread_of
+from airflow_kafka_groups.change.restore.current_logs import Ends, Unread, commits_of, left_out, log_ends, unread_of
 from airflow_kafka_groups.change.restore.earlier_tries import SHIFT_BY, TARGET, in_topics
 from airflow_kafka_groups.checks import check_number
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-from airflow_kafka_groups.kafka.admin.results import GroupResult
-from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
-from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same
+from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
+from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, is_same
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
+from airflow_kafka_groups.observe.protocols import GroupAdmin
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 
 TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
@@ -182,11 +181,12 @@ class CommitRequest(OffsetRequest):
                 "nothing was committed. Give the connection of the cluster that was read"
             )
         change = self.change
-        read = (await committed_of(admin, [change.group_id]))[change.group_id]
-        now: Commits = {} if read.value is None else commits_in(read.value)
+        now = (await commits_of(admin, [change.group_id]))[change.group_id]
         done = {**change.before, **change.after}
+        if isinstance(now, Unread):
+            return [change]
         if now.keys() == done.keys() and all(is_same(now[where], value) for where, value in done.items()):
-            change = replace(change, before=dict(now))
+            change = replace(change, before=now)
         return [change]
 
 
@@ -227,14 +227,15 @@ class CopyRequest(OffsetRequest):
     async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
         """Return the changes that would give the targets what the sources have."""
         is_chosen = in_topics(self.topics)
-        found = await committed_of(admin, list(self.groups))
+        found = await commits_of(admin, list(self.groups), "the offsets of the source cannot be read")
         copied: dict[str, Commits] = {}
         why_none: dict[str, str] = {}
         for source, target in self.groups.items():
-            value, error = found[source].value, found[source].error
-            copied[target] = {} if value is None else {at: of for at, of in commits_in(value).items() if is_chosen(at)}
-            unread = error is not None and Unread(f"the offsets of {source!r} cannot be read: {error}")
-            why_none[target] = unread or f"{source!r} has no committed offsets to copy"
+            copied[target], why_none[target] = {}, f"{source!r} has no committed offsets to copy"
+            if isinstance(commits := found[source], Unread):
+                why_none[target] = commits
+            else:
+                copied[target] = {at: of for at, of in commits.items() if is_chosen(at)}
         return await propose_commits(admin, copied, why_none, Existing(self.existing))
 
 
@@ -289,13 +290,12 @@ async def _read(
     *,
     as_new: bool = False,
 ) -> tuple[_Wanted, Ends]:
-    none = ((group_id, GroupResult(group_id, GroupOffsets.from_mapping(group_id, {}))) for group_id in group_ids)
     wanted: _Wanted = {}
-    for group_id, result in dict(none).items() if as_new else (await committed_of(admin, group_ids)).items():
-        if result.error is not None or result.value is None:
-            wanted[group_id] = ({}, [], Unread(f"its offsets cannot be read: {result.error}"))
+    found: Mapping[str, Commits | Unread] = {group_id: {} for group_id in group_ids}
+    for group_id, before in (found if as_new else await commits_of(admin, group_ids)).items():
+        if isinstance(before, Unread):
+            wanted[group_id] = ({}, [], before)
             continue
-        before = commits_in(result.value)
         partitions = chosen(group_id, before)
         wanted[group_id] = (before, partitions, None if partitions else "it has no committed offsets there")
     return wanted, await log_ends(admin, (where for _, partitions, _ in wanted.values() for where in partitions))

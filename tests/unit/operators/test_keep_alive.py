@@ -72,19 +72,3 @@ def test_a_read_only_connection_keeps_nothing_alive(
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", fields % ("protected_groups", '["simple"]'))
     assert "protects" in keep(tmp_path, group_ids=["simple"])["left_alone"]["simple"]
     assert admin.asked("alter") == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({}, "group_ids, include"),
-        ({"group_ids": ["a"], "include": ["b"]}, "group_ids, include"),
-        ({"group_ids": ["simple"], "interval_seconds": 31 * 86_400}, "interval_seconds"),
-    ],
-)
-def test_bad_arguments_are_refused_before_anything_is_committed(
-    admin: FakeAdmin, tmp_path: Path, arguments: dict[str, Any], field: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=field):
-        keep(tmp_path, **arguments)
-    assert admin.asked("alter") == []

@@ -82,14 +82,6 @@ async def test_it_is_done_again_only_in_the_last_third_of_the_retention(tmp_path
     assert outcomes(await run(admin, tmp_path, "a", now=at(began + RETENTION * 0.7))) == {"a": "kept_alive"}
 
 
-async def test_a_dry_run_commits_nothing_and_counts_for_nothing(tmp_path: Path) -> None:
-    admin = cluster(a=simple(), c=FakeGroup({T0: 5}))
-    for _ in range(2):
-        report = await run(admin, tmp_path, "a", "c", dry_run=True, allow_membership=True)
-        assert outcomes(report) == {"a": "would_keep_alive", "c": "would_keep_alive"}
-    assert {"alter", "join"}.isdisjoint(admin.call_names)
-
-
 async def test_a_classic_group_that_had_members_needs_a_membership_which_must_be_allowed(tmp_path: Path) -> None:
     admin = cluster(c=FakeGroup(EXACT))
     report = await run(admin, tmp_path, "c")
@@ -117,13 +109,6 @@ async def test_a_group_in_use_or_of_another_kind_is_left_alone(tmp_path: Path, g
     admin = cluster(a=group)
     assert outcomes(await run(admin, tmp_path, "a", allow_membership=True)) == {"a": "left_alone"}
     assert {"alter", "join"}.isdisjoint(admin.call_names)
-
-
-async def test_a_protected_group_is_left_alone(tmp_path: Path) -> None:
-    admin = cluster(a=simple(), b=simple())
-    report = await run(admin, tmp_path, include=("*",), protects=lambda group_id: group_id == "a")
-    assert outcomes(report) == {"a": "left_alone", "b": "kept_alive"}
-    assert admin.asked("alter") == ["b"]
 
 
 async def test_a_client_that_commits_while_it_is_watched_is_left_alone(tmp_path: Path) -> None:
@@ -233,12 +218,6 @@ async def test_a_clock_that_is_behind_the_newest_snapshot_records_the_later_time
     assert KeepAliveRecords(Layout(tmp_path, "prod")).read() == {"a": KeptAlive(later, later + RETENTION)}
     assert report.groups[0].not_before is not None
     assert report.groups[0].not_before < later, "when it is due again is counted by the worker's own clock"
-
-
-async def test_a_group_that_does_not_exist_any_more_is_a_problem(tmp_path: Path) -> None:
-    report = await run(cluster(), tmp_path, "gone")
-    assert outcomes(report) == {"gone": "missing"}
-    assert "forgotten" in str(report.problems()["gone"])
 
 
 async def test_a_broker_that_lists_nothing_does_not_keep_the_other_groups_from_being_kept(tmp_path: Path) -> None:
