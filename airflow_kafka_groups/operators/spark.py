@@ -230,8 +230,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
     :param result_path: the job's ``--result``: with the floor ``storage_path``, a file in that storage (templated).
 
     Returns what ``ResetGroupOffsetsOperator`` does, and ``"targets"``: pass these to ``ListGroupOffsetsSensor``. Fails
-    without a commit if the group has members, has moved or is protected. Do not retry it: it cannot distinguish its own
-    commit from another one.
+    without a commit if the group has members, has moved or is protected. A retry commits nothing twice.
     """
 
     backlog_id = Argument(read_text)
