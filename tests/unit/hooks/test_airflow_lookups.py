@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection
@@ -192,3 +193,21 @@ def test_nor_is_one_of_a_vault_that_airflow_cannot_use(monkeypatch: pytest.Monke
     with pytest.raises(ConfigurationError, match=r"kafka_groups_conn_id.*'prod'.*Vault.*must be strings") as caught:
         _ = KafkaGroupsHook("prod").settings
     assert "4711" not in str(caught.value)
+
+
+@pytest.mark.safety
+def test_another_variable_may_be_named_and_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_HALT", "yes")
+    assert why_variable_stops("halt") == "the Airflow Variable 'halt' is set"
+    assert why_variable_stops(None) is None
+
+
+@pytest.mark.safety
+def test_a_variable_that_cannot_be_read_stops_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the secrets backend is away: token=abc")
+
+    monkeypatch.setattr(Variable, "get", broken)
+    why = why_variable_stops("halt") or ""
+    assert "could not be read" in why
+    assert "abc" not in why

@@ -63,6 +63,14 @@ def test_a_dry_run_switch_that_is_unclear_deletes_nothing(
     assert admin.deleted == []
 
 
+def test_a_plan_that_is_not_the_approved_one_is_refused(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(PlanError, match="not the one that was asked for"):
+        apply(tmp_path, {**backed_up, "digest": "0" * 64})
+    assert admin.deleted == []
+
+
 def test_a_read_only_connection_refuses_all_but_a_dry_run(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
