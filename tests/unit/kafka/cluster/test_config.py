@@ -132,10 +132,6 @@ def test_oauth_extensions_are_read_as_librdkafka_reads_them() -> None:
             ClientConfig.from_librdkafka({**given, "sasl.oauthbearer.extensions": wrong})
 
 
-def test_plain_text_needs_no_tls_context() -> None:
-    assert parse().security.ssl_context() is None
-
-
 def test_certificates_are_checked_unless_it_is_switched_off() -> None:
     checked = parse(security_protocol="SSL").security.ssl_context()
     unchecked = parse(security_protocol="SSL", enable_ssl_certificate_verification="false").security.ssl_context()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID, Pipeline
+from airflow_kafka_groups.kafka.transport.pipeline import Pipeline
 
 
 class Transport:
@@ -144,15 +144,6 @@ async def test_each_request_has_its_own_deadline(transport: Transport, pipeline:
         await asyncio.wait_for(again, 5)
 
 
-async def test_the_response_to_a_cancelled_request_is_nobody_elses(transport: Transport, pipeline: Pipeline) -> None:
-    given_up, other = ask(pipeline, 0), ask(pipeline, 1)
-    await turns()
-    given_up.cancel()
-    await turns()
-    transport.protocol.data_received(frame(0, b"given up") + frame(1, b"other"))
-    assert (await other)[4:] == b"other"
-
-
 @pytest.mark.parametrize("wrong", [frame(1), b"\x00\x00\x00\x03abc", b"\xff\xff\xff\xff", b"HTTP"])
 async def test_what_is_no_response_ends_the_connection(wrong: bytes, transport: Transport, pipeline: Pipeline) -> None:
     first, second = ask(pipeline, 0), ask(pipeline, 1)
@@ -224,17 +215,6 @@ async def test_a_peer_that_does_not_answer_the_end_of_tls_is_not_waited_for() ->
     pipeline = pipeline_on(transport)
     async with asyncio.timeout(5):
         await pipeline.aclose()
-
-
-async def test_a_series_may_go_over_the_largest_id(transport: Transport, pipeline: Pipeline) -> None:
-    came = Frames()
-    pipeline.submit(LARGEST_ID - 1, [b"a", b"b", b"c"], 60, came)
-    await turns()
-    frames = [frame(LARGEST_ID - 1), frame(LARGEST_ID), frame(0)]
-    transport.protocol.data_received(b"".join(frames))
-    assert came.frames == [each[4:] for each in frames]
-    assert came.errors == ()
-    assert pipeline.open
 
 
 @pytest.mark.parametrize("end", ["cancelled", "too late"])

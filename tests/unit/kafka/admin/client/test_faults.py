@@ -13,11 +13,9 @@ from airflow_kafka_groups.exceptions import (
     MissingAnswerError,
     NoBrokerAvailableError,
     OutcomeUnknownError,
-    PartitionOffsetsError,
     RemoteProtocolError,
     UnexpectedGroupTypeError,
 )
-from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol.api_versions import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
@@ -68,11 +66,6 @@ class TestBatchingWhereItCan:
             (await admin.list_consumer_group_offsets(groups)).raise_for_errors()
         assert fake.requests(FIND_COORDINATOR), "most guesses were wrong"
         assert len(fake.requests(OFFSET_FETCH)) <= 2000 / 100 + 3 + 6, "one wrong chunk a broker, not twenty"
-
-    async def test_without_sight_of_the_offsets_topic_coordinators_are_looked_up(self) -> None:
-        async with FakeCluster(topic_hidden=True) as fake, client(fake) as admin:
-            (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
-        assert len(fake.requests(FIND_COORDINATOR)) == 1
 
     async def test_a_coordinator_that_metadata_did_not_name_is_found_by_asking_metadata_again(self) -> None:
         """A proxy rewrites the addresses in Metadata, and may miss those in FindCoordinator v4."""
@@ -293,12 +286,6 @@ class TestOutOfShape:
                 results = await admin.describe_consumer_groups(GROUPS)
         assert {type(error) for error in results.failed.values()} == {RemoteProtocolError}
 
-    async def test_noise_for_a_deletions_answer_is_of_unknown_outcome(self) -> None:
-        async with FakeCluster({1: MODERN}, groups=set(GROUPS)) as fake, client(fake) as admin:
-            fake.control(DELETE_GROUPS, lambda broker_id, version, request: Noise(b"\xff"))
-            results = await admin.delete_consumer_groups(GROUPS)
-        assert {type(error) for error in results.failed.values()} == {OutcomeUnknownError}
-
     async def test_a_group_left_out_of_an_answer_fails_by_its_name(self) -> None:
         async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
             fake.control(
@@ -338,20 +325,6 @@ class TestOutOfShape:
 
 
 class TestPartitions:
-    @pytest.mark.parametrize("code", [ErrorCode.topic_authorization_failed, ErrorCode.unknown_topic_or_partition])
-    async def test_a_partition_that_may_not_be_read_fails_its_group(self, code: ErrorCode) -> None:
-        async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
-            fake.control(
-                OFFSET_FETCH,
-                lambda broker_id, version, request: answers.offset_fetch(
-                    version, {"g0": NONE}, {("t", 0): (5, NONE), ("u", 0): (-1, code)}
-                ),
-            )
-            error = (await admin.list_consumer_group_offsets(["g0"])).failed["g0"]
-        assert isinstance(error, PartitionOffsetsError)
-        assert set(error.partition_errors) == {TopicPartition("u", 0)}
-        assert set(error.partial) == {TopicPartition("t", 0)}
-
     async def test_an_unstable_partition_is_asked_for_again_until_it_is_stable(self) -> None:
         async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
             unstable = iter([ErrorCode.unstable_offset_commit] * 2)
@@ -364,21 +337,6 @@ class TestPartitions:
             offsets = (await admin.list_consumer_group_offsets(["g0"], require_stable=True))["g0"].unwrap()
         assert len(offsets) == 1
         assert len(fake.requests(OFFSET_FETCH)) == 3
-
-
-async def test_a_throttled_client_keeps_quiet_for_as_long_as_the_broker_says() -> None:
-    async with FakeCluster({1: MODERN}) as fake, client(fake, batch_size=20, batches_in_flight=1) as admin:
-
-        def throttle(broker_id: int, version: int, request: Any) -> Any:
-            keys = [group.group_id for group in request.groups]
-            schema = response_schema(OFFSET_FETCH, version)
-            groups = tuple(schema.OffsetFetchResponseGroup(group_id=key, topics=(), error_code=NONE) for key in keys)
-            return schema.OffsetFetchResponse(throttle_time=timedelta(milliseconds=300), groups=groups)
-
-        fake.control(OFFSET_FETCH, throttle)
-        (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
-    first, second = fake.requests(OFFSET_FETCH)
-    assert second.at - first.at >= 0.29
 
 
 async def test_a_bug_in_a_handler_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

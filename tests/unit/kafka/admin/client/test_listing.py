@@ -46,12 +46,6 @@ async def test_a_listing_without_empty_groups_is_never_complete(monkeypatch: pyt
     assert {type(error) for error in deleted.failed.values()} == {IncompleteListingError}
 
 
-async def test_other_products_are_listed_as_kafka_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "_SERVERS", ((re.compile(""), products.CONFLUENT_CLOUD),))
-    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
-        assert (await admin.list_groups()).complete
-
-
 class Moving:
     """Let partitions of ``__consumer_offsets`` go from broker 2, before it answers, to broker 1, which has answered."""
 
@@ -275,12 +269,6 @@ async def test_no_group_is_deleted_while_groups_of_another_type_may_be_hidden() 
             results = await admin.delete_consumer_groups(GROUPS[1:])
     assert {type(error) for error in results.failed.values()} == {IncompleteListingError}
     assert fake.groups == set(GROUPS)
-
-
-@pytest.mark.parametrize("hidden", [True, False])
-async def test_a_topic_that_is_hidden_or_led_everywhere_hides_nothing(hidden: bool) -> None:
-    async with FakeCluster(groups=set(GROUPS), topic_hidden=hidden) as fake, client(fake) as admin:
-        assert set((await admin.list_groups()).require_complete()) == set(GROUPS)
 
 
 MSK_SERVERLESS: Mapping[str, tuple[int, int]] = {

@@ -80,13 +80,6 @@ async def test_a_machine_that_slept_in_between_sends_nothing_when_it_wakes_up(mo
         assert fake.groups == set(GROUPS)
 
 
-async def test_in_time_it_is_a_deletion_like_any_other() -> None:
-    async with FakeCluster(groups={"g"}) as fake, client(fake) as admin:
-        results = await admin.delete_consumer_groups(["g"], send_within=30)
-        assert results["g"].ok
-        assert fake.groups == set()
-
-
 async def test_a_commit_leaves_in_time_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     commit = {"g": {TopicPartition("t", 0): OffsetAndMetadata(7)}}
     async with FakeCluster(groups={"g"}) as fake, client(fake) as admin:

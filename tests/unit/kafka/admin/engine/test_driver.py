@@ -224,14 +224,6 @@ class TestFates:
         talk.sleep()
         assert talk.asks() == [("lookup", 1, "a")]
 
-    def test_a_key_the_broker_left_out_fails_by_its_name(self) -> None:
-        talk = begun("ab", mapping={"a": 1, "b": 1})
-        talk.answer("ab", completed={"a": 1})
-        results = talk.results()
-        assert results["a"] == 1
-        assert isinstance(results["b"], MissingAnswerError)
-        assert "'b'" in str(results["b"])
-
     def test_a_key_that_was_not_asked_for_is_ignored(self) -> None:
         talk = begun("a", mapping={"a": 1})
         talk.answer("a", completed={"a": 1, "z": 9}, failed={"y": MOVED}, unmapped={"x": MOVED}, retry={"w": MOVED})
@@ -272,11 +264,6 @@ class TestFates:
         talk.answer("ab", completed={"a": broker(1), "b": broker(1)}, failed={"b": MOVED})
         assert talk.results() == {"b": MOVED}
         assert talk.asks() == [("ask", 1, "a")]
-
-    def test_one_bad_key_fails_alone(self) -> None:
-        talk = begun("ab", mapping={"a": 1, "b": 1})
-        talk.answer("ab", completed={"a": 1}, failed={"b": MOVED})
-        assert talk.results() == {"a": 1, "b": MOVED}
 
     def test_unstable_partitions_are_asked_again_some_times_then_reported(self) -> None:
         unstable = PartitionOffsetsError("a", {TopicPartition("t", 0): MOVED}, GroupOffsets("a"))
@@ -474,12 +461,6 @@ class TestFailures:
         talk = begun("a", mapping={"a": 1})
         talk.fail("a", UnsupportedVersionError("too old"))
         assert isinstance(talk.results()["a"], UnsupportedVersionError)
-
-    def test_a_deletion_whose_answer_is_lost_is_not_sent_again(self) -> None:
-        talk = begun("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
-        talk.fail("a", LOST, sent=True)
-        assert isinstance(talk.results()["a"], OutcomeUnknownError)
-        assert talk.asks() == []
 
     def test_a_deletion_that_never_left_is_tried_again(self) -> None:
         talk = begun("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
