@@ -159,14 +159,6 @@ def _measured(name: str, runs: Runs, suffix: str) -> Results:
     }
 
 
-def fleet(quick: bool, repeat: int) -> Iterator[Results]:
-    """Measure judge_staleness on many small clusters in an object store that takes 20 ms for each request."""
-    clusters = 8 if quick else 60
-    taken = _program("fleet", "--clusters", str(clusters))
-    for name, (first, again) in taken.items():
-        yield {f"fleet.{clusters}_clusters.{name}": first, f"fleet.{clusters}_clusters.observations_{name}": again}
-
-
 def decoding(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure commit_history: a tenth of the records, all of them, one core."""
     sizes = ((120_000, 2),) if quick else ((120_000, 2), (1_200_000, 2), (1_200_000, 1))
@@ -233,7 +225,6 @@ def stream(quick: bool, repeat: int) -> Iterator[Results]:
 PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
     "decoding": decoding,
     "executors": executors,
-    "fleet": fleet,
     "growth": growth,
     "one_machine": one_machine,
     "source": source,

@@ -102,7 +102,7 @@ def test_a_policy_is_checked_without_airflow_and_a_client(tmp_path: Path) -> Non
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
-_NO_PANDAS = """
+NO_PANDAS = """
 import os, sys, traceback
 
 class NoPandas:
@@ -113,7 +113,7 @@ class NoPandas:
 
 sys.meta_path.insert(0, NoPandas())
 """
-_JOB = f"""{_NO_PANDAS}
+_JOB = f"""{NO_PANDAS}
 import asyncio
 from pathlib import Path
 from airflow_kafka_groups.cli.main import main
@@ -194,14 +194,14 @@ def test_a_judgement_without_spark_imports_no_pandas(tmp_path: Path) -> None:
         contradicts = [*seen(number, group="b"), *seen(number, group="b", offsets={("t", 1): 7}, state="Stable")]
         others = [*seen(number, group="c", offsets={}), *seen(number, group="d", error="time-out", coordinator=None)]
         write_snapshot(tmp_path, number, [*seen(number, group="a"), *contradicts, *others])
-    program = f"{_NO_PANDAS}\nimport runpy\nrunpy.run_module('tests.bench_spark.one_process', run_name='__main__')"
+    program = f"{NO_PANDAS}\nimport runpy\nrunpy.run_module('tests.bench_spark.one_process', run_name='__main__')"
     job = ["judge_staleness", "--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--min-idle", "1h", "--max-gap", "1d"]
     for _ in range(2):  # the second time from observations
         done = subprocess.run([sys.executable, "-c", program, *job], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
 
 
-_READ = f"""{_NO_PANDAS}
+_READ = f"""{NO_PANDAS}
 from airflow_kafka_groups.spark.source import reader
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from tests.component.test_imports import cluster

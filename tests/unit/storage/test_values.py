@@ -16,6 +16,7 @@ EPOCH = datetime(1970, 1, 1)
 VALUES = st.sampled_from(
     [
         (pa.string(), st.text(max_size=5)),
+        (pa.binary(), st.binary(max_size=5)),
         (pa.bool_(), st.booleans()),
         (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
         (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
