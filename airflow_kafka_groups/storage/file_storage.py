@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.storage.access import storage_errors
-from airflow_kafka_groups.storage.disk import DISK, checksum_of, is_checksum
+from airflow_kafka_groups.storage.disk import DISK, is_checksum
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.object_store import OBJECTS
 from airflow_kafka_groups.storage.paths import is_id
@@ -284,11 +284,6 @@ class Storage:
         with storage_errors("read", path):
             backend, place = self._find(path)
             return place if backend is DISK else None
-
-    def direct(self, path: str) -> Path | None:
-        """Return the path of a local file of which Hadoop has no checksums to compare; ``None`` for any other."""
-        here = self.local(path)
-        return None if here is None or checksum_of(here).is_file() else here
 
 
 FILES = Storage()

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_kafka_groups.judge.staleness import observations
 from airflow_kafka_groups.judge.staleness.buckets import JUDGED, Judgement, Part, cut, judged_buckets, packed
 from airflow_kafka_groups.judge.staleness.judging import judge
 from airflow_kafka_groups.judge.staleness.lives import READ, Life, Lives
-from airflow_kafka_groups.judge.staleness.observations import reduce_file
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.observe.history.snapshot_rows import parts_of
 from airflow_kafka_groups.storage.schemas import (
@@ -75,12 +75,17 @@ def rows_of(rows: Sequence[SnapshotRow]) -> pa.Table:
     return part
 
 
+def reduce(content: bytes, name: str) -> pa.Table:
+    """Return the observations of a snapshot's file."""
+    return observations.reduced(parts_of(pa.BufferReader(content), name), name)
+
+
 def reduced(history: Sequence[Sequence[SnapshotRow]]) -> dict[str, pa.Table]:
     """Reduce a history to the observations of each snapshot, as the job does from files."""
     by_snapshot: dict[str, list[SnapshotRow]] = {}
     for row in flat(history):
         by_snapshot.setdefault(row["run_id"], []).append(row)
-    return {name: reduce_file(pa.BufferReader(parquet(rows)), name) for name, rows in by_snapshot.items()}
+    return {name: reduce(parquet(rows), name) for name, rows in by_snapshot.items()}
 
 
 def parquet(rows: Sequence[SnapshotRow], schema: pa.Schema = ARROW_SCHEMA) -> bytes:

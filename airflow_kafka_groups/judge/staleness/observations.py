@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.judge.staleness.lives import Ints, Numbers, Strings, encoded, valid_of
 from airflow_kafka_groups.observe import counting
-from airflow_kafka_groups.observe.history.snapshot_rows import lacks_required, parts_of
+from airflow_kafka_groups.observe.history.snapshot_rows import lacks_required
 from airflow_kafka_groups.storage.arrow_values import empty_table, fill_nulls, literal, of_numpy, to_numpy
 from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, unchecked_schema
 
@@ -42,28 +41,20 @@ _COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
 """How numbers of one group are combined. Default: added up."""
 
 
-def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
-    """Reduce a snapshot's file to one row for each group, with the columns of ``OBSERVATION_COLUMNS``.
+def reduced(parts: Iterable[pa.Table], snapshot_id: str) -> pa.Table:
+    """Reduce a snapshot's rows to one row for each group, with the columns of ``OBSERVATION_COLUMNS``.
 
     ``rows`` counts the rows read and ``invalid`` those without a required column, for the reader's checks.
 
-    :param source: a file of Parquet, or its path.
-    :param snapshot_id: whose rows it must have.
-
-    Raises ``UnusableFileError``; ``OSError`` and ``MemoryError`` say nothing about the file.
+    :param parts: the rows of a file, as ``parts_of`` reads them. What that raises is raised here.
     """
-    return reduced(parts_of(source, snapshot_id), snapshot_id)
-
-
-def reduced(parts: Iterable[pa.Table], snapshot_id: str) -> pa.Table:
-    """Reduce parts of a snapshot's rows, as ``reduce_file`` does those of its file."""
     return combined([_observed(part, snapshot_id) for part in parts])
 
 
 def combined(parts: Sequence[pa.Table]) -> pa.Table:
     """Combine observations of parts of a snapshot to one row for each group, sorted by group.
 
-    :param parts: what ``reduce_file`` returned.
+    :param parts: what ``reduced`` returned.
     """
     if len(parts) == 1:
         return parts[0]

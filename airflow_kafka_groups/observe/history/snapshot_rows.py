@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
-from airflow_kafka_groups.observe.history.snapshots import History, half_written, rows_of
+from airflow_kafka_groups.observe.history.snapshots import half_written
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.arrow_values import fill_nulls, to_numpy
 from airflow_kafka_groups.storage.file_storage import Storage
@@ -32,21 +32,6 @@ _NO_TIME = 221_845_392_000_000_000
 
 class UnusableFileError(Exception):
     """A snapshot's file whose rows cannot be used. The message is a clause."""
-
-
-class SnapshotRows:
-    """The rows of the judged snapshot of a history: parts as those of ``parts_of``, read again by each loop.
-
-    A loop raises as ``rows_in`` does, and ``StorageError`` for a file that cannot be read.
-    """
-
-    def __init__(self, storage: Storage, history: History) -> None:
-        self._storage, self._history = storage, history
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        manifest = self._history.judged
-        for file, path in zip(manifest.files, rows_of(self._history, manifest), strict=True):
-            yield from stored_rows(self._storage, manifest.snapshot_id, file, path)
 
 
 def stored_rows(storage: Storage, snapshot_id: str, file: SnapshotFile, path: str) -> Iterator[pa.Table]:

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.judge.staleness import observations
-from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
+from airflow_kafka_groups.storage.file_storage import Storage
 from tests.histories.judged import judge, write_hour
 
 pytestmark = pytest.mark.safety
@@ -53,7 +53,6 @@ def test_a_file_elsewhere_that_cannot_be_read_is_no_damaged_snapshot(
         return read(storage, path)
 
     write_hour(tmp_path, 0)
-    monkeypatch.setattr(LocalStorage, "direct", lambda *_: None)
     monkeypatch.setattr(Storage, "read_bytes", refused)
     with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: .*expired token") as failed:
         judge(tmp_path)

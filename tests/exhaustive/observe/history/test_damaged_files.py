@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.judge.staleness.observations import reduce_file
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS
+from tests.histories import shorthand
 from tests.histories.judged import judge
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, flat, parquet, seen, snapshot_id
@@ -21,7 +21,7 @@ HEADER = 24
 
 
 def reduce(content: bytes) -> pa.Table:
-    return reduce_file(pa.BufferReader(content), snapshot_id(0))
+    return shorthand.reduce(content, snapshot_id(0))
 
 
 @pytest.mark.parametrize("column", STRINGS)

@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_kafka_groups.judge.staleness.observations import combined, reduce_file
+from airflow_kafka_groups.judge.staleness.observations import combined
 from airflow_kafka_groups.observe.history import snapshot_rows
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError
+from tests.histories import shorthand
 from tests.histories.shorthand import ARROW_SCHEMA, Committed, SnapshotRow, hour, parquet, seen, snapshot_id
 
 NAME = snapshot_id(0)
@@ -17,7 +18,7 @@ BIGGEST = 2**63 - 1
 
 
 def reduce(rows: list[SnapshotRow]) -> pa.Table:
-    return reduce_file(pa.BufferReader(parquet(rows)), NAME)
+    return shorthand.reduce(parquet(rows), NAME)
 
 
 def random_rows(random: Random) -> list[SnapshotRow]:
@@ -107,12 +108,12 @@ def test_rows_without_a_required_column_are_counted() -> None:
 
 def test_a_file_is_refused_with_what_it_lacks() -> None:
     with pytest.raises(UnusableFileError, match=r"rows of snapshot '.*' in the folder of another one"):
-        reduce_file(pa.BufferReader(parquet(seen(1))), NAME)
+        shorthand.reduce(parquet(seen(1)), NAME)
     other = ARROW_SCHEMA.set(ARROW_SCHEMA.get_field_index("log_end"), pa.field("log_end", pa.float64()))
     with pytest.raises(UnusableFileError, match="column log_end is double, not int64"):
-        reduce_file(pa.BufferReader(parquet(seen(0), other)), NAME)
+        shorthand.reduce(parquet(seen(0), other), NAME)
     with pytest.raises(UnusableFileError, match="cannot be read as Parquet"):
-        reduce_file(pa.BufferReader(b"PAR1"), NAME)
+        shorthand.reduce(b"PAR1", NAME)
 
 
 def test_what_is_not_known_of_one_partition_is_left_out() -> None:

@@ -10,7 +10,6 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.judge.staleness.one_process import OneProcess
 from airflow_kafka_groups.judge.workers import Workers
-from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.observe.history.snapshots import (
     History,
     Manifests,
@@ -204,31 +203,6 @@ def test_a_column_that_is_not_as_the_contract_says_stops_the_job(tmp_path: Path,
     write_broken(tmp_path, broken)
     with pytest.raises(SnapshotError, match=BROKEN[broken]):
         read(tmp_path)
-
-
-@pytest.mark.parametrize("broken", ["missing", "of another type", "null", "cut off"])
-def test_the_rows_of_one_snapshot_are_read_with_their_columns_or_not_at_all(tmp_path: Path, broken: str) -> None:
-    write_broken(tmp_path, "null" if broken == "cut off" else broken)
-    if broken == "cut off":
-        part = tmp_path / CLUSTER / "data" / snapshot_id(0) / "part-00000.parquet"
-        part.write_bytes(part.read_bytes()[:-20])
-    history = find(tmp_path)
-    with pytest.raises(SnapshotError, match=BROKEN.get(broken, r"part-00000.parquet: it cannot be read as Parquet")):
-        list(SnapshotRows(LocalStorage(), history))
-
-
-def test_the_rows_of_one_snapshot_are_all_that_its_manifest_says_each_time(tmp_path: Path) -> None:
-    name = write_snapshot(tmp_path, 0, [*seen(0), *seen(0, group="h")])
-    history = find(tmp_path)
-    rows = SnapshotRows(LocalStorage(), history)
-    for _ in range(2):
-        assert [part["group_id"].to_pylist() for part in rows] == [["g", "h"]]
-    write_data(tmp_path, name, seen(0))
-    with pytest.raises(SnapshotError, match=f"{name} is incomplete.*1 rows where its manifest says 2"):
-        list(rows)
-    write_data(tmp_path, name, [*seen(1), *seen(1)])
-    with pytest.raises(SnapshotError, match=r"rows of snapshot .* in the folder of another one"):
-        list(rows)
 
 
 @pytest.mark.parametrize(
