@@ -330,7 +330,7 @@ async def _read(
     value = None if reading.offsets is None else reading.offsets.value
     if plan is not None and isinstance(found, PlannedGroup) and value is not None:
         judged = partial(offsets_in_snapshot, layout, plan.snapshot_id)
-        unseen = await by_unseen_offsets(admin, judged, [(found.committed, value)])
+        unseen = await by_unseen_offsets(admin, judged, [(found.target, value)])
     return await admin.cluster_id(), reading, not_here, unseen.get(group_id)
 
 
@@ -399,7 +399,7 @@ def _row_of_recheck(
             require_backup_of(backup, plan)
     except BackupError as error:
         return Row("recheck", "keeps", str(error), "the backup as it was written, or a new plan")
-    decision = decide(found.committed, reading, None if backup is None else backup.entries.get(found.group_id))
+    decision = decide(found.target, reading, None if backup is None else backup.entries.get(found.group_id))
     decision = unseen if unseen is not None and decision.code is Reason.MOVED else decision
     finding = "deletes" if decision.action is Action.DELETE else "keeps"
     return Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))

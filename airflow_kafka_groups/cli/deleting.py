@@ -20,7 +20,7 @@ from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE, why_variab
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_text
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+    from airflow_kafka_groups.change.deletion.run import DeletionResult
     from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.ledger.outcomes import DeletionReport

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -24,6 +24,7 @@ from airflow_kafka_groups.ledger.plan_rows import (
     KeptGroups,
     PlannedGroup,
     PlannedGroups,
+    Target,
     find_rows,
     read_columns,
     read_rows,
@@ -94,6 +95,10 @@ class DeletionPlan(SealedPlan):
         return self.planned.column("group_id")
 
     touched = group_ids
+
+    def targets(self) -> Iterator[Target]:
+        """Yield what it deletes."""
+        return self.planned.targets()
 
     @property
     def idle_from(self) -> datetime | None:

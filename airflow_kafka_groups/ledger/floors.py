@@ -252,8 +252,8 @@ NO_FLOORS = SiteFloors()
 
 
 def _lengthened(rules: Sequence[Rule], least: float) -> tuple[tuple[Rule, ...], list[str]]:
-    """Return the rules with at least this idle time where they delete, and the names of those that had less."""
-    short = [rule.name for rule in rules if rule.deletes and rule.min_idle_seconds < least]
+    """Return the rules with at least this idle time where they delete or prune, and the names of those with less."""
+    short = [rule.name for rule in rules if (rule.deletes or rule.prunes) and rule.min_idle_seconds < least]
     longer = (replace(rule, min_idle_seconds=least) if rule.name in short else rule for rule in rules)
     return tuple(longer), short
 

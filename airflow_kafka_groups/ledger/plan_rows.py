@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from airflow_kafka_groups.judge.policy.rules import RuleFacts
+from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.storage.arrow_values import column, literal, release_unused
 from airflow_kafka_groups.storage.paths import parse_time
 from airflow_kafka_groups.storage.schemas import (
@@ -56,9 +57,9 @@ class PlannedGroup:
     family: str | None = None
 
     @property
-    def committed(self) -> CommittedGroup:
+    def target(self) -> Target:
         """What it has to look like still."""
-        return CommittedGroup(*(getattr(self, name) for name in CommittedGroup._fields))
+        return Target(*(getattr(self, name) for name in _TARGET))
 
     @property
     def decided(self) -> RuleFacts:
@@ -85,13 +86,22 @@ class KeptGroup:
     family: str | None = None
 
 
-class CommittedGroup(NamedTuple):
-    """A group by its committed offsets: as it was judged, as it is backed up, and as it must be when it is deleted.
+def name_of(group_id: str, topic: str) -> str:
+    """Return how a topic of a group is named in the journal, in approvals and in results.
 
-    :param group_type: its type; ``unknown`` if the broker did not say.
+    Names of topics have no brackets, so the last one of them begins the topic.
+    """
+    return f"{group_id} [{topic}]"
+
+
+class Target(NamedTuple):
+    """A group, or a group's topic, by committed offsets: as judged, as backed up, and as it must be when it is deleted.
+
+    :param group_type: the type of the group; ``unknown`` if the broker did not say.
     :param fingerprint: of its committed offsets.
     :param partitions: the number of these; 0 where missing ones are not told from changed ones.
     :param group_epoch: the epoch of a group of KIP-848 when it was judged; ``None`` if there is none, or in a backup.
+    :param topic: the topic whose offsets are deleted. Default: the group is deleted.
     """
 
     group_id: str
@@ -100,10 +110,25 @@ class CommittedGroup(NamedTuple):
     fingerprint: str
     partitions: int = 0
     group_epoch: int | None = None
+    topic: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the journal."""
+        return self.group_id if self.topic is None else name_of(self.group_id, self.topic)
+
+    def part_of(self, offsets: GroupOffsets) -> GroupOffsets:
+        """Return what of a group's offsets its deletion deletes."""
+        if self.topic is None:
+            return offsets
+        return GroupOffsets(offsets.group_id, tuple(part for part in offsets.topics if part.topic == self.topic))
 
     def has_moved_on(self, group_epoch: int | None) -> bool:
         """Return whether a member joined or left since, by the group's epoch as it is now."""
         return None not in (group_epoch, self.group_epoch) and group_epoch != self.group_epoch
+
+
+_TARGET = tuple(name for name in Target._fields if name != "topic")
 
 
 class PlanRows(Sequence[_Group]):
@@ -185,13 +210,13 @@ class PlannedGroups(PlanRows[PlannedGroup]):
 
         return int(pc.sum(self.table[name]).as_py() or 0)
 
-    def committed(self) -> Iterator[CommittedGroup]:
+    def targets(self) -> Iterator[Target]:
         """Yield what each group has to look like still."""
         for start in range(0, len(self), _AT_ONCE):
             rows = self.table.slice(start, _AT_ONCE)
-            columns = {name: rows[name].to_pylist() for name in CommittedGroup._fields}
+            columns = {name: rows[name].to_pylist() for name in _TARGET}
             few = {name: map(sys.intern, columns[name]) for name in ("group_type", "protocol_type")}
-            yield from map(CommittedGroup, *(columns | few).values())  # one string for all groups
+            yield from map(Target, *(columns | few).values())  # one string for all groups
 
     def _objects(self, rows: Any) -> Iterator[PlannedGroup]:
         columns = {name: _values(rows, name) for name in PlannedGroup.__slots__ if name != "forecast"}

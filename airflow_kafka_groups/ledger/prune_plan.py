@@ -5,13 +5,14 @@ It is one JSON file, written once and never changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from airflow_kafka_groups.checks import is_digest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
+from airflow_kafka_groups.ledger.plan_rows import Target, name_of
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, check_header, read_header, read_terms
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -35,14 +36,6 @@ class KeptTopic(StrEnum):
     KIND = "wrong_kind"
     DOUBT = "doubt"
     OVER_CAP = "over_cap"
-
-
-def name_of(group_id: str, topic: str) -> str:
-    """Return how a topic of a group is named in the journal, in approvals and in results.
-
-    Names of topics have no brackets, so the last one of them begins the topic.
-    """
-    return f"{group_id} [{topic}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +71,9 @@ class PlannedTopic:
         return name_of(self.group_id, self.topic)
 
     @property
-    def undecided(self) -> tuple[str, ...]:
-        """The names of rules that may decide about it, too: none, or it would not be planned."""
-        return ()
+    def target(self) -> Target:
+        """What it has to look like still."""
+        return Target(self.group_id, self.group_type, self.protocol_type, self.fingerprint, topic=self.topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +115,10 @@ class PrunePlan(SealedPlan):
     def group_ids(self) -> list[str]:
         """The names of the topics to prune."""
         return [item.name for item in self.groups]
+
+    def targets(self) -> Iterator[Target]:
+        """Yield what it deletes."""
+        return (item.target for item in self.groups)
 
     @property
     def rules_to_approve(self) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-from airflow_kafka_groups.ledger.plan_rows import PlannedGroups
+from airflow_kafka_groups.ledger.plan_rows import PlannedGroups, Target
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, check_view, recorded_view
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.access import unless_damaged
@@ -121,6 +121,10 @@ class SealedPlan(ABC):
     @abstractmethod
     def rules_to_approve(self) -> list[str]:
         """The names of the rules that demand an approval, and that decided about what it deletes or may match it."""
+
+    @abstractmethod
+    def targets(self) -> Iterator[Target]:
+        """Yield what it deletes, and what that has to look like still."""
 
     @property
     def group_count(self) -> int:

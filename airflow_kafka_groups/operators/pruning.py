@@ -48,7 +48,7 @@ class PlanTopicPruningOperator(PlanningOperator):
         super().__init__(max_gap_seconds=max_gap_seconds, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
+        from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 
         floors, layout = self.floors(), self.layout()
         plan, path = plan_topics(
@@ -108,7 +108,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         super().__init__(dry_run=dry_run, **kwargs)
 
     def delete(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.prune_topics.prune_by_plan import prune_by_plan
+        from airflow_kafka_groups.change.deletion.delete_by_plan import prune_by_plan
         from airflow_kafka_groups.checks import check_digest
         from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.ledger.outcomes import Outcome
@@ -133,10 +133,10 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         return self.conclude(context, result, "Pruning", partitions=pruned)
 
     def limits(self) -> DeletionLimits:
+        from airflow_kafka_groups.change.deletion.delete_by_plan import TOPIC_CHUNK_SIZE
         from airflow_kafka_groups.change.deletion.request import DeletionLimits
-        from airflow_kafka_groups.change.prune_topics.prune_by_plan import CHUNK_SIZE
 
-        return DeletionLimits(chunk_size=CHUNK_SIZE, groups_per_second=self.topics_per_second or None)
+        return DeletionLimits(chunk_size=TOPIC_CHUNK_SIZE, groups_per_second=self.topics_per_second or None)
 
 
 _read_days = partial(read_duration, minimum=1, maximum=36_500, unit="days")

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion import ad_hoc, delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
-from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.change.deletion.run import DeletionResult
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
@@ -198,7 +198,7 @@ def _backup(session: Session, step: Step) -> Awaitable[Any] | None:
     if not session.world.plans:
         return None
     plan = session.world.plans[-1].plan
-    return backup_groups(session.admin, session.layout, plan, now=session.process.now)
+    return back_up_plan(session.admin, session.layout, plan, now=session.process.now)
 
 
 def _delete(session: Session, step: Step) -> Awaitable[None] | None:

@@ -7,14 +7,10 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change import lease
-from airflow_kafka_groups.change.deletion import chunk_loop as work
-from airflow_kafka_groups.change.deletion import delete_by_plan, recheck, sealed_run
+from airflow_kafka_groups.change.deletion import chunk_loop, delete_requests, recheck, run, verify
 from airflow_kafka_groups.change.deletion.guards import named_signs
 from airflow_kafka_groups.change.deletion.verify import Verification
-from airflow_kafka_groups.change.plan import make_plan, objections
-from airflow_kafka_groups.change.prune_topics import abandoned_topics
-from airflow_kafka_groups.change.prune_topics import prune_by_plan as prune_service
-from airflow_kafka_groups.change.prune_topics import topic_recheck as prune_recheck
+from airflow_kafka_groups.change.plan import abandoned_topics, make_plan, objections
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger import outcomes, plan_rows
@@ -113,13 +109,13 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     ),
     "proof of life is forgotten": ((history.RunRecord, "lives", _none),),
     "fingerprints are not compared": ((recheck, "_by_offsets", _any_offsets),),
-    "group epochs are not compared": ((plan_rows.CommittedGroup, "has_moved_on", _no),),
+    "group epochs are not compared": ((plan_rows.Target, "has_moved_on", _no),),
     "members are not looked at": ((recheck, "_by_life", _nothing),),
-    "the backup is not looked into": ((recheck, "by_backup", _nothing),),
+    "the backup is not looked into": ((recheck, "_by_backup", _nothing),),
     "every error is taken for absence": ((FILES, "read", _read_by_luck),),
     "files are not created exclusively": ((OBJECTS, "create", _replace_object), (FILES, "is_exclusive", _yes)),
-    "the approval is not read": ((sealed_run, "require_approval", _nothing),),
-    "the approver's exceptions are dropped": ((sealed_run, "exclude", _no_mapping),),
+    "the approval is not read": ((run, "require_approval", _nothing),),
+    "the approver's exceptions are dropped": ((run, "exclude", _no_mapping),),
     "idle times are not reset": ((history.DeletionHistory, "idle_resets", _no_resets),),
     "a plan may delete a group again": ((history.DeletionHistory, "idle_resets", _only_other_plans),),
     "a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
@@ -134,19 +130,22 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "signs of life do not keep what is named": ((named_signs.NamedSigns, "alive", _no_mapping),),
     "every listing is complete": ((GroupListings, "complete", property(lambda self: True)),),
     "all types may be deleted": ((recheck, "JUDGED_TYPES", frozenset(GroupType)), (recheck, "_by_kind", _nothing)),
-    "nothing is verified": ((delete_by_plan, "verify_deleted", _all_gone),),
-    "lost answers are believed": ((work, "of_deletion", _optimistic),),
+    "nothing is verified": ((verify, "verify_deleted", _all_gone),),
+    "lost answers are believed": (
+        (chunk_loop, "of_deletion", _optimistic),
+        (delete_requests, "of_deletion", _optimistic),
+    ),
     "the plan trusts the judge": ((make_plan, "keep_by_verdict", _trusting),),
     "the plan does not look at the snapshot": ((make_plan, "doubt", _nothing),),
 }
 
 
 PRUNING_MUTANTS: dict[str, tuple[Patch, ...]] = {
-    "pruning: subscriptions are not looked at": ((prune_recheck, "_by_subscription", _nothing),),
-    "pruning: fingerprints are not compared": ((prune_recheck, "_by_offsets", _nothing),),
-    "pruning: the backup is not looked into": ((prune_recheck, "by_backup", _nothing),),
-    "pruning: newer snapshots are not read": ((prune_service, "used_since", _no_mapping),),
-    "pruning: the journal counts for nothing": ((prune_service, "kept_by_journal", _no_mapping),),
+    "pruning: subscriptions are not looked at": ((recheck, "_by_subscription", _nothing),),
+    "pruning: fingerprints are not compared": ((recheck, "_by_offsets", _nothing),),
+    "pruning: the backup is not looked into": ((recheck, "_by_backup", _nothing),),
+    "pruning: newer snapshots are not read": ((run, "in_use_since", _no_mapping),),
+    "pruning: the journal counts for nothing": ((run, "kept_by_records", _no_mapping),),
     "pruning: snapshots show no life": ((abandoned_topics, "sign_of_life", _nothing),),
     "pruning: a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
     "pruning: no intent is written": ((journal.RunJournal, "intend", _intend_nothing),),

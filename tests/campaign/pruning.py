@@ -14,9 +14,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.change.prune_topics import prune_by_plan
-from airflow_kafka_groups.change.prune_topics import topic_recheck as work
-from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
+from airflow_kafka_groups.change.deletion import delete_requests
+from airflow_kafka_groups.change.deletion.delete_by_plan import prune_by_plan
+from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError, OutcomeUnknownError
@@ -24,7 +24,8 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
 from airflow_kafka_groups.ledger.journal.journal import Journal
-from airflow_kafka_groups.ledger.prune_plan import PrunePlan, name_of
+from airflow_kafka_groups.ledger.plan_rows import name_of
+from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.campaign import actions
 from tests.campaign.cluster import ModelAdmin
@@ -231,7 +232,7 @@ async def _prune(session: _Session, back: int) -> None:
     plan, judged_at = world.prune_plans[max(len(world.prune_plans) - 1 - back, 0)]
     world.pruning[session.process.number] = (plan, judged_at, world.clock)
     request = session.request(plan.plan_id)
-    await prune_by_plan.prune_by_plan(session.admin, session.layout, plan.plan_id, plan.digest, request)
+    await prune_by_plan(session.admin, session.layout, plan.plan_id, plan.digest, request)
 
 
 async def _undo(session: _Session) -> None:
@@ -321,7 +322,7 @@ def _in_pruning(random: Random, groups: int) -> tuple[Fault, ...]:
 def run_pruning(story: Story, loops: Loops) -> PruneWorld:
     """Run one history from a storage without files, and compare what was written with what happened."""
     world = PruneWorld(loops, story.behaviours, run_steps, takes_lease=bool(story.seed % 3))
-    with patch.object(work, "clock", SimpleNamespace(now=lambda: world.clock)):
+    with patch.object(delete_requests, "clock", SimpleNamespace(now=lambda: world.clock)):
         run_steps(world, story.steps)
     process = Process(world, 0)
     layout = actions.layout_of(world, process)

@@ -118,7 +118,7 @@ import asyncio
 from pathlib import Path
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.hooks import guard
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, load_plan, save_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
@@ -139,7 +139,7 @@ async def job(layout, snapshot_id):
     save_plan(layout, plan := make_plan(load_verdicts(layout, snapshot_id), snapshot, POLICY, LATER))
     plan = load_plan(layout, plan.plan_id)
     assert find_in_plan(layout, plan.plan_id, "g1").group_id == "g1"
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     result = await delete_plan(admin, layout, plan)
     assert result.report.counts["deleted"] == 9, result.report.counts
     make_report(layout, plan)

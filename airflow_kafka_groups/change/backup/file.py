@@ -18,7 +18,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.admin.arrow import as_array, packed_rows
 from airflow_kafka_groups.kafka.models import PACKED_ROW_SIZE, GroupOffsets, TopicOffsets
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, literal, release_unused, repeat
@@ -37,12 +37,12 @@ class BackedUpGroup:
     :param bounds: (log start, log end) of each partition of ``offsets``, in their order; -1 for one that is not known.
     """
 
-    entry: CommittedGroup
+    entry: Target
     offsets: GroupOffsets
     bounds: tuple[Sequence[int], ...]
 
 
-def groups_of(block: GroupBlock, entries: Sequence[CommittedGroup]) -> Iterator[BackedUpGroup]:
+def groups_of(block: GroupBlock, entries: Sequence[Target]) -> Iterator[BackedUpGroup]:
     """Yield the groups of a verified block with their offsets."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -79,7 +79,7 @@ _NUMBERS = {"partition": "i", "committed_offset": "q", "leader_epoch": "i", "log
 """The columns of numbers, and how wide they are. A number that is not known becomes -1."""
 
 
-Entries = Mapping[str, CommittedGroup]
+Entries = Mapping[str, Target]
 _NO_ENTRIES: Entries = MappingProxyType({})
 _IDS = ("plan_id", "cluster", "kafka_cluster_id")
 """What every row says, too."""
@@ -205,14 +205,12 @@ def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUp
     return backup, (group for block in blocks for group in groups_of(block, [known[id_] for id_ in block.group_ids]))
 
 
-def entries_of(
-    path: StoragePath, data: bytes, backup: Backup, known: Entries = _NO_ENTRIES
-) -> dict[str, CommittedGroup]:
+def entries_of(path: StoragePath, data: bytes, backup: Backup, known: Entries = _NO_ENTRIES) -> dict[str, Target]:
     """Return the groups in the file's bytes, each verified by its own rows.
 
     :param known: entries to use for equal ones that are read, which saves their memory. Default: none.
     """
-    entries: dict[str, CommittedGroup] = {}
+    entries: dict[str, Target] = {}
     rows = 0
     for block, of_block in _verified_blocks(path, data, backup):
         for entry in of_block:
@@ -269,9 +267,7 @@ def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
     return data
 
 
-def _verified_blocks(
-    path: StoragePath, data: bytes, backup: Backup
-) -> Iterator[tuple[GroupBlock, list[CommittedGroup]]]:
+def _verified_blocks(path: StoragePath, data: bytes, backup: Backup) -> Iterator[tuple[GroupBlock, list[Target]]]:
     import pyarrow as pa
 
     try:
@@ -294,7 +290,7 @@ def _blocks(path: StoragePath, data: bytes) -> Iterator[GroupBlock]:
         raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
 
 
-def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> list[CommittedGroup]:
+def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> list[Target]:
     """Return the groups of a block, whose rows were all compared with the manifest and with their fingerprint."""
     import pyarrow.compute as pc
 
@@ -315,7 +311,7 @@ def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> l
         [known[number] for number in kind.indices.to_pylist()] for kind, known in zip(kinds, names, strict=True)
     )
     columns = (block.group_ids, group_types, protocol_types, computed, partitions)
-    return [CommittedGroup(*each) for each in zip(*columns, strict=True)]
+    return [Target(*each) for each in zip(*columns, strict=True)]
 
 
 def _first_false(matches: Any) -> int | None:

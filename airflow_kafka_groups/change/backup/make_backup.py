@@ -1,7 +1,7 @@
-"""Backups of the groups of a plan, or of named ones: offsets are read again, written, read back and compared.
+"""Backups of what a plan deletes, or of named groups: offsets are read again, written, read back and compared.
 
-Only groups in a verified backup can be deleted. A group that cannot be read, has moved since the plan, or has no
-visible offsets any more is listed in the manifest's ``not_backed_up`` instead.
+Only what is in a verified backup can be deleted. What cannot be read, has moved since the plan, or has no visible
+offsets any more is listed in the manifest's ``not_backed_up`` instead.
 
 A complete backup is never replaced. Every try writes its rows under a name of its own and then creates the manifest,
 which only one try can: when groups were deleted by it, a fresh reading would find nothing, so the other tries verify
@@ -18,7 +18,9 @@ import hashlib
 import io
 import logging
 import secrets
+from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 
 from airflow_kafka_groups.change.backup.file import (
@@ -28,13 +30,14 @@ from airflow_kafka_groups.change.backup.file import (
     find_backup,
     load_backup,
     manifest_json,
+    open_backup,
 )
 from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds, planned_topics, read_topics
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError
-from airflow_kafka_groups.kafka.admin.results import collection_paused
-from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, keeps_progress_elsewhere
-from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.kafka.admin.results import GroupResult, collection_paused
+from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, TopicOffsets, keeps_progress_elsewhere
+from airflow_kafka_groups.ledger.plan_rows import Target
+from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_here
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
@@ -52,20 +55,23 @@ from airflow_kafka_groups.storage.schemas import BACKUP_COLUMNS
 _logger = logging.getLogger(__name__)
 
 
-async def backup_groups(
+async def back_up_plan(
     admin: BackupAdmin,
     layout: Layout,
-    plan: DeletionPlan,
+    plan: SealedPlan,
     *,
     approved_digest: str | None = None,
     now: Clock = utc_now,
     progress: Progress = ignore_progress,
 ) -> Backup:
-    """Back up every group of the plan, or verify and return the plan's existing backup.
+    """Back up what the plan deletes, or verify and return the plan's existing backup.
+
+    That of a plan of topics has exactly their offsets, and is marked as partial: a restore commits these partitions and
+    compares no others.
 
     :param approved_digest: the plan's digest as approved; another plan is refused.
 
-    Groups that cannot be backed up are in ``not_backed_up``. Raises ``PlanError`` if the plan must not be applied, and
+    What cannot be backed up is in ``not_backed_up``, by name. Raises ``PlanError`` if the plan must not be applied, and
     ``BackupError`` if the file read back differs.
     """
     if approved_digest is not None:
@@ -78,52 +84,78 @@ async def backup_groups(
     if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
         return require_backup_of(existing, plan)
     with collection_paused():  # what is read is kept to the end, and has no cycles
-        planned = {group.group_id: group for group in plan.planned.committed()}
-        topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
-        ids = await TopicIds.of(admin, topics, None if plan.view is None else plan.view.topic_ids)
+        planned = defaultdict[str, list[Target]](list)
+        for target in plan.targets():
+            planned[target.group_id].append(target)
+        topics = {target.topic for of_group in planned.values() for target in of_group if target.topic is not None}
+        is_partial = bool(topics)
+        asked = topics or await planned_topics(admin, layout, plan.snapshot_id, list(planned))
+        ids = await TopicIds.of(admin, asked, None if plan.view is None else plan.view.topic_ids)
         draft = BackupDraft(now(), ids)
-        waiting: list[tuple[CommittedGroup, datetime, GroupOffsets]] = []
+        waiting: list[tuple[GroupResult[GroupOffsets], datetime]] = []
         done = 0
         async for result in read_offsets(admin, list(planned), require_stable=True):
-            group = planned[result.group_id]
-            if result.value is None:
-                draft.left_out[group.group_id] = f"could not be read: {result.error}"
+            if result.value is not None and ids.lack_id(_topics_of(planned[result.group_id], result.value)):
+                waiting.append((result, now()))
             else:
-                entry = entry_of(group.group_id, group.group_type, group.protocol_type, result.value)
-                if (reason := _why_not(group, entry)) is not None:
-                    draft.left_out[group.group_id] = reason
-                elif ids.lack(result.value):
-                    draft.left_out[group.group_id] = "its topics could not be read before its offsets"
-                else:
-                    entry = entry._replace(fingerprint=group.fingerprint)  # an equal text, which is there already
-                    read = entry, now(), result.value
-                    if ids.lack_id(part.topic for part in result.value.topics):
-                        waiting.append(read)
-                    else:
-                        draft.add(*read)
+                _add(draft, planned[result.group_id], result, now(), ids)
             done += 1
             progress("backup", done, len(planned))
-        late = await _add_without_ids(admin, draft, ids, waiting)
+        without_ids = {
+            topic for result, _ in waiting for topic in _topics_of(planned[result.group_id], result.unwrap())
+        }
+        late = await ids.came_since(admin, without_ids)
+        for result, read_at in waiting:
+            _add(draft, planned[result.group_id], result, read_at, ids, late)
         del planned, waiting  # what is read back needs memory
-        stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id, late=late)
+        of_plan = plan.plan_id, plan.digest, plan.kafka_cluster_id
+        stored = await draft.store(admin, layout, *of_plan, partial=is_partial, late=late)
     return require_backup_of(stored, plan)
 
 
-async def _add_without_ids(
-    admin: BackupAdmin, draft: BackupDraft, ids: TopicIds, groups: list[tuple[CommittedGroup, datetime, GroupOffsets]]
-) -> Set[str]:
-    """Add groups with offsets of topics that had no id, except where such a topic has one, or may. Return these topics.
+def _topics_of(targets: Sequence[Target], offsets: GroupOffsets) -> set[str]:
+    return {part.topic for target in targets for part in target.part_of(offsets).topics}
 
-    It may have been created meanwhile, or its brokers have only now begun to tell ids, as in an upgrade. Nobody can
-    tell, and a restore would leave it out: the group is not to be deleted by this backup.
+
+def _add(
+    draft: BackupDraft,
+    targets: Sequence[Target],
+    result: GroupResult[GroupOffsets],
+    read_at: datetime,
+    ids: TopicIds,
+    late: Set[str] = frozenset(),
+) -> None:
+    """Add what is planned of a group, or note why it cannot be backed up.
+
+    A topic may have been created meanwhile, or its brokers have only now begun to tell ids, as in an upgrade. Nobody
+    can tell, and a restore would leave it out: what has offsets of it is not to be deleted by this backup.
+
+    :param late: topics that got their id only while offsets were read, or may have. Default: none.
     """
-    late = await ids.came_since(admin, {part.topic for *_, offsets in groups for part in offsets.topics})
-    for entry, read_at, offsets in groups:
-        if new := sorted({part.topic for part in offsets.topics} & late):
-            draft.left_out[entry.group_id] = f"topic {new[0]!r} {LATE}"
+    saved = list[TopicOffsets]()
+    for target in targets:
+        if result.value is None:
+            draft.left_out[target.name] = f"could not be read: {result.error}"
+            continue
+        part = target.part_of(result.value)
+        if not committed_partitions(part):
+            draft.left_out[target.name] = "no committed offset is visible any more"
+        elif fingerprint(part) != target.fingerprint:
+            draft.left_out[target.name] = "its offsets moved since the plan was made"
+        elif ids.lack(part):
+            draft.left_out[target.name] = "its topics could not be read before its offsets"
+        elif new := sorted({each.topic for each in part.topics} & late):
+            draft.left_out[target.name] = f"topic {new[0]!r} {LATE}"
         else:
-            draft.add(entry, read_at, offsets)
-    return late
+            saved += part.topics
+    if not saved:
+        return
+    group, offsets = targets[0], GroupOffsets(result.group_id, tuple(saved))
+    if group.topic is None:  # an equal fingerprint, which is there already
+        entry = group._replace(partitions=committed_partitions(offsets), group_epoch=None)
+    else:
+        entry = entry_of(group.group_id, group.group_type, group.protocol_type, offsets)
+    draft.add(entry, read_at, offsets)
 
 
 class BackupDraft:
@@ -137,12 +169,12 @@ class BackupDraft:
 
     def __init__(self, started_at: datetime, topic_ids: TopicIds) -> None:
         self.left_out: dict[str, str] = {}
-        self.entries: dict[str, CommittedGroup] = {}
+        self.entries: dict[str, Target] = {}
         self.started_at = started_at
         self._topic_ids = topic_ids
         self._table = GroupRows()
 
-    def add(self, entry: CommittedGroup, read_at: datetime, offsets: GroupOffsets) -> None:
+    def add(self, entry: Target, read_at: datetime, offsets: GroupOffsets) -> None:
         """Add a group as it was read."""
         facts = GroupFacts(entry.group_id, entry.group_type, entry.protocol_type)
         self._table.add(read_at, offsets, facts=facts)
@@ -183,31 +215,43 @@ class BackupDraft:
         return await asyncio.to_thread(write_and_verify, layout, backup, data)
 
 
+def find_backup_of(layout: Layout, plan: SealedPlan) -> Backup | None:
+    """Read and verify the backup of a plan, with its entries by name, as in the journal. ``None`` if there is none.
+
+    Raises ``BackupError`` for one that is damaged, or of another plan, and ``StorageError``.
+    """
+    if (backup := find_backup(layout, plan.plan_id)) is None:
+        return None
+    require_backup_of(backup, plan)
+    if not backup.partial:
+        return backup
+    entries: dict[str, Target] = {}
+    for group in open_backup(layout, plan.plan_id)[1]:
+        for topic in {part.topic for part in group.offsets.topics}:
+            target = group.entry._replace(topic=topic)
+            part = target.part_of(group.offsets)
+            entry = target._replace(partitions=committed_partitions(part), fingerprint=fingerprint(part))
+            entries[entry.name] = entry
+    if both := entries.keys() & backup.not_backed_up.keys():
+        raise BackupError(f"{backup.path} contains {min(both)!r}, which its manifest lists as not backed up")
+    return replace(backup, entries=entries)
+
+
 def require_backup_of(backup: Backup, plan: SealedPlan) -> Backup:
     """Return the backup, or raise ``BackupError`` if it does not belong to exactly this plan."""
-    if (backup.plan_id, backup.plan_digest, backup.cluster, backup.kafka_cluster_id) != (
-        plan.plan_id,
-        plan.digest,
-        plan.cluster,
-        plan.kafka_cluster_id,
-    ):
+    found = backup.plan_id, backup.plan_digest, backup.cluster, backup.kafka_cluster_id
+    if found != (plan.plan_id, plan.digest, plan.cluster, plan.kafka_cluster_id):
         raise BackupError(
             f"the backup in {backup.path} does not belong to plan {plan.plan_id} with digest {plan.digest}"
         )
+    if backup.partial != isinstance(plan, PrunePlan):
+        raise BackupError(f"the backup in {backup.path} is {'' if backup.partial else 'not '}one of topics")
     return backup
 
 
-def _why_not(group: CommittedGroup, read: CommittedGroup) -> str | None:
-    if not read.partitions:
-        return "no committed offset is visible any more"
-    if read.fingerprint != group.fingerprint:
-        return "its offsets moved since the plan was made"
-    return None
-
-
-def entry_of(group_id: str, group_type: str, protocol_type: str, offsets: GroupOffsets) -> CommittedGroup:
+def entry_of(group_id: str, group_type: str, protocol_type: str, offsets: GroupOffsets) -> Target:
     """Build the backup entry of a group with these offsets."""
-    return CommittedGroup(
+    return Target(
         group_id=group_id,
         group_type=group_type,
         protocol_type=protocol_type,
@@ -239,7 +283,7 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     return read_back
 
 
-def _require_same(wanted: Mapping[str, CommittedGroup], found: Mapping[str, CommittedGroup], path: str) -> None:
+def _require_same(wanted: Mapping[str, Target], found: Mapping[str, Target], path: str) -> None:
     if wanted != found:
         differ = [group_id for group_id in {**wanted, **found} if wanted.get(group_id) != found.get(group_id)]
         raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")
@@ -258,8 +302,6 @@ def to_parquet(table: GroupRows, backup: Backup) -> bytes:
     write_parquet(buffer, BACKUP_COLUMNS, table.sorted_chunks(BATCH_ROWS, fingerprint=prints), constants)
     return buffer.getvalue()
 
-
-log = logging.getLogger(__name__)
 
 NO_PLAN = "no plan"
 """The plan digest of a backup without a plan."""
@@ -309,7 +351,7 @@ async def backup_named(
             draft.add(entry, utc_now(), result.value)
         progress("backup", len(draft.entries) + len(draft.left_out), len(wanted))
     if (warning := await why_short(admin, "This backup may lack")) is not None:
-        log.warning("%s", warning)
+        _logger.warning("%s", warning)
     return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from airflow_kafka_groups.change.backup.file import Backup
-from airflow_kafka_groups.change.backup.make_backup import backup_groups, backup_named
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan, backup_named
 from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
@@ -47,12 +47,12 @@ async def back_up(
     protected: Sequence[str] = (),
     progress: Progress = ignore_progress,
 ) -> Backup:
-    """Write the backup, and verify it by reading it back; see ``backup_groups`` and ``backup_named``.
+    """Write the backup, and verify it by reading it back; see ``back_up_plan`` and ``backup_named``.
 
     :param protected: patterns of groups that may be refused, besides those of platform groups: that is no failure.
     """
     if request.plan_id is not None:
         plan = await asyncio.to_thread(load_plan, layout, request.plan_id)
-        return await backup_groups(admin, layout, plan, approved_digest=request.plan_digest, progress=progress)
+        return await back_up_plan(admin, layout, plan, approved_digest=request.plan_digest, progress=progress)
     ids, groups = request.group_ids, request.groups
     return await backup_named(admin, layout, group_ids=ids, groups=groups, protected=protected, progress=progress)

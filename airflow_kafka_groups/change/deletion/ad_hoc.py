@@ -15,13 +15,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
-from airflow_kafka_groups.change.deletion.delete_by_plan import DeletionRun
 from airflow_kafka_groups.change.deletion.guards.named_signs import NamedSigns
 from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
-from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.change.deletion.run import DeletionResult, DeletionRun
 from airflow_kafka_groups.checks import check_seconds
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import DAY_SECONDS, PlanPolicy
@@ -34,7 +33,7 @@ from airflow_kafka_groups.ledger.journal.history import shows_life
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Action, DeletionReport, GroupOutcome, Reason, kept, of_decision
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup, PlannedGroup
+from airflow_kafka_groups.ledger.plan_rows import PlannedGroup, Target
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, read_view
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import (
@@ -184,6 +183,7 @@ async def delete_by_name(
             request_id=request.request_id,
             expected=[group for group, _ in observed],
             plan=plan,
+            judged=False,
             signs=signs,
             ledger=ledger,
             observed={group.group_id: offsets for group, offsets in observed},
@@ -201,21 +201,21 @@ async def _observe(
     chunk_size: int,
     outcomes: dict[str, GroupOutcome],
     look: FirstLook,
-) -> list[tuple[CommittedGroup, GroupOffsets]]:
+) -> list[tuple[Target, GroupOffsets]]:
     """Read each group once: return what the safe ones have to look like still, and their offsets.
 
     The outcomes of the others are noted.
 
     Who is in use is in the journal when this returns, whatever becomes of the process then.
     """
-    observed: list[tuple[CommittedGroup, GroupOffsets]] = []
+    observed: list[tuple[Target, GroupOffsets]] = []
     for start in range(0, len(group_ids), chunk_size):
         chunk = group_ids[start : start + chunk_size]
         described, offsets = await read_groups(admin, chunk)
         for group_id in chunk:
             listing, of_group = listings.get(group_id), offsets.get(group_id)
             read, known = of_group.value if of_group else None, described.get(group_id)
-            group = CommittedGroup(
+            group = Target(
                 group_id=group_id,
                 group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
                 protocol_type=listing.protocol_type if listing else "",
@@ -237,7 +237,7 @@ async def _observe(
 async def _back_up(
     admin: BackupAdmin,
     layout: Layout,
-    observed: Sequence[tuple[CommittedGroup, GroupOffsets]],
+    observed: Sequence[tuple[Target, GroupOffsets]],
     listings: GroupListings,
     request: DeletionRequest,
     allow_hidden_topics: bool,
@@ -250,14 +250,14 @@ async def _back_up(
     groups = [group for group, _ in observed]
     plan = _plan(layout.cluster, cluster_id, groups, listings, now, allow_hidden_topics, view)
     await asyncio.to_thread(save_plan, layout, plan)
-    await backup_groups(admin, layout, plan, now=request.now, progress=request.observer.progress)
+    await back_up_plan(admin, layout, plan, now=request.now, progress=request.observer.progress)
     return plan
 
 
 def _plan(
     cluster: str,
     kafka_cluster_id: str,
-    observed: Sequence[CommittedGroup],
+    observed: Sequence[Target],
     listings: GroupListings,
     now: datetime,
     allow_hidden_topics: bool,

@@ -26,12 +26,13 @@ A process that dies anywhere in between leaves an intent without an outcome, whi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import ClassVar
 
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
+from airflow_kafka_groups.change.deletion.delete_requests import delete_safe, outcome_of
 from airflow_kafka_groups.change.deletion.pace import Chunks, Pace
+from airflow_kafka_groups.change.deletion.recheck import safe
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.exceptions import (
@@ -44,44 +45,17 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
-from airflow_kafka_groups.ledger.outcomes import SAFE, Decision, GroupOutcome, Reason, kept, of_deletion, would_delete
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
-
-Ready = Callable[[], Awaitable[None]]
-"""Awaited right before requests leave. Raises ``KafkaGroupsError`` if none may."""
-
-
-class ChunkWork(ChunkReader):
-    """The deletion of complete groups, a chunk at a time; subclasses delete parts. Names are those of the journal."""
-
-    safe: ClassVar[Decision] = SAFE
-    """The decision by which something is deleted."""
-
-    async def delete(self, reading: ChunkReading, send_within: float, ready: Ready) -> GroupResults[None]:
-        """Delete what is safe. What was read a moment ago also says how much the broker will have to write.
-
-        Only the coordinators that were read are asked: one that was replaced without knowing it, such as a broker that
-        stood still for some seconds, answers with what it knew before, and its successor would delete what lives.
-
-        No request leaves later than after these seconds. Raises ``KafkaGroupsError``, also that of ``ready``.
-        """
-        safe = reading.safe
-        return await self._admin.delete_consumer_groups(
-            list(safe), offsets=safe, send_within=send_within, coordinators=reading.coordinators, before_sending=ready
-        )
-
-    def outcome(self, name: str, error: KafkaGroupsError | None) -> GroupOutcome:
-        """Return what an answer means."""
-        return of_deletion(name, error)
-
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept, of_deletion, would_delete
+from airflow_kafka_groups.ledger.plan_rows import Target
+from airflow_kafka_groups.observe.protocols import GroupAdmin
 
 _READ_TRIES = 2
 
 
 class ChunkedDeletion:
-    """The deletion of the groups of one run.
+    """The deletion of what one run deletes.
 
-    :param entries: what is backed up, by group id.
+    :param entries: what is backed up, by name.
     :param lease: the lease; ``None`` where none is taken.
     :param expired: whether it has become too late to delete.
     :param why_stopped: returns why the stop switch ends the run, ``None`` while it does not, and excludes what is to be
@@ -90,16 +64,18 @@ class ChunkedDeletion:
 
     def __init__(
         self,
-        work: ChunkWork,
+        admin: GroupAdmin,
+        reader: ChunkReader,
         request: DeletionRequest,
-        entries: Mapping[str, CommittedGroup],
+        entries: Mapping[str, Target],
         journal: RunJournal,
         *,
         lease: LeaseGuard | None,
         expired: Callable[[], bool],
         why_stopped: Callable[[], str | None],
     ) -> None:
-        self._work = work
+        self._admin = admin
+        self._reader = reader
         self._request = request
         self._limits = request.limits
         self._entries = entries
@@ -111,7 +87,7 @@ class ChunkedDeletion:
         self._writing = asyncio.Lock()  # the journal is for one thread at a time
         self.warnings: list[str] = []
 
-    async def run(self, expected: Sequence[CommittedGroup]) -> list[GroupOutcome]:
+    async def run(self, expected: Sequence[Target]) -> list[GroupOutcome]:
         """Return one outcome for each group, in the order given. Never raises for a group or a failed request."""
         outcomes: list[GroupOutcome] = []
         limits = self._limits
@@ -127,7 +103,7 @@ class ChunkedDeletion:
                 if isinstance(reading, ChunkReading):
                     chunks.took(self._request.monotonic() - (reading.send_by - limits.max_read_age_seconds))
                 by_id = {outcome.group_id: outcome for outcome in of_chunk}
-                ordered = [by_id[group.group_id] for group in chunk]
+                ordered = [by_id[target.name] for target in chunk]
                 outcomes.extend(ordered)
                 self._request.observer.concluded(ordered)
                 self._request.observer.progress("delete", len(outcomes), len(expected))
@@ -138,7 +114,7 @@ class ChunkedDeletion:
         return outcomes
 
     def _read_ahead(
-        self, chunk: Sequence[CommittedGroup], chunks: Chunks
+        self, chunk: Sequence[Target], chunks: Chunks
     ) -> asyncio.Task[ChunkReading | KafkaGroupsError | None]:
         """Begin to read a chunk, as soon as the pace allows it: the task returns nothing if the run has to end."""
 
@@ -154,10 +130,10 @@ class ChunkedDeletion:
 
         return asyncio.create_task(read())
 
-    async def _read(self, chunk: Sequence[CommittedGroup]) -> ChunkReading | KafkaGroupsError:
+    async def _read(self, chunk: Sequence[Target]) -> ChunkReading | KafkaGroupsError:
         """Read a chunk, and record what that keeps before anything else happens: a process that dies remembers it."""
         try:
-            reading = await self._work.read(chunk)
+            reading = await self._reader.read(chunk)
         except KafkaGroupsError as exc:
             return exc
         if not self._request.dry_run:
@@ -176,7 +152,7 @@ class ChunkedDeletion:
             return Reason.STOPPED, f"the run was asked to stop: {asked}"
         return None
 
-    async def _held_back(self, chunk: Sequence[CommittedGroup]) -> list[GroupOutcome]:
+    async def _held_back(self, chunk: Sequence[Target]) -> list[GroupOutcome]:
         """Keep the groups without a request, if the run has to end here."""
         if (why := await self._why_held_back()) is None:
             if self._request.dry_run or (switched := await asyncio.to_thread(self._why_stopped)) is None:
@@ -185,10 +161,10 @@ class ChunkedDeletion:
             self._warn(switched)
         if self._lease is not None and self._lease.lost is not None:
             self._warn(self._lease.lost)
-        return [kept(group.group_id, *why) for group in chunk]
+        return [kept(target.name, *why) for target in chunk]
 
     async def _delete_chunk(
-        self, chunk: Sequence[CommittedGroup], reading: ChunkReading | KafkaGroupsError | None
+        self, chunk: Sequence[Target], reading: ChunkReading | KafkaGroupsError | None
     ) -> list[GroupOutcome]:
         """Return the outcome of each group of a chunk.
 
@@ -205,26 +181,27 @@ class ChunkedDeletion:
                 reading = await self._read(chunk)
             if isinstance(reading, KafkaGroupsError):
                 self._warn(f"reading failed: {reading}")
-                return done + [kept(group.group_id, Reason.UNREADABLE, f"reading failed: {reading}") for group in chunk]
+                return done + [kept(target.name, Reason.UNREADABLE, f"reading failed: {reading}") for target in chunk]
             done.extend(reading.held)
             chunk = reading.expected
             if self._request.dry_run or not chunk:
-                names = [group.group_id for group in chunk]
-                return done + [would_delete(name, self._work.safe, backed_up=name in self._entries) for name in names]
+                return done + [
+                    would_delete(each.name, safe(each), backed_up=each.name in self._entries) for each in chunk
+                ]
             if held := await self._held_back(chunk):
                 return done + held
-            reading, spared = self._work.spare(reading)
+            reading, spared = self._reader.spare(reading)
             await self._conclude(spared)
             done.extend(spared)
             if not (chunk := reading.expected):
                 return done
             if outcomes := await self._delete(reading):
                 return done + outcomes
-            unsent, spared = self._work.spare(reading)  # also what was excluded after the intent
+            unsent, spared = self._reader.spare(reading)  # also what was excluded after the intent
             done.extend(spared)
             chunk, reading = unsent.expected, None
         too_slow = f"reading took longer than {self._limits.max_read_age_seconds:g} s: too old to delete by"
-        return done + [kept(group.group_id, Reason.TOO_SLOW, too_slow) for group in chunk]
+        return done + [kept(target.name, Reason.TOO_SLOW, too_slow) for target in chunk]
 
     def _waited_too_long(self, reading: ChunkReading) -> bool:
         """Whether a reading was in time, and grew old while the chunk before it was deleted."""
@@ -242,7 +219,7 @@ class ChunkedDeletion:
             return self._not_sent(reading.safe, Reason.STOPPED, self.warnings[-1])
         if why_not is not None:
             self._warn(why_not)
-        reading, spared = self._work.spare(reading)
+        reading, spared = self._reader.spare(reading)
         await self._conclude(spared)
         if not reading.safe:
             return spared
@@ -253,9 +230,9 @@ class ChunkedDeletion:
         await self._conclude(outcomes)
         return [] if all(outcome.code == Reason.TOO_SLOW for outcome in outcomes) else [*spared, *outcomes]
 
-    def _intend(self, group_ids: list[str], at: datetime) -> str | None:
+    def _intend(self, names: list[str], at: datetime) -> str | None:
         """Record the intent, and return why nothing may be sent after all, ``None`` if it may."""
-        fingerprints = {id_: self._entries[id_].fingerprint if id_ in self._entries else "" for id_ in group_ids}
+        fingerprints = {name: self._entries[name].fingerprint if name in self._entries else "" for name in names}
         generation = self._lease.generation if self._lease is not None else None
         self._journal.intend(fingerprints, at, lease_generation=generation)
         if self._journal.overtaken():
@@ -279,7 +256,7 @@ class ChunkedDeletion:
             send_within = max(send_by - self._request.monotonic(), 0.0)
             if self._lease is not None:  # nor can it be cancelled while that lasts
                 send_within = min(send_within, self._lease.send_within)
-            return await self._work.delete(reading, send_within, ready)
+            return await delete_safe(self._admin, reading, send_within, ready)
 
         began = self._request.monotonic()
         try:
@@ -288,19 +265,19 @@ class ChunkedDeletion:
         except (KafkaGroupsError, TimeoutError) as exc:
             return self._failed(groups, exc, may_be_sent)
         self._pace.answered(len(groups), self._request.monotonic() - began)
-        return [self._work.outcome(group_id, _error(results, group_id)) for group_id in groups]
+        return [outcome_of(name, len(part), _error(results, name)) for name, part in groups.items()]
 
-    def _failed(self, group_ids: Iterable[str], error: Exception, may_be_sent: bool) -> list[GroupOutcome]:
+    def _failed(self, names: Iterable[str], error: Exception, may_be_sent: bool) -> list[GroupOutcome]:
         why = str(error) or f"it took longer than {self._limits.max_delete_seconds:g} s and was given up"
         if may_be_sent:
             why = f"deleting failed: {why}"
             self._warn(why)
-            return [self._work.outcome(group_id, OutcomeUnknownError(why)) for group_id in group_ids]
+            return [of_deletion(name, OutcomeUnknownError(why)) for name in names]
         if isinstance(error, NotSentError):
-            return self._not_sent(group_ids, Reason.TOO_SLOW, why)
+            return self._not_sent(names, Reason.TOO_SLOW, why)
         self._warn(why)
         code = Reason.LEASE_LOST if isinstance(error, LeaseLostError) else Reason.STOPPED
-        return self._not_sent(group_ids, code, why)
+        return self._not_sent(names, code, why)
 
     async def _conclude(self, outcomes: Sequence[GroupOutcome]) -> None:
         if not outcomes:
@@ -316,10 +293,10 @@ class ChunkedDeletion:
             self.warnings.append(why)
             self._request.observer.warning(why)
 
-    def _not_sent(self, group_ids: Iterable[str], code: Reason, why: str) -> list[GroupOutcome]:
-        return [kept(group_id, code, f"not sent: {why}") for group_id in group_ids]
+    def _not_sent(self, names: Iterable[str], code: Reason, why: str) -> list[GroupOutcome]:
+        return [kept(name, code, f"not sent: {why}") for name in names]
 
 
-def _error(results: GroupResults[None], group_id: str) -> KafkaGroupsError | None:
-    result = results.get(group_id)
-    return MissingAnswerError(f"{group_id!r} was not in the answer") if result is None else result.error
+def _error(results: GroupResults[None], name: str) -> KafkaGroupsError | None:
+    result = results.get(name)
+    return MissingAnswerError(f"{name!r} was not in the answer") if result is None else result.error

@@ -12,7 +12,7 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult,
 from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupOffsets
 from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.ledger.outcomes import Action, Decision, GroupOutcome, Reason, of_decision
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
 
 _DELETE, _GONE = Action.DELETE, Action.GONE
@@ -29,9 +29,9 @@ class ChunkReading:
 
     :param send_by: when it is too old to delete by, on the request's clock; counted from before the first question.
     :param read_at: when it was complete, on the same clock.
-    :param safe: the groups that may be deleted, with what the brokers will have to write for them.
-    :param coordinators: the brokers that described them.
-    :param expected: what these groups have to look like in another reading.
+    :param safe: what may be deleted, with the offsets for which the brokers will have to write.
+    :param coordinators: the brokers that described these groups, by group id.
+    :param expected: what it has to look like in another reading.
     :param held: the outcomes of the others.
     """
 
@@ -39,12 +39,12 @@ class ChunkReading:
     read_at: float
     safe: Mapping[str, GroupOffsets]
     coordinators: Mapping[str, BrokerId]
-    expected: Sequence[CommittedGroup]
+    expected: Sequence[Target]
     held: Sequence[GroupOutcome]
 
 
 class ChunkReader:
-    """Reads chunks. As it is, the names of the journal are those of groups.
+    """Reads chunks, and decides about their targets, which go by their names in the journal.
 
     :param listings: a complete listing of all groups, made at the start of this run.
     :param entries: what is backed up, by name; ``None`` for a dry run without a backup.
@@ -59,7 +59,7 @@ class ChunkReader:
         self,
         admin: GroupAdmin,
         listings: GroupListings,
-        entries: Mapping[str, CommittedGroup] | None,
+        entries: Mapping[str, Target] | None,
         excluded: Mapping[str, Decision],
         max_age: float,
         monotonic: Callable[[], float],
@@ -75,36 +75,44 @@ class ChunkReader:
         self._may_be_hidden = may_be_hidden
         self._judged = judged
 
-    async def read(self, chunk: Sequence[CommittedGroup]) -> ChunkReading:
+    async def read(self, chunk: Sequence[Target]) -> ChunkReading:
         """Read the groups of a chunk and decide about each of its names. Raises ``KafkaGroupsError``."""
         send_by = self._monotonic() + self._max_age
-        group_ids = list(dict.fromkeys(self._group_of(item.group_id) for item in chunk))
+        group_ids = list(dict.fromkeys(target.group_id for target in chunk))
         described, offsets = await read_groups(self._admin, group_ids)
         # Asked afterwards: a right that is taken away during a run would leave a sign of life out of this reading.
         if not (self._may_be_hidden or await self._admin.sees_all_topics()):
             raise MaintenanceError(_HIDDEN_SINCE)
+        readings = {
+            id_: GroupReading(listing=self._listings.get(id_), description=described.get(id_), offsets=offsets.get(id_))
+            for id_ in group_ids
+        }
+        entries = self._entries or {}
+        decisions = {
+            target.name: decide(
+                target,
+                readings[target.group_id],
+                entries.get(target.name),
+                needs_backup=self._entries is not None,
+            )
+            for target in chunk
+        }
+        moved = [target for target in chunk if decisions[target.name].code is Reason.MOVED]
+        now = [(target, offsets[target.group_id].unwrap()) for target in moved]
+        decisions |= await by_unseen_offsets(self._admin, self._judged, now)
         safe: dict[str, GroupOffsets] = {}
         coordinators: dict[str, BrokerId] = {}
-        expected, held = list[CommittedGroup](), list[GroupOutcome]()
-        decisions: dict[str, Decision] = {}
-        for item in chunk:
-            group_id = self._group_of(item.group_id)
-            reading = GroupReading(
-                listing=self._listings.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id)
-            )
-            decisions[item.group_id] = self._decide(item, reading)
-        moved = [item for item in chunk if decisions[item.group_id].code is Reason.MOVED]
-        now = [(item, offsets[self._group_of(item.group_id)].unwrap()) for item in moved]
-        decisions |= await by_unseen_offsets(self._admin, self._judged, now)
-        for item in chunk:
-            name, group_id, decision = item.group_id, self._group_of(item.group_id), decisions[item.group_id]
+        expected, held = list[Target](), list[GroupOutcome]()
+        for target in chunk:
+            name, group_id = target.name, target.group_id
+            decision = decisions[name]
             # A restored group has another protocol type, too: that it was deleted before is the better reason then.
             if decision.action is not _GONE and decision.code not in _BETTER_REASONS:
                 decision = self._excluded.get(name, decision)
             if decision.action is _DELETE:
-                safe[name] = self._part_of(name, offsets[group_id].unwrap())
+                safe[name] = target.part_of(offsets[group_id].unwrap())
                 coordinators[group_id] = described[group_id].unwrap().coordinator
-                expected.append(item)
+                expected.append(target)
             else:
                 held.append(of_decision(name, decision))
         return ChunkReading(
@@ -118,26 +126,12 @@ class ChunkReader:
 
     def spare(self, reading: ChunkReading) -> tuple[ChunkReading, list[GroupOutcome]]:
         """Return the reading without what was excluded since, and the outcomes of that."""
-        expected = [item for item in reading.expected if item.group_id not in self._excluded]
+        expected = [target for target in reading.expected if target.name not in self._excluded]
         if len(expected) == len(reading.expected):
             return reading, []
-        safe = {item.group_id: reading.safe[item.group_id] for item in expected}
+        safe = {target.name: reading.safe[target.name] for target in expected}
         outcomes = [of_decision(name, self._excluded[name]) for name in reading.safe if name not in safe]
         return replace(reading, safe=safe, expected=expected), outcomes
-
-    def _group_of(self, name: str) -> str:
-        return name
-
-    def _part_of(self, name: str, offsets: GroupOffsets) -> GroupOffsets:
-        """Return what of a group's offsets is deleted under this name."""
-        return offsets
-
-    def _decide(self, expected: CommittedGroup, reading: GroupReading) -> Decision:
-        backup = self._backup(expected.group_id)
-        return decide(expected, reading, backup, needs_backup=self._entries is not None)
-
-    def _backup(self, name: str) -> CommittedGroup | None:
-        return None if self._entries is None else self._entries.get(name)
 
 
 async def read_groups(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 
 OFFSETS_AT_ONCE = 20_000
 """Committed offsets of one chunk: about two megabytes of tombstones, spread over the brokers."""
@@ -30,13 +30,11 @@ _SLOW, _QUICK = 1 / 4, 1 / 16
 class Chunks:
     """The groups of a run, cut into chunks one after the other.
 
-    :param entries: what is backed up, by group id; it says how many offsets a group has.
+    :param entries: what is backed up, by name; it says how many offsets a group has.
     :param limits: the most groups of a chunk, the age that its reading may have, and the pace.
     """
 
-    def __init__(
-        self, groups: Sequence[CommittedGroup], entries: Mapping[str, CommittedGroup], limits: DeletionLimits
-    ) -> None:
+    def __init__(self, groups: Sequence[Target], entries: Mapping[str, Target], limits: DeletionLimits) -> None:
         self._groups = groups
         self._entries = entries
         self._most, self._offsets = float(limits.chunk_size), float(OFFSETS_AT_ONCE)
@@ -48,7 +46,7 @@ class Chunks:
         self._share = 1.0
         self._done = 0
 
-    def take(self) -> Sequence[CommittedGroup]:
+    def take(self) -> Sequence[Target]:
         """Return the next chunk, empty when there are no more groups."""
         most, offsets = max(int(self._most * self._share), 1), self._offsets * self._share
         start = end = self._done
@@ -60,12 +58,12 @@ class Chunks:
         self._done = end
         return self._groups[start:end]
 
-    def offsets(self, chunk: Sequence[CommittedGroup]) -> int:
+    def offsets(self, chunk: Sequence[Target]) -> int:
         """Return how many committed offsets these groups have, as far as the backup says."""
         return sum(map(self._offsets_of, chunk))
 
-    def _offsets_of(self, group: CommittedGroup) -> int:
-        entry = self._entries.get(group.group_id)
+    def _offsets_of(self, group: Target) -> int:
+        entry = self._entries.get(group.name)
         return 1 if entry is None else entry.partitions
 
     def took(self, seconds: float) -> None:

@@ -1,8 +1,13 @@
-"""The recheck: the last decision before a group is deleted, from the latest reading. Pure; every doubt keeps.
+"""The recheck: the last decision before a group or a topic of one is deleted, from the latest reading.
+
+Pure; every doubt keeps.
 
 Kafka itself refuses only to delete a group *with members* (NON_EMPTY_GROUP). A consumer that assigns its own partitions
 (Flink, Spark, ``assign()``) has none, and a share group can be deleted together with its progress: the broker will not
 stop us there, so this has to.
+
+Brokers refuse to delete the offsets of a topic that a member of a *classic* group subscribes to, if they can read its
+subscription, and so they do for ``consumer`` groups. Everything else has to be seen here.
 """
 
 from __future__ import annotations
@@ -21,10 +26,15 @@ from airflow_kafka_groups.kafka.models import (
     GroupType,
 )
 from airflow_kafka_groups.ledger.outcomes import SAFE, Action, Decision, Reason
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.observe.snapshot.subscriptions import CONSUMER_PROTOCOL, topics_read, topics_seen
 
 _EMPTY, _DEAD, _UNKNOWN = GroupState.EMPTY, GroupState.DEAD, GroupType.UNKNOWN  # looking up a member takes a while
+
+
+SAFE_TOPIC = Decision(Action.DELETE, Reason.SAFE, "nobody subscribes to it, unmoved, backed up")
+"""The only decision by which the offsets of a topic are deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,30 +49,34 @@ class GroupReading:
     offsets: GroupResult[GroupOffsets] | None
 
 
-def decide(
-    expected: CommittedGroup, reading: GroupReading, backup: CommittedGroup | None, *, needs_backup: bool = True
-) -> Decision:
-    """Decide about one group; the order is that in which a person would want to hear the reasons.
+def decide(target: Target, reading: GroupReading, backup: Target | None, *, needs_backup: bool = True) -> Decision:
+    """Decide about one target; the order is that in which a person would want to hear the reasons.
 
-    :param expected: what it has to look like still.
+    :param target: what it has to look like still.
     :param backup: what is backed up of it.
     :param needs_backup: whether it has to be in a backup. Default true.
     """
-    group = described_group(expected.group_id, reading, "it")
+    its, is_topic = ("its group", True) if target.topic is not None else ("it", False)
+    group = _described(target.group_id, reading, its)
     if isinstance(group, Decision):
         return group
     if reading.listing is None:
-        return keep(Reason.NOT_LISTED, "no broker lists it, and its coordinator knows it")
+        return keep(Reason.NOT_LISTED, f"no broker lists {its}, and its coordinator knows it")
     return (
-        _by_kind(expected, reading.listing, group)
-        or _by_life(expected, group)
-        or _by_offsets(expected, reading)
-        or (by_backup(expected.group_id, expected.fingerprint, backup) if needs_backup or backup is not None else None)
-        or SAFE
+        (_by_kind_of_group(reading.listing, group) if is_topic else _by_kind(target, reading.listing, group))
+        or (_by_subscription(target, group) if is_topic else _by_life(target, group))
+        or _by_offsets(target, reading)
+        or (_by_backup(target, backup) if needs_backup or backup is not None else None)
+        or safe(target)
     )
 
 
-def described_group(group_id: str, reading: GroupReading, subject: str) -> GroupDescription | Decision:
+def safe(target: Target) -> Decision:
+    """Return the only decision by which it is deleted."""
+    return SAFE if target.topic is None else SAFE_TOPIC
+
+
+def _described(group_id: str, reading: GroupReading, subject: str) -> GroupDescription | Decision:
     """Return what a group's coordinator says of it, or the decision that follows from its silence.
 
     :param subject: the group in the reasons: ``it``, or what it is to the subject of the decision.
@@ -83,34 +97,35 @@ def described_group(group_id: str, reading: GroupReading, subject: str) -> Group
     return _gone(subject) if group.state is _DEAD else group
 
 
-def committed_offsets(group_id: str, reading: GroupReading) -> GroupOffsets | Decision:
-    """Return a group's committed offsets, or the decision where they cannot be read."""
-    offsets = reading.offsets
-    if offsets is None or (offsets.error is None and offsets.value is None):
-        return keep(Reason.UNREADABLE, "the committed offsets did not come")
-    if offsets.error is not None:
-        return keep(Reason.UNREADABLE, f"the committed offsets could not be read: {offsets.error}")
-    value = offsets.unwrap()
-    if value.group_id != group_id or offsets.group_id != group_id:
-        return keep(Reason.UNREADABLE, f"the offsets that came are of another group ({value.group_id!r})")
-    return value
-
-
-def by_backup(name: str, expected: str, backup: CommittedGroup | None) -> Decision | None:
-    """Keep what is not backed up as it is.
-
-    :param name: its name in the backup.
-    :param expected: the fingerprint that it must have there.
-    :param backup: what is backed up under this name.
-    """
-    if backup is None or backup.group_id != name:
+def _by_backup(target: Target, backup: Target | None) -> Decision | None:
+    if backup is None or backup.name != target.name:
         return keep(Reason.NOT_IN_BACKUP, "it is not in the backup")
-    if backup.fingerprint != expected:
+    if backup.fingerprint != target.fingerprint:
         return keep(Reason.BACKUP_DIFFERS, "the backup holds other offsets than it has")
     return None
 
 
-def _by_kind(expected: CommittedGroup, listing: GroupListing, group: GroupDescription) -> Decision | None:
+def _by_kind_of_group(listing: GroupListing, group: GroupDescription) -> Decision | None:
+    """Keep topics of groups whose members' subscriptions brokers do not know."""
+    if group.type not in ELIGIBLE_TYPES:
+        return keep(Reason.WRONG_TYPE, f"the type of its group is {group.type.value}")
+    for protocol in (listing.protocol_type, group.protocol_type):
+        if protocol != CONSUMER_PROTOCOL:
+            return keep(Reason.WRONG_PROTOCOL, f"the protocol type of its group is {protocol!r}")
+    return None
+
+
+def _by_subscription(target: Target, group: GroupDescription) -> Decision | None:
+    if target.topic in topics_seen(group):  # whatever else is not known
+        return keep(Reason.SUBSCRIBED, "a member of its group subscribes to it, or was assigned a partition of it")
+    topics = topics_read(group)
+    if isinstance(topics, str):
+        code = Reason.NOT_DESCRIBED if group.state is GroupState.STABLE else Reason.NOT_STABLE
+        return keep(code, f"what its group reads is not known: {topics}")
+    return None
+
+
+def _by_kind(expected: Target, listing: GroupListing, group: GroupDescription) -> Decision | None:
     """Keep what is not ours to delete, or is no longer the kind of group that was judged."""
     if group.type not in ELIGIBLE_TYPES:
         return keep(Reason.WRONG_TYPE, f"its type is {group.type.value}: only classic and consumer groups are deleted")
@@ -129,7 +144,7 @@ def _by_kind(expected: CommittedGroup, listing: GroupListing, group: GroupDescri
     return None
 
 
-def _by_life(expected: CommittedGroup, group: GroupDescription) -> Decision | None:
+def _by_life(expected: Target, group: GroupDescription) -> Decision | None:
     if group.members:
         return keep(Reason.HAS_MEMBERS, f"it has {len(group.members)} member(s), state {group.state.value}")
     if group.state is not _EMPTY:
@@ -139,13 +154,21 @@ def _by_life(expected: CommittedGroup, group: GroupDescription) -> Decision | No
     return None
 
 
-def _by_offsets(expected: CommittedGroup, reading: GroupReading) -> Decision | None:
-    value = committed_offsets(expected.group_id, reading)
-    if isinstance(value, Decision):
-        return value
-    if fingerprint(value) != expected.fingerprint:
+def _by_offsets(target: Target, reading: GroupReading) -> Decision | None:
+    read, group_id = reading.offsets, target.group_id
+    if read is None or (read.error is None and read.value is None):
+        return keep(Reason.UNREADABLE, "the committed offsets did not come")
+    if read.error is not None:
+        return keep(Reason.UNREADABLE, f"the committed offsets could not be read: {read.error}")
+    value = read.unwrap()
+    if value.group_id != group_id or read.group_id != group_id:
+        return keep(Reason.UNREADABLE, f"the offsets that came are of another group ({value.group_id!r})")
+    part = target.part_of(value)
+    if target.topic is not None and not committed_partitions(part):
+        return Decision(Action.GONE, Reason.GONE, "its group has no offsets of it any more")
+    if fingerprint(part) != target.fingerprint:
         return keep(Reason.MOVED, "its committed offsets changed since it was judged: somebody uses it")
-    if committed_partitions(value) == 0:
+    if not committed_partitions(part):
         return keep(Reason.NO_OFFSETS, "no committed offset is visible; some may be hidden from this user")
     return None
 

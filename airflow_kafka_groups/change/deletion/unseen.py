@@ -14,7 +14,7 @@ from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetSpec, TopicPartition
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, committed_partitions, fingerprint
 from airflow_kafka_groups.observe.protocols import GroupAdmin
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
@@ -40,13 +40,13 @@ def offsets_in(reader: SnapshotReader, group_ids: Collection[str]) -> dict[str, 
     """Return the offsets that groups had in a snapshot that is open. Raises as ``offsets_in_snapshot``."""
     found: dict[str, GroupOffsets] = {}
     for block in reader.blocks(group_ids, (*OFFSET_COLUMNS, "log_start", "log_end")):
-        entries = [CommittedGroup(group_id, "", "", "") for group_id in block.group_ids]
+        entries = [Target(group_id, "", "", "") for group_id in block.group_ids]
         found |= {group.entry.group_id: group.offsets for group in groups_of(block, entries)}
     return found
 
 
 async def by_unseen_offsets(
-    admin: GroupAdmin, judged: Judged, changed: Collection[tuple[CommittedGroup, GroupOffsets]]
+    admin: GroupAdmin, judged: Judged, changed: Collection[tuple[Target, GroupOffsets]]
 ) -> dict[str, Decision]:
     """Return the decisions about groups that lack offsets and are otherwise as they were judged.
 
@@ -60,7 +60,7 @@ async def by_unseen_offsets(
 
 
 def lost_topics(
-    judged: Judged, changed: Collection[tuple[CommittedGroup, GroupOffsets]]
+    judged: Judged, changed: Collection[tuple[Target, GroupOffsets]]
 ) -> dict[str, dict[str, TopicPartition]]:
     """Return the topics that lack offsets of groups that are otherwise as judged; see ``by_unseen_offsets``."""
     fewer = {group.group_id: (group, now) for group, now in changed if committed_partitions(now) < group.partitions}

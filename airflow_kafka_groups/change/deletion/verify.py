@@ -5,17 +5,19 @@ A group is gone when a complete listing lacks it and its coordinator does not kn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, is_not_found
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupState
 from airflow_kafka_groups.ledger.outcomes import CONFIRMED, PARTLY_DELETED, DeletionReport, GroupOutcome, Outcome
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
-from airflow_kafka_groups.observe.fingerprint import fingerprint
+from airflow_kafka_groups.ledger.plan_rows import Target
+from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
+from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
 
 _AT_ONCE = 10_000
 
@@ -72,13 +74,41 @@ async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verific
     return Verification(gone=tuple(gone), present=present, unclear=unclear, errors=tuple(errors))
 
 
-async def compare_present(admin: GroupAdmin, found: Verification, expected: Iterable[CommittedGroup]) -> Verification:
-    """Return what was found, with the groups that are there and changed: their team may have recreated them."""
-    then = {group.group_id: group.fingerprint for group in expected if group.group_id in found.present}
+async def verify_targets(admin: GroupAdmin, targets: Sequence[Target]) -> Verification:
+    """Look for what should be gone: groups, or what groups have committed of topics.
+
+    Groups that are there and changed are named: their team may have recreated them. Raises ``KafkaGroupsError``.
+    """
+    if any(target.topic is not None for target in targets):
+        return await _verify_topics(admin, targets)
+    found = await verify_deleted(admin, [target.name for target in targets])
+    then = {target.name: target.fingerprint for target in targets if target.name in found.present}
     read = await committed_of(admin, list(then)) if then else {}
     now = {group_id: result.value for group_id, result in read.items()}
     changed = (group_id for group_id, value in now.items() if value is None or fingerprint(value) != then[group_id])
     return replace(found, changed=frozenset(changed))
+
+
+async def _verify_topics(admin: GroupAdmin, targets: Sequence[Target]) -> Verification:
+    described, read = await read_groups(admin, list(dict.fromkeys(target.group_id for target in targets)))
+    gone, present, unclear, changed = list[str](), dict[str, str](), dict[str, str](), set[str]()
+    for target in targets:
+        result, name = read[target.group_id], target.name
+        known = described.get(target.group_id)
+        group = None if known is None else known.value
+        if result.value is None:
+            unclear[name] = str(result.error)
+        elif left := committed_partitions(part := target.part_of(result.value)):
+            present[name] = f"{left} partition(s) have a committed offset"
+            if fingerprint(part) != target.fingerprint:
+                changed.add(name)
+        elif group is not None and target.topic in topics_seen(group):
+            unclear[name] = (
+                "its offsets are gone, and a member subscribes to it by now, which may have started at another place"
+            )
+        else:
+            gone.append(name)
+    return Verification(gone=tuple(gone), present=present, unclear=unclear, changed=frozenset(changed))
 
 
 def settle(report: DeletionReport, verification: Verification, what: str = "group(s)") -> DeletionReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple
 
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy, share_of
@@ -13,33 +13,27 @@ from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.shown import first_of
 
 
-class Ranked(Protocol):
-    """A group that may be planned."""
+class Ranked(NamedTuple):
+    """A group that may be planned.
 
-    @property
-    def group_id(self) -> str:
-        """The group's id."""
+    :param rule: the name of the rule that decides; ``None`` without a policy file.
+    :param undecided: the names of rules that may match, too: their caps count for it as well.
+    :param number: its place among the judged groups. Default: none.
+    """
 
-    @property
-    def idle_seconds(self) -> float | None:
-        """How long it has been idle."""
-
-    @property
-    def rule(self) -> str | None:
-        """The name of the rule that decides."""
-
-    @property
-    def undecided(self) -> Sequence[str]:
-        """The names of rules that may match, too: their caps count for it as well."""
+    group_id: str
+    idle_seconds: float | None
+    rule: str | None
+    undecided: Sequence[str] = ()
+    number: int = -1
 
 
-_Ranked = TypeVar("_Ranked", bound=Ranked)
 _MAY = "may be deleted"
 
 
 def capped(
-    planned: Sequence[_Ranked], found: int, policy: PlanPolicy, *, what: str = _MAY, more: int = 0
-) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
+    planned: Sequence[Ranked], found: int, policy: PlanPolicy, *, what: str = _MAY, more: int = 0
+) -> tuple[list[Ranked], list[KeptGroup], list[str]]:
     """Apply the caps, the longest idle first; return the planned groups, the others, and warnings.
 
     :param planned: the groups that nothing speaks against.
@@ -74,8 +68,8 @@ def capped(
 
 
 def _capped_by_rule(
-    longest_first: Sequence[_Ranked], found: int, policy: PlanPolicy, what: str
-) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
+    longest_first: Sequence[Ranked], found: int, policy: PlanPolicy, what: str
+) -> tuple[list[Ranked], list[KeptGroup], list[str]]:
     caps = {
         rule.name: min(
             found if rule.max_groups is None else rule.max_groups,
@@ -87,7 +81,7 @@ def _capped_by_rule(
     if not caps:
         return list(longest_first), [], []
     stale, taken = Counter[str](), Counter[str]()
-    within, over = list[_Ranked](), list[KeptGroup]()
+    within, over = list[Ranked](), list[KeptGroup]()
     for group in longest_first:
         bound_by = [name for name in (group.rule or "", *group.undecided) if name in caps]
         stale.update(bound_by)

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow_kafka_groups.change.lease import RECENT, other_leases
-from airflow_kafka_groups.change.plan.caps import capped
+from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.change.plan.objections import (
     doubt,
     keep,
@@ -103,7 +103,8 @@ def make_plan(
         seen or {},
     )
     by_verdict: Counter[str] = Counter()
-    candidates: list[_Candidate] = []
+    candidates: list[Ranked] = []
+    found: dict[int, tuple[GroupSummary, datetime | None, str]] = {}
     kept: list[KeptGroup] = []
     strangers = 0
     for number, (verdict, group) in enumerate(_side_by_side(verdicts, snapshot.summaries())):
@@ -118,16 +119,9 @@ def make_plan(
         if against is not None:
             kept.append(against)
         elif group is not None:
-            candidates.append(
-                _Candidate(
-                    group.group_id,
-                    *objections.counted(verdict),
-                    number,
-                    group,
-                    ruling.rule.name,
-                    ruling.undecided,
-                )
-            )
+            idle_since, idle_seconds, reason = objections.counted(verdict)
+            candidates.append(Ranked(group.group_id, idle_seconds, ruling.rule.name, ruling.undecided, number))
+            found[number] = group, idle_since, reason
     unjudged = max(manifest.groups - (len(verdicts) - strangers), 0)
     planned, over, warnings = capped(candidates, manifest.groups, policy)
     kept.extend(over)
@@ -148,7 +142,7 @@ def make_plan(
         policy=policy,
         counts=counts,
         warnings=(*notes, *warnings),
-        groups=_planned(planned, verdicts, ruled),
+        groups=_planned(planned, found, verdicts, ruled),
         kept=[ruled.describe(group) for group in kept],
         view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
         evidence={**evidence.to_json(), "sentence": evidence.sentence(manifest, policy.longest_idle_seconds)},
@@ -261,19 +255,6 @@ class _Objections:
         return keep_unnoticed(group, verdict, rule, demands, *on_record, owner, self.policy.contact_of(owner))
 
 
-class _Candidate(NamedTuple):
-    """A group without an objection: the place of its verdict, what the snapshot shows of it, and its rules."""
-
-    group_id: str
-    idle_since: datetime | None
-    idle_seconds: float | None
-    reason: str
-    number: int
-    summary: GroupSummary
-    rule: str
-    undecided: tuple[str, ...]
-
-
 def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterator[tuple[Verdict, GroupSummary | None]]:
     """Yield each verdict with the group of the snapshot that it is about. Both are sorted by group id."""
     group = next(groups, None)
@@ -283,25 +264,33 @@ def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterato
         yield verdict, group if group is not None and group.group_id == verdict.group_id else None
 
 
-def _planned(candidates: Sequence[_Candidate], verdicts: Verdicts, ruled: RuledGroups) -> PlannedGroups:
-    """Return the columns of the planned groups: what was found about each, what was judged, and by which rule."""
+def _planned(
+    ranked: Sequence[Ranked],
+    found: Mapping[int, tuple[GroupSummary, datetime | None, str]],
+    verdicts: Verdicts,
+    ruled: RuledGroups,
+) -> PlannedGroups:
+    """Return the columns of the planned groups: what was found about each, what was judged, and by which rule.
+
+    :param found: what the snapshot shows of each, since when it counts as idle, and why, by its place.
+    """
     import pyarrow as pa
 
     schema = planned_schema()
-    numbers = [candidate.number for candidate in candidates]
+    numbers = [each.number for each in ranked]
     judged = verdicts.table.take(column(numbers, pa.int64()))
     columns: dict[str, Any] = {name: judged[name] for name in schema.names if name in judged.column_names}
+    groups, since, reasons = zip(*(found[number] for number in numbers), strict=True) if numbers else ((), (), ())
     for name in ("group_id", "group_type", "protocol_type", "state", "partitions", "fingerprint", "group_epoch"):
-        values = [getattr(candidate.summary, name) for candidate in candidates]
-        columns[name] = column(values, schema.field(name).type)
-    columns["idle_since"] = column([each.idle_since for each in candidates], schema.field("idle_since").type)
-    columns["idle_seconds"] = column([each.idle_seconds for each in candidates], pa.float64())
-    for name, values in ruled.columns(numbers, [candidate.reason for candidate in candidates]).items():
+        columns[name] = column([getattr(group, name) for group in groups], schema.field(name).type)
+    columns["idle_since"] = column(since, schema.field("idle_since").type)
+    columns["idle_seconds"] = column([each.idle_seconds for each in ranked], pa.float64())
+    for name, values in ruled.columns(numbers, reasons).items():
         columns[name] = column(values, pa.string())
     return PlannedGroups(pa.table([columns[name] for name in schema.names], schema=schema).combine_chunks())
 
 
-def _short_idle_times(planned: Sequence[_Candidate], ruled: RuledGroups) -> list[str]:
+def _short_idle_times(planned: Sequence[Ranked], ruled: RuledGroups) -> list[str]:
     """Return a warning if a rule by which a group is planned requires a short idle time only."""
     shortest = min((ruled.rulings[each.number].rule.min_idle_seconds for each in planned), default=_SHORT_IDLE_SECONDS)
     if shortest >= _SHORT_IDLE_SECONDS:

@@ -24,8 +24,8 @@ from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, Mai
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
-from airflow_kafka_groups.ledger.prune_plan import name_of
 from airflow_kafka_groups.shown import with_links
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of

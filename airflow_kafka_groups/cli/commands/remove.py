@@ -186,7 +186,7 @@ def prune_topics(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
+    from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 
     layout, floors = cluster.layout(), cluster.floors()
     take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
@@ -208,7 +208,7 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
 
 
 def _prune(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.change.prune_topics.prune_by_plan import CHUNK_SIZE, prune_by_plan
+    from airflow_kafka_groups.change.deletion.delete_by_plan import TOPIC_CHUNK_SIZE, prune_by_plan
     from airflow_kafka_groups.checks import check_digest
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
@@ -222,7 +222,7 @@ def _prune(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     result = run_deletion(
         args,
         cluster,
-        DeletionLimits(chunk_size=CHUNK_SIZE, groups_per_second=per_second or None),
+        DeletionLimits(chunk_size=TOPIC_CHUNK_SIZE, groups_per_second=per_second or None),
         lambda admin, request: prune_by_plan(
             admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy
         ),

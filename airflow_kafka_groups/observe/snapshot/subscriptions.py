@@ -16,6 +16,9 @@ from airflow_kafka_groups.storage.manifest import SnapshotManifest, Subscription
 from airflow_kafka_groups.storage.schemas import SUBSCRIPTION_COLUMNS, arrow_schema
 from airflow_kafka_groups.storage.sealed_table import read_sealed, write_sealed
 
+CONSUMER_PROTOCOL = "consumer"
+"""Of groups with another protocol type, brokers do not know what the members read."""
+
 
 def topics_read(group: GroupDescription) -> frozenset[str] | str:
     """Return the topics that a group's members are subscribed to or were assigned, or why they are not known."""

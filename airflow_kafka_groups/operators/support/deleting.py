@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
-    from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+    from airflow_kafka_groups.change.deletion.run import DeletionResult
     from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 

@@ -20,12 +20,11 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan, prune_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.change.prune_topics.prune_by_plan import prune_by_plan
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
@@ -244,7 +243,7 @@ async def _answer(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
 
 
 async def _backup(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
-    await backup_groups(admin, job.layout, load_plan(job.layout, _plan_of(job)[0]))
+    await back_up_plan(admin, job.layout, load_plan(job.layout, _plan_of(job)[0]))
 
 
 async def _delete(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import DeadlineExceededError, KafkaGroupsError, PlanError, UnsupportedByClientError
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
@@ -142,7 +142,7 @@ async def test_a_plan_is_not_carried_out_when_topic_ids_cannot_be_read_for_now(t
     """They could be read for the snapshot: nothing says that this is the same cluster until they can be read again."""
     admin, layout = cluster(), layout_in(tmp_path)
     plan = await planned(admin, layout)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     admin.ids_fail_with = DeadlineExceededError("no answer")
     with pytest.raises(DeadlineExceededError):
         await delete_plan(admin, layout, plan)
@@ -157,7 +157,7 @@ async def test_kafka_before_2_8_has_no_ids_and_the_brokers_are_relied_on(tmp_pat
     assert "older than 2.8" in str(plan.view)
     admin.hosts = {1: "c1", 2: "c2"}
     with pytest.raises(PlanError, match="none of its brokers"):
-        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER))
 
 
 def cluster() -> FakeAdmin:
@@ -200,7 +200,7 @@ async def test_a_plan_deletes_nothing_of_another_cluster_by_the_same_id(
 ) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     plan = await planned(admin, layout)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     moved(admin)
     with pytest.raises(PlanError, match="made for another cluster"):
         await delete_plan(admin, layout, plan, dry_run=dry_run)
@@ -213,14 +213,14 @@ async def test_nor_is_it_backed_up_from_there(tmp_path: Path) -> None:
     plan = await planned(admin, layout)
     another_tenant(admin)
     with pytest.raises(PlanError, match="made for another cluster"):
-        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert not layout.backup_manifest(plan.plan_id).exists()
 
 
 async def test_what_differs_and_may_be_the_same_cluster_is_in_the_report(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     plan = await planned(admin, layout)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     admin.hosts = {1: "b1", 3: "b3"}
     admin.connection = replace(admin.connection, identity=sha256_of("user:somebody-else"))
     report: DeletionReport = (await delete_plan(admin, layout, plan)).report
@@ -240,7 +240,7 @@ async def test_a_plan_without_a_view_is_carried_out_as_before(tmp_path: Path) ->
     assert plan.view is None
     assert "view" not in plan.to_json()
     a_clone(admin)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     report = (await delete_plan(admin, layout, plan)).report
     assert sorted(admin.deleted) == ["a", "b"]
     assert report.warnings == ()

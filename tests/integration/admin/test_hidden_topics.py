@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
@@ -94,7 +94,7 @@ async def test_a_plan_of_a_user_who_sees_all_topics_is_not_carried_out_by_one_wh
         reader = SnapshotReader(layout, summary.snapshot_id)
         plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, utc_now())
         save_plan(layout, plan)
-        await backup_groups(whole, layout, plan)
+        await back_up_plan(whole, layout, plan)
     await asyncio.to_thread(commit_offsets, guarded.bootstrap, {"later": {("secret", 0): 2}})
     async with connection_client(as_user(guarded, "half")) as half:
         assert set(await half.list_consumer_group_offsets("later")) == {TopicPartition("open", 0)}, "as in the plan"
@@ -119,7 +119,7 @@ async def test_a_topic_that_is_deleted_or_hidden_in_mid_run_is_no_proof_of_life(
         reader = SnapshotReader(layout, summary.snapshot_id)
         plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, utc_now())
         save_plan(layout, plan)
-        await backup_groups(whole, layout, plan)
+        await back_up_plan(whole, layout, plan)
         await asyncio.to_thread(partial(allow, permission="DENY"), guarded, "whole", "TOPIC", "denied", "DESCRIBE")
         await asyncio.to_thread(delete_topics, guarded.bootstrap, ["doomed"])
         await asyncio.to_thread(commit_offsets, guarded.bootstrap, {"unseen.used": {("open", 0): 2}})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.plan.make_plan import make_plan
@@ -41,7 +41,7 @@ async def test_what_a_plan_of_kafka_3_9_deletes_on_4_3_is_restored_there(tmp_pat
             plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, utc_now())
             save_plan(layout, plan)
             assert sorted(plan.group_ids) == GROUPS
-            await backup_groups(admin, layout, plan)
+            await back_up_plan(admin, layout, plan)
             await asyncio.to_thread(cluster.upgrade, 1, "4.4.0")
             report = (await delete_by_plan(admin, layout, plan.plan_id, plan.digest, _task("first"))).report
             assert report.counts["deleted"] == len(GROUPS), report

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.plan.make_plan import make_plan
@@ -56,7 +56,7 @@ async def test_a_restore_waits_for_the_request_that_deletes_its_group(kafka41: K
         reader = SnapshotReader(layout, (await take_snapshot(admin, layout, group_ids=GROUPS)).snapshot_id)
         plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, utc_now())
         save_plan(layout, plan)
-        await backup_groups(admin, layout, plan)
+        await back_up_plan(admin, layout, plan)
     async with SlowAdmin(config_of(kafka41), ConnectionSettings(conn_id="lab", properties={})) as slow:
         slow.layout, slow.plan_id = layout, plan.plan_id
         request = DeletionRequest(request_id="a task", dry_run=False)

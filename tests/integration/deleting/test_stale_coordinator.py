@@ -15,7 +15,8 @@ from typing import cast
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
+from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
+from airflow_kafka_groups.change.deletion.delete_requests import delete_safe
 from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
 from airflow_kafka_groups.exceptions import BrokerError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
@@ -28,7 +29,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.lease import at_once
@@ -60,12 +61,12 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
             found = await admin.find_coordinators(GROUPS)
             groups = [group for group in GROUPS if found[group].unwrap().broker_id == stopped]
             deleted, set_back, pruned = groups[::3], groups[1::3], groups[2::3]
-            work = work_on(admin, deleted)
-            assert set((await work.read(expected(deleted))).safe) == set(deleted) != set()  # connects, too
+            reader = reader_of(admin, deleted)
+            assert set((await reader.read(expected(deleted))).safe) == set(deleted) != set()  # connects, too
             os.kill(cluster.pid(stopped), signal.SIGSTOP)
             try:
                 await commit_elsewhere(others, groups)
-                reading = asyncio.create_task(work.read(expected(deleted)))
+                reading = asyncio.create_task(reader.read(expected(deleted)))
                 changes = [Change(group_id=group, before=BEFORE, after=BEFORE) for group in set_back]
                 describing = asyncio.create_task(admin.describe_consumer_groups(pruned))
                 changing = asyncio.create_task(
@@ -77,7 +78,7 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
             finally:
                 os.kill(cluster.pid(stopped), signal.SIGCONT)
             safe = (await reading).safe
-            results = await work.delete(await reading, 15, at_once)
+            results = await delete_safe(admin, await reading, 15, at_once)
             for group, described in (await describing).items():
                 if (value := described.value) is not None:
                     with suppress(BrokerError):
@@ -92,12 +93,12 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
         assert {result.outcome for result in changed} <= {ChangeOutcome.KEPT, ChangeOutcome.FAILED}
 
 
-def expected(groups: list[str]) -> list[CommittedGroup]:
-    return [CommittedGroup(group, "classic", "", PRINT) for group in groups]
+def expected(groups: list[str]) -> list[Target]:
+    return [Target(group, "classic", "", PRINT) for group in groups]
 
 
-def work_on(admin: AdminClient, groups: list[str]) -> ChunkWork:
-    """Return what deletes these groups: each is listed, and backed up as it was."""
+def reader_of(admin: AdminClient, groups: list[str]) -> ChunkReader:
+    """Return what reads these groups: each is listed, and backed up as it was."""
     listings = GroupListings(
         [
             GroupListing(
@@ -108,10 +109,10 @@ def work_on(admin: AdminClient, groups: list[str]) -> ChunkWork:
         {},
     )
     entries = {
-        group: CommittedGroup(group_id=group, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
+        group: Target(group_id=group, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
         for group in groups
     }
-    return ChunkWork(admin, listings, entries, {}, 60, time.monotonic)
+    return ChunkReader(admin, listings, entries, {}, 60, time.monotonic)
 
 
 async def commit_elsewhere(bootstrap: str, groups: list[str]) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.change.backup.file import Backup
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
-from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.change.deletion.run import DeletionResult
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.change_offsets import (
@@ -82,7 +82,7 @@ async def planned(admin: FakeAdmin, layout: Layout, policy: PlanPolicy = POLICY,
 
 async def backed_up(admin: FakeAdmin, layout: Layout) -> tuple[DeletionPlan, Backup]:
     plan = await planned(admin, layout)
-    return plan, await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    return plan, await back_up_plan(admin, layout, plan, now=Ticking(LATER))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup, KeptGroup, KeptGroups, PlannedGroups
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, KeptGroups, PlannedGroups, Target
 from tests.unit.change.plan.plans import group
 
 GROUPS = [group(f"g{number}", lag=None if number == 1 else number, partitions=number) for number in (3, 1, 2)]
@@ -17,7 +17,7 @@ def test_columns_are_a_sequence_of_groups() -> None:
     assert PlannedGroups.of([]) != KeptGroups.of([])
     assert list(planned.take([2, 0])) == [GROUPS[2], GROUPS[0]]
     assert (planned.total("lag"), planned.total("partitions"), PlannedGroups.of([]).total("lag")) == (5, 6, 0)
-    assert list(planned.committed())[1] == CommittedGroup("g1", "classic", "consumer", "a" * 64, GROUPS[1].partitions)
+    assert list(planned.targets())[1] == Target("g1", "classic", "consumer", "a" * 64, GROUPS[1].partitions)
     assert repr(planned) == "<PlannedGroups: 3>"
     with pytest.raises(IndexError):
         planned[3]

@@ -285,22 +285,18 @@ BY_PLACE = ("tests.exhaustive.operators.test_signs_by_place", "test_a_sign_in_a_
 TOPICS = "tests.exhaustive.change.prune_topics.test_signs_of_life"
 DECISIONS = {
     "plan.make_plan": BY_PLACE,
-    "deletion.delete_by_plan": BY_PLACE,
+    "deletion.run": BY_PLACE,
     "deletion.guards.newer_snapshots": BY_PLACE,
     "deletion.ad_hoc": (__name__, "test_a_sign_on_record_keeps_the_group"),
     "deletion.guards.named_signs": (
         "tests.unit.change.deletion.test_named_signs",
         "test_each_sign_in_a_snapshot_of_any_connection_counts",
     ),
-    "prune_topics.plan_topics": (
+    "plan.plan_topics": (
         TOPICS,
         "test_an_older_snapshot_of_another_connection_keeps_the_topic_from_plan_and_pruning",
     ),
-    "prune_topics.guards": (TOPICS, "test_a_newer_snapshot_that_ends_the_idle_time_keeps_the_topic"),
-    "prune_topics.prune_by_plan": (
-        TOPICS,
-        "test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_its_groups",
-    ),
+    "plan.abandoned_topics": (TOPICS, "test_a_newer_snapshot_that_ends_the_idle_time_keeps_the_topic"),
     "restore.signs": (
         __name__,
         "test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore",

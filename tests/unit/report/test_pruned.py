@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.prune_topics.prune_by_plan import prune_by_plan
+from airflow_kafka_groups.change.deletion.delete_by_plan import prune_by_plan
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.report import pruned
 from airflow_kafka_groups.report.facts import gather_facts

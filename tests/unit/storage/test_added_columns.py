@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup, open_backup
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.change.plan.make_plan import make_plan
@@ -119,7 +119,7 @@ async def test_they_are_planned_backed_up_restored_and_pruned_alike(tmp_path: Pa
         reader = SnapshotReader(layout, taken[-1].manifest.snapshot_id)
         plan = make_plan(verdicts_of(judge_groups(reader)), reader, POLICY, LATER)
         save_plan(layout, plan)
-        backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
         changes = await RestoreRequest(plan_id=plan.plan_id, overwrite=True).propose(admin, layout)
         limits = PruningLimits(days={FileKind.SNAPSHOT: 0.0})
         removed = prune(layout, limits, now=LATER + timedelta(days=1), dry_run=False).removed
@@ -138,7 +138,7 @@ async def test_plans_and_backups_from_before_and_after_are_read(
     reader = await snapshot(admin, layout)
     plan = make_plan(verdicts_of(judge_groups(reader)), reader, POLICY, LATER)
     save_plan(layout, plan)
-    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     body = plan.body
     if newer:
         body = add_to_bytes(body)

@@ -1,4 +1,4 @@
-"""Groups that must be kept whatever a recheck finds: what the journal, notices and keep-alive runs say. Pure.
+"""What must be kept whatever a recheck finds: what the journal, notices and keep-alive runs say. Pure.
 
 A restored group looks just as it did when it was judged, and a group that was in use a moment ago may be Empty now. So
 what counts is what the journal tells: a request deletes no group twice and none that one of its tries found in use, and
@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from airflow_kafka_groups.change.deletion.guards.newer_policy import idle_times_by_edit
+from airflow_kafka_groups.change.deletion.guards.newer_policy import idle_times
 from airflow_kafka_groups.change.deletion.guards.owner_notices import kept_unnoticed
 from airflow_kafka_groups.change.deletion.recheck import keep
+from airflow_kafka_groups.change.plan.abandoned_topics import Resets
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
-from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
+from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.schemas import utc_times
 
@@ -84,7 +86,7 @@ def spare_new(kept_alive: Mapping[str, KeptAlive]) -> dict[str, Decision]:
 
 def kept_by_records(
     layout: Layout,
-    plan: DeletionPlan | None,
+    plan: SealedPlan | None,
     request_id: str,
     history: DeletionHistory,
     kept_alive: Mapping[str, KeptAlive],
@@ -94,7 +96,7 @@ def kept_by_records(
     seen: Mapping[str, SignOfLife] | None = None,
     policy: PolicyFile | None = None,
 ) -> dict[str, Decision]:
-    """Return the groups that a request must keep because of what is on record, with the reason.
+    """Return what a request must keep because of what is on record, with the reason.
 
     :param plan: its plan; ``None`` for a dry run of groups that were named.
     :param request_id: the plan's id, or what the tries of a deletion by name have in common.
@@ -104,16 +106,38 @@ def kept_by_records(
     :param seen: the last sign of life of each group in the snapshots of all connections. Default: none.
     :param policy: the plan's policy file as it is now, which may demand longer idle times. Default: nobody read it.
     """
-    news = {} if plan is None else news_of_groups(plan, seen or {})
-    unnoticed = {} if plan is None else kept_unnoticed(layout, plan, history, kept_alive, now, news)
-    judged_at = plan.created_at if plan is not None and judged else None
-    idle: dict[str, float] = {}
-    if plan is not None:
-        idle, groups = least_idle_times(plan), [(group.group_id, group.group_type) for group in plan.decided]
-        by_edit = idle_times_by_edit(plan, policy, groups)
-        idle = {id_: max(idle[id_], seconds) for (id_, _), seconds in zip(groups, by_edit, strict=True)}
-    before = exclusions(history, request_id, now=now, judged_at=judged_at, min_idle_seconds=idle, seen=news)
-    return unnoticed | spare(kept_alive, now, judged_at or now, idle) | before
+    if plan is None:
+        return exclusions(history, request_id, now=now)
+    unnoticed: dict[str, Decision] = {}
+    idle, judged_at = idle_times(plan, policy), min(plan.created_at, now)
+    of_group: dict[str, float] = {}
+    for target in plan.targets():
+        of_group[target.group_id] = max(idle[target.name], of_group.get(target.group_id, 0.0))
+    if isinstance(plan, DeletionPlan):
+        news = news_of_groups(plan, seen or {})
+        unnoticed = kept_unnoticed(layout, plan, history, kept_alive, now, news)
+    else:
+        resets = Resets(history)
+        found = (
+            (each.name, resets.why_reset(each.group_id, each.name, judged_at, idle[each.name]))
+            for each in plan.targets()
+        )
+        news = {name: reset for name, reset in found if reset is not None}
+    before = exclusions(
+        history,
+        request_id,
+        now=now,
+        judged_at=judged_at if judged else None,
+        min_idle_seconds=idle,
+        seen=news,
+    )
+    spared = spare(kept_alive, now, judged_at if judged else now, of_group)
+    return unnoticed | of_targets(plan, spared) | before
+
+
+def of_targets(plan: SealedPlan, of_groups: Mapping[str, Decision]) -> dict[str, Decision]:
+    """Return the decisions about groups as those about what a plan deletes of these, by name."""
+    return {each.name: of_groups[each.group_id] for each in plan.targets() if each.group_id in of_groups}
 
 
 def news_of_groups(plan: DeletionPlan, seen: Mapping[str, SignOfLife]) -> dict[str, IdleReset]:

@@ -1,92 +1,82 @@
-"""What the policy file says now of the groups of a plan that it made: what a newer version keeps is kept.
+"""What the policy file says now of a plan that it made: what a newer version keeps is kept.
 
 A plan may wait for its approval while owners answer by an edit of the policy, or of a file beside it. So the file is
-read again before a deletion. An edit can only keep groups of the plan, and never adds one. Where it cannot be read,
+read again before a deletion. An edit can only keep what is in the plan, and adds nothing. Where it cannot be read,
 nothing is deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
+from typing import cast
 
 from airflow_kafka_groups.change.deletion.recheck import keep
-from airflow_kafka_groups.change.plan.caps import capped
+from airflow_kafka_groups.change.plan.abandoned_topics import why_not_ruled
+from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.matching import RulesBefore
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.judge.verdict_names import KeptName
-from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
+from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.observe.patterns import GroupFilter
 
 
-def kept_by_newer_policy(plan: DeletionPlan, now_file: PolicyFile | None, now: datetime) -> dict[str, Decision]:
-    """Return the groups of a plan that its policy file keeps by now, with the reason.
+def kept_by_newer_policy(plan: SealedPlan, now_file: PolicyFile | None, now: datetime) -> dict[str, Decision]:
+    """Return what an edited policy file keeps of a plan by now, with the reason; nothing if it was not edited.
 
     :param now_file: the policy file as it is now; ``None`` if nobody read it.
-
-    Raises as ``kept_by_edit`` does.
-    """
-    return kept_by_edit(plan, now_file, now, partial(_kept, plan))
-
-
-def kept_by_edit(
-    plan: SealedPlan,
-    now_file: PolicyFile | None,
-    now: datetime,
-    kept: Callable[[PolicyFile], Iterable[tuple[str, str]]],
-) -> dict[str, Decision]:
-    """Return what an edited policy file keeps of a plan, with the reason; nothing if it was not edited.
-
-    :param now_file: the policy file as it is now; ``None`` if nobody read it.
-    :param kept: returns what the edited file keeps, and why.
 
     Raises ``PlanError`` where the plan was made by a file that was not read, or that demands more of a complete plan by
     now.
     """
-    source = plan.policy.file
-    if source is None:
+    if plan.policy.file is not None and now_file is None:
+        path = plan.policy.file.path
+        raise PlanError(f"plan {plan.plan_id} was made by the policy {path}, which was not read again: read it")
+    if now_file is None or not _is_edited(plan, now_file):
         return {}
-    if now_file is None:
-        raise PlanError(f"plan {plan.plan_id} was made by the policy {source.path}, which was not read again: read it")
-    if now_file.digest == source.sha256:
-        return {}
-    require_limits(plan, now_file, now)
+    _require_limits(plan, now_file, now)
     return {
         name: keep(Reason.POLICY, f"the policy was edited after the plan was made, and {why}: a new plan goes by it")
-        for name, why in kept(now_file)
+        for name, why in _kept(plan, now_file)
     }
 
 
-def idle_times_by_edit(plan: SealedPlan, now_file: PolicyFile | None, groups: Sequence[tuple[str, str]]) -> list[float]:
-    """Return the idle time that an edited policy demands of each group until the plan, in seconds; 0 if not edited.
+def idle_times(plan: SealedPlan, now_file: PolicyFile | None) -> dict[str, float]:
+    """Return the idle time that each target of a plan has to have, in seconds, by name: by its rules, then and now.
 
-    It counts from what is on record, too, such as a restore: a verdict may know nothing of it. It has to have passed
-    when the plan's snapshot was taken, as for a new plan, so the time between the two is added.
+    What an edited policy demands counts from what is on record, too, such as a restore: a verdict may know nothing of
+    it. It has to have passed when the plan's snapshot was taken, as for a new plan: the time until the plan is added.
 
     :param now_file: the policy file as it is now; ``None`` if nobody read it.
-    :param groups: the id and the type of each.
     """
-    source = plan.policy.file
-    if source is None or now_file is None or now_file.digest == source.sha256:
-        return [0.0] * len(groups)
-    since = seconds_to_plan(plan)
-    return [ruling.rule.min_idle_seconds + since for _, ruling in now_file.rule(tuple(groups))]
+    targets = list(plan.targets())
+    if isinstance(plan, PrunePlan):
+        by_rule: dict[str | None, float] = {rule.name: rule.min_idle_seconds for rule in plan.policy.rules}
+        found = {item.name: by_rule.get(item.rule, plan.policy.min_idle_seconds) for item in plan.groups}
+    else:
+        found = least_idle_times(cast("DeletionPlan", plan))
+    if now_file is None or not _is_edited(plan, now_file):
+        return found
+    since = max((plan.created_at - _taken_at(plan)).total_seconds(), 0.0)
+    ruled = now_file.rule(tuple((target.group_id, target.group_type) for target in targets))
+    for target, (_, ruling) in zip(targets, ruled, strict=True):
+        found[target.name] = max(found[target.name], ruling.rule.min_idle_seconds + since)
+    return found
 
 
-def seconds_to_plan(plan: SealedPlan) -> float:
-    """Return how long after its snapshot a plan was made: by so much, less had passed when somebody looked."""
-    return max((plan.created_at - _taken_at(plan)).total_seconds(), 0.0)
+def _is_edited(plan: SealedPlan, file: PolicyFile) -> bool:
+    return plan.policy.file is not None and plan.policy.file.sha256 != file.digest
 
 
-def require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
+def _require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
     """Raise ``PlanError`` where the newer file demands more of a complete plan than the older one did."""
     old, new = plan.policy, plan.policy.by_file(file)
     for name in ("require_commit_log", "max_gap_seconds"):
@@ -108,16 +98,6 @@ _UNKNOWN_OWNER = "the group's last client may own it, which is not known to a de
 """Of a group that its last client owned, and of one that the edit took from another owner."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ruled:
-    """A planned group with the newer rule, and those that may match, too."""
-
-    group_id: str
-    idle_seconds: float | None
-    rule: str
-    undecided: tuple[str, ...]
-
-
 def _demands(group: PlannedGroup, rules: Mapping[str, Rule], before: RulesBefore) -> Rule | None:
     """Return the rule that decided, with the longest notice and any approval; ``None`` if it is not known.
 
@@ -131,28 +111,53 @@ def _demands(group: PlannedGroup, rules: Mapping[str, Rule], before: RulesBefore
     return replace(rule, notice_seconds=notice, approval=approval)
 
 
-def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
+def _kept(plan: SealedPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
     rules, before = {rule.name: rule for rule in plan.policy.rules}, plan.policy.rules_before()
     protected = GroupFilter(protected=file.protected)
     by_client = any(one.match.clients for one in file.rules)  # then owners are found by last client, too
-    left, groups = [], list(plan.groups)
-    ruled = file.rule(tuple((group.group_id, group.group_type) for group in groups))  # the strictest demands hold
-    for group, (known, (rule, undecided)) in zip(groups, ruled, strict=True):
+    planned: list[PlannedGroup | PlannedTopic] = list(plan.groups)
+    left: dict[str, Ranked] = {}
+    # The strictest demands hold. Of a topic, a rule that asks for topics or clients may match: then it is kept.
+    ruled = file.rule(tuple((item.group_id, item.group_type) for item in planned))
+    for item, (known, ruling) in zip(planned, ruled, strict=True):
+        rule = ruling.rule
         owner = rule.owner or known.owner
-        if protected.protects(group.group_id):
-            yield group.group_id, "protects it"
-        elif (why := _stricter(group, rule, _demands(group, rules, before))) is not None:
-            yield group.group_id, f"rule {rule.name!r} {why}"
-        elif rule.notice_seconds and owner != group.owner:
+        if protected.protects(item.group_id):
+            why: str | None = "protects it"
+        elif isinstance(item, PlannedTopic):
+            why = why_not_ruled(ruling, item.group_id) or _stricter_of_topic(item, rule, rules.get(item.rule or ""))
+        elif (stricter := _stricter(item, rule, _demands(item, rules, before))) is not None:
+            why = f"rule {rule.name!r} {stricter}"
+        elif rule.notice_seconds and owner != item.owner:
             why = _UNKNOWN_OWNER if owner is None and by_client else _ANOTHER_OWNER
-            yield group.group_id, why
         elif rule.notice_seconds and file.owners.contact_of(owner) != plan.policy.contact_of(owner):
-            yield group.group_id, "its owner has another contact, which was not notified"
+            why = "its owner has another contact, which was not notified"
         else:
-            left.append(_Ruled(group.group_id, group.idle_seconds, rule.name, undecided))
-    more = plan.counts.get(KeptName.OVER_CAP.value, 0)
-    for over in capped(left, plan.counts.get("found", 0), plan.policy.by_file(file), more=more)[1]:
-        yield over.group_id, "its caps leave it for a later plan"
+            why = None
+        if why is not None:
+            yield item.target.name, why
+        else:
+            left.setdefault(item.group_id, Ranked(item.group_id, item.idle_seconds, rule.name, ruling.undecided))
+    # The caps of the file as it is now, by groups: those of the rule that decides by now, not of the plan's.
+    if isinstance(plan, PrunePlan):
+        more = len({kept.group_id for kept in plan.kept if kept.verdict == KeptTopic.OVER_CAP})
+    else:
+        more = plan.counts.get(KeptName.OVER_CAP.value, 0)
+    over = capped([*left.values()], plan.counts.get("found", 0), plan.policy.by_file(file), more=more)[1]
+    beyond = {group.group_id for group in over}
+    yield from ((each.name, "its caps leave it for a later plan") for each in plan.targets() if each.group_id in beyond)
+
+
+def _stricter_of_topic(topic: PlannedTopic, rule: Rule, before: Rule | None) -> str | None:
+    """Return what the newer rule demands of a topic that is not known to hold, ``None`` if nothing."""
+    if topic.idle_seconds < rule.min_idle_seconds or topic.observations < rule.min_observations:
+        idle = show_duration(rule.min_idle_seconds)
+        return f"rule {rule.name!r} requires {idle} and {rule.min_observations} snapshots"
+    if rule.notice_seconds:
+        return f"rule {rule.name!r} demands a notice, and a pruning gives none"
+    if rule.approval and not (before is not None and before.approval):
+        return f"rule {rule.name!r} demands an approval"
+    return None
 
 
 def _stricter(group: PlannedGroup, rule: Rule, before: Rule | None) -> str | None:

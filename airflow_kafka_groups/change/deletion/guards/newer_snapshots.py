@@ -10,14 +10,18 @@ taken from any of these. A deletion may take hours itself, so what is taken mean
 from __future__ import annotations
 
 from functools import partial
+from typing import cast
 
 from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.deletion.unseen import lost_topics, offsets_in, offsets_in_snapshot, sentence
+from airflow_kafka_groups.change.plan.abandoned_topics import used_since
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
+from airflow_kafka_groups.ledger.prune_plan import PrunePlan
+from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.observe.snapshot.newer import is_news, may_see_less
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, looked_for
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
@@ -27,21 +31,27 @@ _MOVED = "its committed offsets had moved"
 _UNSEEN = keep(Reason.OFFSETS_UNSEEN, "")
 
 
-def in_use_since(ledger: Ledger, plan: DeletionPlan) -> dict[str, Decision]:
-    """Return the groups of a plan that a later snapshot shows in use, or less of, with the reason to keep them.
+def in_use_since(ledger: Ledger, plan: SealedPlan) -> dict[str, Decision]:
+    """Return what of a plan a later snapshot shows in use, or shows less of, with the reason to keep it.
 
     :param ledger: what it yielded before is not read again.
 
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """
-    layout, planned = ledger.layout, dict[str, CommittedGroup]()
+    if isinstance(plan, PrunePlan):
+        return {name: keep(Reason.ALIVE_BEFORE, why) for name, why in used_since(ledger, plan).items()}
+    return _groups_in_use(ledger, cast("DeletionPlan", plan))
+
+
+def _groups_in_use(ledger: Ledger, plan: DeletionPlan) -> dict[str, Decision]:
+    layout, planned = ledger.layout, dict[str, Target]()
     found: dict[str, Decision] = {}
     for reader in ledger.later(plan.snapshot_id, plan.kafka_cluster_id):
-        planned = planned or {group.group_id: group for group in plan.planned.committed()}
+        planned = planned or {group.group_id: group for group in plan.planned.targets()}
         newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
         asked, sees_less = _not_known(plan, planned, reader.manifest), may_see_less(reader, layout, plan.view)
         hides_offsets = sees_less and not reader.manifest.sees_all_topics
-        lacking, fewer = set(asked), list[CommittedGroup]()
+        lacking, fewer = set(asked), list[Target]()
         for group in reader.summaries():
             lacking.discard(group.group_id)
             facts = asked.get(group.group_id)
@@ -62,9 +72,7 @@ def in_use_since(ledger: Ledger, plan: DeletionPlan) -> dict[str, Decision]:
     return found
 
 
-def _not_known(
-    plan: DeletionPlan, planned: dict[str, CommittedGroup], manifest: SnapshotManifest
-) -> dict[str, CommittedGroup]:
+def _not_known(plan: DeletionPlan, planned: dict[str, Target], manifest: SnapshotManifest) -> dict[str, Target]:
     """Return the groups of which a snapshot may show what was not known when they were judged."""
     if is_news(manifest, plan.snapshot_id, manifest.observed_at):  # as nearly always: whatever it shows
         return planned
@@ -76,7 +84,7 @@ def _not_known(
     }
 
 
-def _why_in_use(group: GroupSummary, planned: CommittedGroup, hides_offsets: bool) -> str | None:
+def _why_in_use(group: GroupSummary, planned: Target, hides_offsets: bool) -> str | None:
     if group.members:
         return f"it had {group.members} member(s)"
     if group.state not in (GroupState.EMPTY.value, GroupState.UNKNOWN.value):

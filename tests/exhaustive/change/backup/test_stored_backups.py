@@ -14,7 +14,7 @@ import pytest
 
 from airflow_kafka_groups.change.backup import make_backup as backup_module
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.backup.make_backup import backup_groups, require_backup_of
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.storage.file_storage import FILES
 from tests.fakes.groups import Ticking
@@ -42,7 +42,7 @@ async def test_the_backup_of_another_plan_is_none(tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="not belong to plan"):
         require_backup_of(backup, other)
     with pytest.raises(BackupError, match="not belong to plan"):
-        await backup_groups(admin, layout, other, now=Ticking(LATER))
+        await back_up_plan(admin, layout, other, now=Ticking(LATER))
 
 
 async def test_storage_that_changes_a_row_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ async def test_storage_that_changes_a_row_is_noticed(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(backup_module, "to_parquet", lying)
     with pytest.raises(BackupError, match="do not match their fingerprint"):
-        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert not (tmp_path / "prod" / "backups" / f"{plan.plan_id}.json").exists()
 
 
@@ -79,7 +79,7 @@ async def test_a_backup_that_lacks_a_group_is_noticed(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(backup_module, "to_parquet", short)
     with pytest.raises(BackupError, match="2 rows instead of 4"):
-        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER))
 
 
 def empty(path: Path) -> str:

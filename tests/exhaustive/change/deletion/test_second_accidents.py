@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.deletion import sealed_run
+from airflow_kafka_groups.change.deletion import run as run_module
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
@@ -310,7 +310,7 @@ async def test_nothing_is_sent_when_what_was_read_ahead_could_not_be_recorded(
         assert refused.wait(5)
 
     monkeypatch.setattr(RunJournal, "conclude", fails)
-    monkeypatch.setattr(sealed_run, "why_stopped", after_that)
+    monkeypatch.setattr(run_module, "why_stopped", after_that)
     report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
     assert admin.asked("delete") == []
     assert fates(report) == {first: "kept:stopped", second: "kept:has_members"}

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.plan.notify import Notified, OwnerNotice, notify_owners
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
@@ -79,7 +79,7 @@ class Story:
         return notify_owners(self.layout, plan, send, dry_run=dry_run, report="the report", now=lambda: at)
 
     async def delete(self, plan: DeletionPlan, at: datetime) -> dict[str, tuple[str, str]]:
-        await backup_groups(self.admin, self.layout, plan, now=Ticking(at))
+        await back_up_plan(self.admin, self.layout, plan, now=Ticking(at))
         result = await delete_plan(self.admin, self.layout, plan, policy=self.file, now=Ticking(at))
         return {item.group_id: (item.outcome.value, item.code) for item in result.report.outcomes}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.change.prune_topics.abandoned_topics import (
+from airflow_kafka_groups.change.plan.abandoned_topics import (
     ObservedGroup,
     ObservedTopic,
     PartlyReadGroup,

@@ -280,7 +280,7 @@ async def test_a_snapshot_that_cannot_be_judged_by_plans_nothing(tmp_path: Path)
 
 
 async def test_nothing_is_planned_from_an_incomplete_snapshot(tmp_path: Path) -> None:
-    from airflow_kafka_groups.change.prune_topics.plan_topics import plan_topics
+    from airflow_kafka_groups.change.plan.plan_topics import plan_topics
     from airflow_kafka_groups.ledger.floors import NO_FLOORS
     from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
     from tests.fakes.groups import timeout

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from airflow_kafka_groups.change.plan.caps import capped
+from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.judge.policy.lint import CoveringMatch
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
@@ -15,13 +15,6 @@ from airflow_kafka_groups.judge.policy.retention import against_retention
 from airflow_kafka_groups.observe.patterns import PatternSet
 from airflow_kafka_groups.shown import MOST_ALIKE
 from tests.unit.judge.policy.files import policy_of
-
-
-class Stale(NamedTuple):
-    group_id: str
-    idle_seconds: float
-    rule: str
-    undecided: tuple[str, ...] = ()
 
 
 def counting(calls: list[int], function: Callable[..., Any], amount: Callable[..., int]) -> Callable[..., Any]:
@@ -91,7 +84,7 @@ def test_of_warnings_of_one_kind_the_first_are_shown_and_the_others_counted(tmp_
         MOST_ALIKE + 1,
         "80 more rule(s) wait for longer than the brokers remember a group",
     )
-    stale = [Stale(f"g{number}", 1e6, f"r{number}") for number in range(100)]
+    stale = [Ranked(f"g{number}", 1e6, f"r{number}") for number in range(100)]
     assert capped(stale, 1_000, PlanPolicy(max_share=1.0).by_file(file))[2] == [
         *(f"1 groups may be deleted by rule 'r{number}'; its cap allows 0 per plan" for number in range(MOST_ALIKE)),
         "80 more rule(s) have caps below the groups that may be deleted",

@@ -2,7 +2,7 @@ import pyarrow as pa
 
 from airflow_kafka_groups.change.backup.file import groups_of
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.snapshot.reader import GroupBlock
 from tests.unit.change.backup.scene import log_ends_of
 
@@ -19,7 +19,7 @@ def test_rows_of_a_topic_that_lie_apart_come_together_and_keep_their_order() -> 
     columns = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)]
     ids = pa.array(["before", "g", "g", "g"])
     block = GroupBlock(pa.record_batch([ids, *columns], names=["group_id", *names]).slice(1))
-    entry = CommittedGroup(group_id="g", group_type="classic", protocol_type="consumer", partitions=3, fingerprint="f")
+    entry = Target(group_id="g", group_type="classic", protocol_type="consumer", partitions=3, fingerprint="f")
     (group,) = groups_of(block, [entry])
     assert [(topic.topic, len(topic)) for topic in group.offsets.topics] == [("t", 2), ("u", 1)]
     assert dict(group.offsets) == {

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.change.backup.file import Backup, load_backup, open_backup
-from airflow_kafka_groups.change.backup.make_backup import backup_groups, require_backup_of
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError, PlanError, StorageError
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
@@ -63,7 +63,7 @@ def backup_with_every_error(tmp_path_factory: pytest.TempPathFactory) -> Backup:
     async def run() -> Backup:
         plan = await planned(admin, layout)
         admin.offset_errors.update({code.name: broker_error(code.name.upper()) for code in ERRORS})
-        return await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        return await back_up_plan(admin, layout, plan, now=Ticking(LATER))
 
     return asyncio.run(run())
 
@@ -84,7 +84,7 @@ async def test_what_moved_vanished_or_did_not_answer_is_not_backed_up(tmp_path: 
     admin.groups["noted"].offsets[T0] = OffsetAndMetadata(1, "still here", 3)
     del admin.groups["vanished"]
     admin.silent.add("silent")
-    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert sorted(backup.entries) == ["a", "b"]
     assert {name: reason.split(":")[0] for name, reason in backup.not_backed_up.items()} == {
         "moved": "its offsets moved since the plan was made",
@@ -98,7 +98,7 @@ async def test_what_moved_vanished_or_did_not_answer_is_not_backed_up(tmp_path: 
 async def test_its_progress_counts_the_groups(tmp_path: Path) -> None:
     admin, layout, said = cluster(), layout_in(tmp_path), list[tuple[str, int, int]]()
     plan = await planned(admin, layout)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER), progress=lambda *step: said.append(step))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER), progress=lambda *step: said.append(step))
     assert said == [("backup", 1, 2), ("backup", 2, 2)]
 
 
@@ -112,7 +112,7 @@ async def test_a_repeated_run_keeps_the_backup_of_what_is_deleted_by_now(tmp_pat
     layout = layout_in(tmp_path)
     plan, first = await backed_up(admin, layout)
     admin.groups.clear()
-    again = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    again = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert again == first
     assert len(list(open_backup(layout, plan.plan_id)[1])) == 2
 
@@ -131,12 +131,12 @@ async def test_a_slow_run_does_not_replace_the_backup_of_what_is_deleted_by_now(
     def meanwhile(call: str) -> None:
         if call == {"offsets": "stable offsets", "log ends": "list_offsets"}[when] and not first:
             with ThreadPoolExecutor(1) as pool:
-                backing_up = backup_groups(admin, layout, plan, now=Ticking(LATER))
+                backing_up = back_up_plan(admin, layout, plan, now=Ticking(LATER))
                 first.append(pool.submit(asyncio.run, backing_up).result())
             slow.groups.clear()
 
     slow.before = meanwhile
-    late = await backup_groups(slow, layout, plan, now=Ticking(LATER))
+    late = await back_up_plan(slow, layout, plan, now=Ticking(LATER))
     assert load_backup(layout, plan.plan_id).entries == first[0].entries
     assert sorted(late.entries) == ["a", "b"]
 
@@ -152,7 +152,7 @@ async def test_a_try_that_died_before_its_manifest_stands_in_nobodys_way(tmp_pat
     (folder / f"{plan.plan_id}-00000000.parquet").write_bytes(b"half")
     with pytest.raises(BackupError, match="there is no backup"):
         load_backup(layout, plan.plan_id)
-    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert sorted(backup.entries) == ["a", "b"]
     assert (folder / f"{plan.plan_id}-00000000.parquet").read_bytes() == b"half"
 
@@ -171,12 +171,12 @@ async def test_of_two_tries_at_once_the_first_manifest_counts_and_nothing_is_rep
         if path.name.endswith(".json") and not first:
             monkeypatch.setattr(FILES, "create", create)
             with ThreadPoolExecutor(1) as pool:
-                first.append(pool.submit(asyncio.run, backup_groups(admin, layout, plan, now=Ticking(LATER))).result())
+                first.append(pool.submit(asyncio.run, back_up_plan(admin, layout, plan, now=Ticking(LATER))).result())
             admin.groups.clear()  # and deleted by it
         create(path, data)
 
     monkeypatch.setattr(FILES, "create", create_after_another)
-    late = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    late = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert late == first[0] == load_backup(layout, plan.plan_id)
 
 
@@ -211,7 +211,7 @@ async def test_what_lies_in_the_storage_after_the_manifest_counts(
 
     monkeypatch.setattr(FILES, "create", create_and_change)
     with pytest.raises(BackupError, match=expected):
-        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER))
 
 
 @pytest.mark.safety
@@ -229,7 +229,7 @@ async def test_a_storage_error_is_no_proof_that_there_is_no_backup(
 
     monkeypatch.setattr(Path, "read_bytes", fail)
     with pytest.raises(StorageError, match="not now"):
-        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER))
 
 
 async def test_a_plan_that_does_not_apply_is_not_backed_up(tmp_path: Path) -> None:
@@ -237,14 +237,14 @@ async def test_a_plan_that_does_not_apply_is_not_backed_up(tmp_path: Path) -> No
     layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
     with pytest.raises(PlanError, match="expired"):
-        await backup_groups(admin, layout, plan, now=Ticking(plan.expires_at))
+        await back_up_plan(admin, layout, plan, now=Ticking(plan.expires_at))
     with pytest.raises(PlanError, match="approved"):
-        await backup_groups(admin, layout, plan, now=Ticking(LATER), approved_digest="0" * 64)
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER), approved_digest="0" * 64)
     with pytest.raises(BackupError, match="not for 'other'"):
-        await backup_groups(admin, Layout(tmp_path, "other"), plan, now=Ticking(LATER))
+        await back_up_plan(admin, Layout(tmp_path, "other"), plan, now=Ticking(LATER))
     admin.cluster = "another"
     with pytest.raises(PlanError, match="check the connection"):
-        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert not (tmp_path / "prod" / "backups").exists()
 
 
@@ -259,6 +259,6 @@ async def test_reading_that_fails_as_a_whole_leaves_no_backup(tmp_path: Path) ->
 
     admin.before = crash
     with pytest.raises(TimeoutError):
-        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     with pytest.raises(BackupError, match="there is no backup"):
         load_backup(layout, plan.plan_id)

@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.backup.make_backup import backup_groups, backup_named
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan, backup_named
 from airflow_kafka_groups.change.restore.current_logs import ids_of, recreated_topics
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import UnsupportedByClientError
@@ -78,7 +78,7 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     if how == "by name":
         backup = await backup_named(admin, layout, group_ids=["a"])
     else:
-        backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+        backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     if created_only and how != "by name":  # it is not to be deleted by a backup that a restore would use in part
         assert (dict(backup.entries), list(backup.not_backed_up)) == ({}, ["a"])
         return
@@ -116,7 +116,7 @@ async def test_what_is_deleted_in_an_upgrade_to_brokers_with_topic_ids_can_be_re
     layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
     admin.upgrades = upgrades
-    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     await delete_plan(admin, layout, plan)
     for group_id in {"a", "b"}.difference(admin.groups):
         (change,) = await RestoreRequest(plan_id=plan.plan_id, group_ids=[group_id]).propose(admin, layout)
@@ -146,7 +146,7 @@ async def test_whichever_broker_tells_the_ids_of_topics_what_is_deleted_can_be_r
     admin.ends, admin.ids = {T0: (0, 50)}, {"t": "id-of-t"}
     plan = await planned(admin, layout)
     admin.untold = untold
-    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert list(backup.entries) == saved
     await delete_plan(admin, layout, plan)
     admin.untold = 0
@@ -172,7 +172,7 @@ async def test_a_broker_that_tells_no_ids_where_another_one_told_some_leaves_the
         return {topic: admin.ids[topic] for topic in topics} if next(upgraded, True) else {}
 
     monkeypatch.setattr(admin, "topic_ids", told)
-    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert (list(backup.entries), list(backup.not_backed_up)) == (["a"], ["b"])
     (change,) = await RestoreRequest(plan_id=plan.plan_id).propose(admin, layout)
     assert (change.kept, change.skipped) == (None, {})
@@ -202,7 +202,7 @@ async def test_a_group_whose_topics_no_restore_would_have_is_not_deleted(tmp_pat
     plan = await planned(admin, layout)
     layout.manifest(plan.snapshot_id).unlink()
     admin.fails_now = True
-    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert (list(backup.entries), list(backup.not_backed_up), backup.topic_ids) == (["b"], ["a"], {"u": "id-of-u"})
     assert "its topics could not be read" in backup.not_backed_up["a"]
 
@@ -251,6 +251,6 @@ async def test_a_topic_that_was_recreated_since_the_plan_keeps_the_id_that_the_p
     layout = layout_in(tmp_path)
     plan = replace(await planned(admin, layout), view=await read_view(admin, admin.ids))
     admin.ids["t"] = "id-of-the-new-t"
-    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert dict(backup.topic_ids) == {"t": "id-of-t", "gone": "id-of-gone"}
     assert list(await recreated_topics(admin, ids_of(load_backup(layout, plan.plan_id)))) == ["t"]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
@@ -20,5 +20,5 @@ async def plan_by(file: PolicyFile, admin: FakeAdmin, folder: Path) -> DeletionP
         verdicts_of(judge(reader)), reader, PlanPolicy(max_share=1.0).by_file(file), LATER, owners=file.owners
     )
     save_plan(layout, plan)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     return plan

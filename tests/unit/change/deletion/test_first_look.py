@@ -80,9 +80,9 @@ async def test_a_plan_made_afterwards_counts_the_idle_time_from_there(admin: Fak
         await delete_names(admin, layout, NAMES, sleep=kill)
     calm_down(admin)
     plan = await planned(admin, layout)
-    from airflow_kafka_groups.change.backup.make_backup import backup_groups
+    from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     report = (await delete_plan(admin, layout, plan)).report
     assert {item.group_id: item.code for item in report.outcomes} == {
         "idle": "safe",
@@ -109,7 +109,7 @@ async def test_so_does_a_backup_that_fails(admin: FakeAdmin, layout: Layout, mon
     async def fail(*_: object, **__: object) -> None:
         raise BackupError("the disk is full")
 
-    monkeypatch.setattr(ad_hoc, "backup_groups", fail)
+    monkeypatch.setattr(ad_hoc, "back_up_plan", fail)
     with pytest.raises(BackupError):
         await delete_names(admin, layout, NAMES, sleep=no_sleep)
     assert "busy" in lives(read_history(layout, CLUSTER_ID))

@@ -8,7 +8,7 @@ import pytest
 from airflow_kafka_groups.change.deletion.pace import LONGEST_PAUSE, OFFSETS_AT_ONCE, Chunks, Pace
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 
 
 class Paced:
@@ -88,9 +88,9 @@ def test_a_pace_that_makes_no_sense_is_refused(name: str, bad: Any) -> None:
 
 def chunks(partitions: Sequence[int], *, most: int = 1_000, **limits: float) -> Chunks:
     names = [f"g{number}" for number in range(len(partitions))]
-    groups = [CommittedGroup(group_id=name, group_type="classic", protocol_type="", fingerprint="f") for name in names]
+    groups = [Target(group_id=name, group_type="classic", protocol_type="", fingerprint="f") for name in names]
     entries = {
-        name: CommittedGroup(group_id=name, group_type="classic", protocol_type="", partitions=count, fingerprint="f")
+        name: Target(group_id=name, group_type="classic", protocol_type="", partitions=count, fingerprint="f")
         for name, count in zip(names, partitions, strict=True)
     }
     return Chunks(groups, entries, DeletionLimits(chunk_size=most, max_read_age_seconds=16.0, **limits))

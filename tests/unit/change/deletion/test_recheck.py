@@ -18,14 +18,14 @@ from airflow_kafka_groups.kafka.models import (
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.ledger.outcomes import Action, Reason
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.groups import FakeGroup, broker_error, describe, offsets_of, timeout
 
 OFFSETS = offsets_of("g", ("t", 0, 5), ("t", 1, 6))
 PRINT = fingerprint(OFFSETS)
-EXPECTED = CommittedGroup(group_id="g", group_type="classic", protocol_type="consumer", fingerprint=PRINT)
-BACKUP = CommittedGroup(group_id="g", group_type="classic", protocol_type="consumer", partitions=2, fingerprint=PRINT)
+EXPECTED = Target(group_id="g", group_type="classic", protocol_type="consumer", fingerprint=PRINT)
+BACKUP = Target(group_id="g", group_type="classic", protocol_type="consumer", partitions=2, fingerprint=PRINT)
 LISTING = GroupListing(
     group_id="g", protocol_type="consumer", state=GroupState.EMPTY, type=GroupType.CLASSIC, coordinator=1
 )
@@ -85,7 +85,7 @@ def test_no_error_of_the_description_lets_a_listed_group_go(problem: KafkaGroups
 
 @pytest.mark.parametrize("problem", ALL_ERRORS, ids=error_name)
 @pytest.mark.parametrize("backup", [BACKUP, None])
-def test_no_error_of_the_offsets_reads_as_no_offsets(problem: KafkaGroupsError, backup: CommittedGroup | None) -> None:
+def test_no_error_of_the_offsets_reads_as_no_offsets(problem: KafkaGroupsError, backup: Target | None) -> None:
     nothing = EXPECTED._replace(fingerprint=fingerprint(GroupOffsets("g")))
     for expected, needs_backup in ((EXPECTED, True), (nothing, False)):
         reading = replace(SAFE, offsets=GroupResult("g", error=problem))
@@ -93,7 +93,7 @@ def test_no_error_of_the_offsets_reads_as_no_offsets(problem: KafkaGroupsError, 
         assert (decision.action, decision.code) == (Action.KEEP, Reason.UNREADABLE)
 
 
-CHANGES: list[tuple[str, dict[str, Any], CommittedGroup | None, Reason]] = [
+CHANGES: list[tuple[str, dict[str, Any], Target | None, Reason]] = [
     ("nobody lists it", {"listing": None}, BACKUP, Reason.NOT_LISTED),
     ("no description", {"description": None}, BACKUP, Reason.NOT_DESCRIBED),
     ("a description without a value", {"description": GroupResult("g")}, BACKUP, Reason.NOT_DESCRIBED),
@@ -155,7 +155,7 @@ CHANGES: list[tuple[str, dict[str, Any], CommittedGroup | None, Reason]] = [
     ("change", "backup", "code"), [item[1:] for item in CHANGES], ids=[item[0] for item in CHANGES]
 )
 @pytest.mark.promise(1)
-def test_whatever_differs_keeps_the_group(change: dict[str, Any], backup: CommittedGroup | None, code: Reason) -> None:
+def test_whatever_differs_keeps_the_group(change: dict[str, Any], backup: Target | None, code: Reason) -> None:
     decision = decide(EXPECTED, replace(SAFE, **change), backup)
     assert (decision.action, decision.code) == (Action.KEEP, code)
     assert decision.reason

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver
 from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
@@ -103,9 +103,9 @@ async def test_a_group_that_is_not_in_the_backup_is_kept(tmp_path: Path) -> None
     layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
     admin.offset_errors["a"] = timeout()
-    from airflow_kafka_groups.change.backup.make_backup import backup_groups
+    from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     admin.offset_errors.clear()
     report = await delete(admin, layout, plan)
     assert fates(report) == {"a": "kept:not_in_backup", "b": "deleted:safe"}
@@ -196,7 +196,7 @@ async def test_what_no_request_named_is_not_called_possibly_deleted(tmp_path: Pa
 async def test_a_plan_that_allows_hidden_topics_needs_no_view_of_all(tmp_path: Path) -> None:
     admin, layout = cluster("a"), layout_in(tmp_path)
     plan = await planned(admin, layout, replace(POLICY, allow_hidden_topics=True))
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     admin.sees_topics = False
     assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe"}
 

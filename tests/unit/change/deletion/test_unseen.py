@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.deletion import delete_by_plan
+from airflow_kafka_groups.change.deletion import run as run_module
 from airflow_kafka_groups.change.deletion.unseen import unseen_topics
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
@@ -83,7 +83,7 @@ async def test_where_nobody_knows_what_it_had_it_counts_as_used(
     admin, layout = world(), layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
     lose(admin, "pay")
-    monkeypatch.setattr(delete_by_plan, "offsets_in_snapshot", lost)
+    monkeypatch.setattr(run_module, "offsets_in_snapshot", lost)
     assert fates(await delete(admin, layout, plan))["a"] == "kept:moved"
 
 

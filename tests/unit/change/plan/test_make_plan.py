@@ -3,14 +3,13 @@ import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.change.plan.caps import capped
+from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.evidence import Evidence, recorded_sentence
@@ -259,10 +258,7 @@ async def test_caps_take_the_longest_idle_and_say_so(tmp_path: Path) -> None:
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 60), st.floats(0.01, 1))
 def test_no_plan_is_larger_than_its_caps(stale: int, others: int, max_groups: int, max_share: float) -> None:
-    groups = [
-        SimpleNamespace(group_id=f"g{number}", idle_seconds=float(number % 7), rule=None, undecided=())
-        for number in range(stale)
-    ]
+    groups = [Ranked(f"g{number}", float(number % 7), None) for number in range(stale)]
     found = stale + others
     policy = PlanPolicy(max_groups=max_groups, max_share=max_share)
     chosen, over, warnings = capped(groups, found, policy)
@@ -366,7 +362,7 @@ async def test_the_plan_records_what_the_judgement_rests_on(tmp_path: Path) -> N
 @pytest.mark.parametrize(("share", "number"), [(0.29, 29), (0.57, 57), (0.58, 58), (0.07, 7)])
 def test_a_share_is_not_exceeded_by_what_it_is_of_a_hundred(share: float, number: int) -> None:
     """0.29 of 100 is 28.999999999999996 to Python."""
-    groups = [SimpleNamespace(group_id=f"g{n}", idle_seconds=1.0, rule=None, undecided=()) for n in range(number + 1)]
+    groups = [Ranked(f"g{n}", 1.0, None) for n in range(number + 1)]
     policy = PlanPolicy(max_share=1.0, refuse_share=share)
     assert len(capped(groups[:number], 100, policy)[0]) == number
     with pytest.raises(PlanError, match=f"{number + 1} of 100 groups would be planned, more than .* {share} allows"):

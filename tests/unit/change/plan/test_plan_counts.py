@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.change.plan.caps import capped
+from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.plan.rulings import with_families
 from airflow_kafka_groups.exceptions import PlanError
@@ -39,7 +38,7 @@ def test_a_share_counts_as_it_is_written(groups: int, share: Decimal) -> None:
 @pytest.mark.parametrize(("share", "shown"), [(0.9999999999, "0.9999999999"), (0.29, "0.29"), (1e-7, "1e-07")])
 def test_a_share_is_shown_as_it_is_written(share: float, shown: str) -> None:
     """A message said of 3 of 3 groups that they are more than a max_share of 1 allows."""
-    groups = [SimpleNamespace(group_id=f"g{n}", idle_seconds=1.0, rule=None, undecided=()) for n in range(3)]
+    groups = [Ranked(f"g{n}", 1.0, None) for n in range(3)]
     (warning,) = capped(groups, 3, PlanPolicy(max_share=share))[2]
     assert f"more than max_share {shown} allows" in warning
     with pytest.raises(PlanError, match=f"limits.refuse_share of {shown} allows"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.prune_topics.topic_backup import backup_topics
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import BackupError
@@ -19,7 +19,7 @@ from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, Ticking
+from tests.fakes.groups import CLUSTER_ID
 from tests.unit.change.prune_topics.scene import (
     OLD,
     SAVED,
@@ -32,7 +32,6 @@ from tests.unit.change.prune_topics.scene import (
     prune,
     snapshots,
 )
-from tests.unit.change.scene import LATER
 
 pytestmark = pytest.mark.safety
 
@@ -79,7 +78,7 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
             admin.ids["old"] = "id-of-the-new-old"
 
     admin.before = recreate
-    await backup_topics(admin, layout, of, now=Ticking(LATER))
+    await back_up_plan(admin, layout, of, now=lambda: of.created_at)
     assert load_backup(layout, of.plan_id).topic_ids == {"old": "id-of-old"}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.change.prune_topics.topic_backup import backup_topics
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
+from airflow_kafka_groups.change.deletion.run import DeletionResult
 from airflow_kafka_groups.exceptions import (
     BackupError,
     IncompleteListingError,
@@ -184,7 +184,7 @@ async def test_a_plan_prunes_nothing_on_another_cluster_with_the_same_id(tmp_pat
 async def test_a_dry_run_looks_whose_the_backup_is_too(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     of = await planned(admin, layout)
-    await backup_topics(admin, layout, of, now=lambda: of.created_at)
+    await back_up_plan(admin, layout, of, now=lambda: of.created_at)
     path = layout.backup_manifest(of.plan_id)
     path.write_bytes(json.dumps({**json.loads(path.read_bytes()), "plan_digest": "0" * 64}).encode())
     for dry_run in (True, False):

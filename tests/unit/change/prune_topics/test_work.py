@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.prune_topics import topic_recheck
+from airflow_kafka_groups.change.deletion import delete_requests
 from tests.fakes.lease import ScriptedLease
 from tests.unit.change.prune_topics.scene import SAVED, cluster, layout_in, old_offsets, outcomes, planned
 
@@ -40,7 +40,7 @@ async def test_all_topics_of_a_group_are_deleted_by_the_broker_that_described_it
 async def test_a_worker_that_is_paused_between_two_topics_does_not_send_the_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_recheck, "_AT_ONCE", 1)
+    monkeypatch.setattr(delete_requests, "_AT_ONCE", 1)
     admin, layout, lease = cluster(), layout_in(tmp_path), ScriptedLease()
     admin.commit("app", "older", 0, 1)
     of = await planned(admin, layout)

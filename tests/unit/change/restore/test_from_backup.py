@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.restore.from_backup import RestoreRequest, prop
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.ledger.proposed_changes import Change
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -20,7 +20,7 @@ from tests.unit.change.scene import backed_up, layout_in, restored
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SAVED = {T0: OffsetAndMetadata(5, "note", 3), T1: OffsetAndMetadata(6, "", 3)}
-ENTRY = CommittedGroup(group_id="a", group_type="classic", protocol_type="consumer", partitions=2, fingerprint="f")
+ENTRY = Target(group_id="a", group_type="classic", protocol_type="consumer", partitions=2, fingerprint="f")
 GROUP = BackedUpGroup(entry=ENTRY, offsets=GroupOffsets.from_mapping("a", dict(SAVED)), bounds=([2, 0], [10, 6]))
 ENDS: Ends = {T0: (2, 10), T1: (0, 6)}
 

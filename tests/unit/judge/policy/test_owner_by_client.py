@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
@@ -44,7 +44,7 @@ async def test_an_edit_that_keeps_an_owner_keeps_the_groups_of_a_plan_that_waits
 
     plan = made(policy_of(tmp_path, BEFORE))
     save_plan(layout, plan)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert [(group.group_id, group.owner) for group in plan.groups] == [("seen", "c")]
     edited = policy_of(tmp_path, ANSWERED)
     assert made(edited).groups == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.change.plan.make_plan import make_plan
@@ -111,7 +111,7 @@ async def test_a_snapshot_from_before_the_idle_time_is_no_newer_one(tmp_path: Pa
     verdicts = verdicts_of(judge(reader, idle_since=NOW - timedelta(minutes=2), idle_seconds=120.0))
     plan = make_plan(verdicts, reader, replace(POLICY, min_idle_seconds=60), LATER)
     save_plan(layout, plan)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe", "b": "deleted:safe"}
 
 
@@ -128,7 +128,7 @@ async def test_a_slow_snapshot_elsewhere_counts_also_of_a_group_that_was_restore
     kept_alive = {"a": KeptAlive(restored, restored, "a restore")}
     plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER, kept_alive=kept_alive)
     save_plan(layout, plan)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
 
 
@@ -253,7 +253,7 @@ async def test_nothing_is_deleted_while_a_newer_snapshot_cannot_be_read(tmp_path
 async def in_use_before_the_plan_is_carried_out(admin: FakeAdmin, layout: Layout) -> tuple[DeletionPlan, str]:
     """Plan for 90 days; one snapshot then shows the group in use. Return the plan, and the newest snapshot."""
     plan = await planned(admin, layout, replace(POLICY, max_plan_age_seconds=timedelta(days=90).total_seconds()))
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     joins(admin)
     await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=5)))
     admin.groups["a"] = FakeGroup()

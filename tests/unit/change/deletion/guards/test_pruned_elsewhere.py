@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.change.plan.make_plan import make_plan
@@ -31,7 +31,7 @@ async def seen_in_use_by_a_team(folder: Path) -> tuple[FakeAdmin, Layout, Layout
     """Plan a group and back it up; only another connection's snapshot shows it in use afterwards."""
     admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(folder), Layout(folder, "team")
     plan = await planned(admin, layout, WAITS)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     admin.groups["a"] = FakeGroup(members=1)
     await take_snapshot(admin, team, now=Ticking(LATER + timedelta(hours=1)))
     admin.groups["a"] = FakeGroup()
@@ -97,7 +97,7 @@ async def test_a_snapshot_outlives_the_newest_judgement_by_which_a_plan_may_be_m
     if days < 7:
         plan = make_plan(verdicts_of(judge(reader)), reader, WAITS, now)
         save_plan(layout, plan)
-        await backup_groups(admin, layout, plan, now=Ticking(now))
+        await back_up_plan(admin, layout, plan, now=Ticking(now))
         assert fates(await delete(admin, layout, plan, now=Ticking(now))) == {"a": "kept:alive_before"}
     assert len(found.removed["snapshot"]) == removed
 
@@ -183,7 +183,7 @@ async def test_what_a_snapshot_by_a_clock_behind_has_shown_in_use_is_kept_though
     """It seemed to be older than the plan's, so it was pruned a moment before that, and the plan was carried out."""
     admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
     plan = await planned(admin, layout, WAITS)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     for members, at in ((1, NOW - timedelta(minutes=4)), (0, LATER + timedelta(hours=1))):
         admin.groups["a"] = FakeGroup(members=members)
         await take_snapshot(admin, layout, now=Ticking(at))
@@ -207,7 +207,7 @@ async def test_a_snapshot_outlives_what_a_run_that_is_cleared_may_plan_by(tmp_pa
     prune(team, PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1), now=now, dry_run=False)
     plan = make_plan(verdicts_of(judge(reader)), reader, WAITS, now)
     save_plan(layout, plan)
-    await backup_groups(admin, layout, plan, now=Ticking(now))
+    await back_up_plan(admin, layout, plan, now=Ticking(now))
     assert fates(await delete(admin, layout, plan, now=Ticking(now))) == {"a": "kept:alive_before"}
 
 
@@ -218,7 +218,7 @@ async def test_a_clock_that_is_an_hour_ahead_removes_nothing_that_a_plan_still_g
     """By that clock the plan had expired; where it was carried out, it had half an hour to go."""
     admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
     plan = await planned(admin, layout, replace(WAITS, max_plan_age_seconds=timedelta(days=40).total_seconds()))
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     for members, at in ((1, LATER + timedelta(hours=1)), (0, plan.expires_at - timedelta(days=1))):
         admin.groups["a"] = FakeGroup(members=members)
         await take_snapshot(admin, team, now=Ticking(at))
@@ -240,6 +240,6 @@ async def test_a_plan_is_too_old_before_a_snapshot_goes_that_only_seems_older_th
     policy = replace(POLICY, max_plan_age_seconds=timedelta(days=2).total_seconds())
     plan = make_plan(verdicts_of(judge(reader)), reader, policy, now)
     save_plan(layout, plan)
-    await backup_groups(admin, layout, plan, now=Ticking(now))
+    await back_up_plan(admin, layout, plan, now=Ticking(now))
     assert fates(await delete(admin, layout, plan, now=Ticking(now))) == {"a": "kept:alive_before"}
     assert len(prune(layout, limits, now=now + timedelta(days=1.5), dry_run=True).removed["snapshot"]) == 2

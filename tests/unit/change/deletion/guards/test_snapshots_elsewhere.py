@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.kafka.cluster.config import sha256_of
 from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
@@ -80,7 +80,7 @@ async def planned_with_view(admin: FakeAdmin, layout: Layout) -> DeletionPlan:
     reader = await snapshot_with_view(admin, layout)
     plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
     save_plan(layout, plan)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     return plan
 
 

@@ -1,4 +1,4 @@
-"""One run that deletes by a plan, under the lease and with the journal: what deletions and prunings have in common.
+"""One run that deletes groups, or topics of groups, under the lease and with the journal. Every doubt keeps.
 
 1. The lease is taken; from here on no other run deletes on this cluster.
 2. All groups are listed; a listing that lacks a broker ends the run.
@@ -15,31 +15,40 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_kafka_groups.change.backup.file import Backup
-from airflow_kafka_groups.change.deletion.chunk_loop import ChunkedDeletion, ChunkWork
-from airflow_kafka_groups.change.deletion.guards.exclusions import exclude
+from airflow_kafka_groups.change.backup.make_backup import find_backup_of
+from airflow_kafka_groups.change.deletion.chunk_loop import ChunkedDeletion
+from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
+from airflow_kafka_groups.change.deletion.guards.exclusions import exclude, kept_by_records, of_targets, spare_new
+from airflow_kafka_groups.change.deletion.guards.named_signs import NamedSigns
+from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
-from airflow_kafka_groups.change.deletion.verify import Verification, settle
+from airflow_kafka_groups.change.deletion.unseen import offsets_in_snapshot
+from airflow_kafka_groups.change.deletion.verify import Verification, settle, verify_targets
 from airflow_kafka_groups.change.lease import RECENT, LeaseGuard, lease_record, other_leases
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.quiet_times import QuietTimes
-from airflow_kafka_groups.kafka.admin.results import GroupListings
+from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.ledger.approval import Approval, require_approval
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import Decision, DeletionReport, GroupOutcome, Outcome
-from airflow_kafka_groups.ledger.plan_rows import CommittedGroup
+from airflow_kafka_groups.ledger.plan_rows import Target
+from airflow_kafka_groups.ledger.prune_plan import KIND, PrunePlan
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_all_seen, require_here
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
@@ -59,67 +68,83 @@ class DeletionResult:
 
 
 @dataclass(kw_only=True)
-class SealedRun(ABC):
+class DeletionRun:
     """One run: ``delete`` while the lease is held, then ``finish``.
 
     :param request_id: what all tries of this deletion have in common.
     :param expected: what to delete, and what it has to look like still.
     :param plan: the plan; ``None`` for groups that were named and are not to be deleted after all, or in a dry run.
+    :param judged: whether the plan was made by verdicts or snapshots, so that idle times count.
     :param approval: when a person has to have approved the plan.
     :param policy: returns the plan's policy file as it is now. It is read once, when the lease is held.
+    :param ledger: where it was not judged: the one that was asked when the groups were named. Keep-alive runs and
+        restores that are recorded later count. Default: all do.
+    :param signs: where it was not: which groups the ledger knows to be alive. Default: none.
+    :param observed: the offsets of groups that were named, as they were seen first. Default: none.
     :param decided: outcomes that are known before.
     :param order: all names in the order of the report. Default: as expected.
     """
-
-    noun: ClassVar[str] = "group(s)"
 
     admin: BackupAdmin
     layout: Layout
     request: DeletionRequest
     request_id: str
-    expected: Sequence[CommittedGroup]
+    expected: Sequence[Target]
     plan: SealedPlan | None
+    judged: bool
     approval: ApprovalTerms = field(default_factory=ApprovalTerms)
     policy: Callable[[], PolicyFile | None] = lambda: None
+    ledger: Ledger | None = None
+    signs: NamedSigns | None = None
+    observed: Mapping[str, GroupOffsets] = field(default_factory=dict)
     decided: Mapping[str, GroupOutcome] = field(default_factory=dict)
     order: Sequence[str] = ()
     _ready: _Ready = field(init=False)
     _report: DeletionReport = field(init=False)
 
-    @abstractmethod
-    def exclusions(self, cluster_id: str | None, started_at: datetime, file: PolicyFile | None) -> Exclusions:
-        """Read what may speak against the plan, before the run begins. Raises ``MaintenanceError``."""
+    def _exclusions(
+        self, ledger: Ledger, cluster_id: str | None, started_at: datetime, file: PolicyFile | None
+    ) -> Exclusions:
+        """Read newer snapshots, and the journal; judge by the policy as it is now."""
+        plan, in_use = self.plan, dict[str, Decision]()
+        seen: Mapping[str, SignOfLife] = {}
+        if plan is not None and self.judged:
+            in_use = in_use_since(ledger, plan)
+            if isinstance(plan, DeletionPlan):
+                signs = ledger.seen(plan.group_ids, plan.idle_from)
+                seen = {group_id: sign for group_id, sign in signs.items() if group_id not in in_use}
+        if self.signs is not None:  # once more: a snapshot may have been taken while the groups were watched
+            names = [target.name for target in self.expected]
+            in_use = self.signs.alive(cluster_id, names, started_at)
+        ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
 
-    @abstractmethod
-    def excluded_since(self) -> dict[str, Decision]:
-        """Return what is to be kept since ``exclusions`` was read, before each intent. Raises ``MaintenanceError``."""
+        def excluded(newest: DeletionHistory) -> dict[str, Decision]:
+            kept_alive = ledger.wanted() if self.judged else {}
+            how = (self.layout, plan, self.request_id, newest, kept_alive, started_at)
+            return ruled_out | in_use | kept_by_records(*how, judged=self.judged, seen=seen, policy=file)
 
-    @abstractmethod
-    def verified_backup(self) -> Backup | None:
-        """Read and verify the backup; ``None`` where there is none and none is needed. Raises ``KafkaGroupsError``."""
+        return excluded
 
-    @abstractmethod
-    def work(
-        self, listings: GroupListings, entries: Mapping[str, CommittedGroup] | None, excluded: Mapping[str, Decision]
-    ) -> ChunkWork:
-        """Return how chunks are read and deleted."""
+    def _excluded_since(self, ready: _Ready, plan: SealedPlan) -> dict[str, Decision]:
+        """Return what somebody began to keep alive during the run, or what a snapshot shows in use since."""
+        in_use = in_use_since(ready.ledger, plan) if self.judged else {}
+        if self.signs is not None:
+            in_use = self.signs.seen(plan.kafka_cluster_id, plan.group_ids, self.request.now())
+        return in_use | of_targets(plan, spare_new(ready.ledger.wanted_since()))
 
-    @abstractmethod
-    async def verify(self, names: Iterable[str]) -> Verification:
-        """Look once more for what should be gone. Raises ``KafkaGroupsError``."""
+    def _backup(self) -> Backup | None:
+        """Read and verify the plan's backup; a dry run may come before there is one."""
+        if self.plan is None:
+            return None
+        backup = find_backup_of(self.layout, self.plan)
+        if backup is None and not self.request.dry_run:
+            raise ConfigurationError("backup", None, "back up the plan first: nothing is deleted without a backup")
+        return backup
 
-    def more_facts(self) -> dict[str, Any]:
-        """Return further fields of the run's journal entries."""
-        return {}
-
-    def more_warnings(self) -> tuple[str, ...]:
-        """Return further warnings of the run's report."""
-        return ()
-
-    @property
-    def may_be_hidden(self) -> bool:
-        """Whether topics may be hidden from this user."""
-        return self.plan is None or self.plan.policy.allow_hidden_topics
+    def _judged(self, group_ids: Collection[str]) -> Mapping[str, GroupOffsets]:
+        if self.plan is None or not self.judged:
+            return self.observed
+        return offsets_in_snapshot(self.layout, self.plan.snapshot_id, group_ids)
 
     async def delete(self, lease: LeaseGuard | None) -> None:
         """Delete what is expected, under the lease. Raises ``KafkaGroupsError`` before anything is deleted."""
@@ -131,8 +156,19 @@ class SealedRun(ABC):
         listings = (await self.admin.list_groups()).require_complete()
         self._ready = ready = await asyncio.to_thread(self._prepare, cluster_id, started_at, lease)
         entries = None if ready.backup is None else ready.backup.entries
+        reader = ChunkReader(
+            self.admin,
+            listings,
+            entries,
+            ready.excluded,
+            self.request.limits.max_read_age_seconds,
+            self.request.monotonic,
+            self.plan is None or self.plan.policy.allow_hidden_topics,
+            self._judged,
+        )
         chunks = ChunkedDeletion(
-            self.work(listings, entries, ready.excluded),
+            self.admin,
+            reader,
             self.request,
             entries or {},
             ready.journal,
@@ -142,6 +178,7 @@ class SealedRun(ABC):
         )
         warnings += other_leases([*listings, *ready.leases], self.request.lease_group_id)
         outcomes = await chunks.run(self.expected)
+        watched = () if self.signs is None or self.signs.watched is None else (self.signs.watched,)
         by_id = {**self.decided, **{outcome.group_id: outcome for outcome in outcomes}}
         self._report = DeletionReport(
             plan_id=self.plan.plan_id if self.plan else None,
@@ -152,7 +189,7 @@ class SealedRun(ABC):
             finished_at=self.request.now(),
             outcomes=tuple(by_id[group_id] for group_id in self.order or by_id),
             backup=ready.backup.path if ready.backup is not None else None,
-            warnings=(*self.more_warnings(), *warnings, *chunks.warnings),
+            warnings=(*watched, *warnings, *chunks.warnings),
             lease=lease_record(lease, dry_run=self.request.dry_run),
         )
 
@@ -179,8 +216,9 @@ class SealedRun(ABC):
         history = read_history(self.layout, cluster_id)
         file = None if plan is None else self.policy()
         quiet = self._quiet_times(file, started_at)
-        exclusions = self.exclusions(cluster_id, started_at, file)
-        backup = self.verified_backup()
+        ledger = self.ledger or Ledger(self.layout, cluster_id)
+        exclusions = self._exclusions(ledger, cluster_id, started_at, file)
+        backup = self._backup()
         facts = {
             "run_id": new_id(started_at),
             "request_id": self.request_id,
@@ -196,7 +234,7 @@ class SealedRun(ABC):
             "lease": None if lease is None else lease.record().to_json(),
             "groups": len(self.expected) + len(self.decided),
             "request_seconds": request.limits.max_read_age_seconds + request.limits.max_delete_seconds,
-            **self.more_facts(),
+            **({"what": KIND} if isinstance(plan, PrunePlan) else {}),
         }
         run = journal.begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
@@ -206,7 +244,7 @@ class SealedRun(ABC):
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:
             run.conclude(self.decided.values(), request.now())
-        return _Ready(facts, run, excluded, backup, history.leases(started_at - RECENT), approval, quiet)
+        return _Ready(facts, run, ledger, excluded, backup, history.leases(started_at - RECENT), approval, quiet)
 
     def _quiet_times(self, file: PolicyFile | None, now: datetime) -> QuietTimes:
         """Return when nothing is deleted; a dry run is never held up. Raises ``QuietTimeError`` and ``PolicyError``."""
@@ -226,7 +264,7 @@ class SealedRun(ABC):
         if why is not None or self.plan is None:
             return why
         try:
-            ready.excluded.update(self.excluded_since())
+            ready.excluded.update(self._excluded_since(ready, self.plan))
             same = require_approval(self.layout, self.plan, self.approval) == ready.approval
         except MaintenanceError as exc:
             return str(exc)
@@ -240,11 +278,13 @@ class SealedRun(ABC):
         if self.request.dry_run or not doubtful:
             return report, None
         try:
-            verification = await self.verify(doubtful)
+            names = frozenset(doubtful)
+            verification = await verify_targets(self.admin, [each for each in self.expected if each.name in names])
         except KafkaGroupsError as exc:
             self.request.observer.warning(f"the deletion could not be verified: {exc}")
             return report, None
-        return settle(report, verification, self.noun), verification
+        noun = "topic(s) of groups" if isinstance(self.plan, PrunePlan) else "group(s)"
+        return settle(report, verification, noun), verification
 
     def _record(self, ready: _Ready, report: DeletionReport, verification: Verification | None) -> StoragePath:
         record = {
@@ -266,6 +306,7 @@ class _Ready:
 
     facts: Mapping[str, Any]
     journal: RunJournal
+    ledger: Ledger
     excluded: dict[str, Decision]
     backup: Backup | None
     leases: Set[str]

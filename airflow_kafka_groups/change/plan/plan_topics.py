@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from airflow_kafka_groups.change.plan.caps import capped
-from airflow_kafka_groups.change.plan.make_plan import require_usable
-from airflow_kafka_groups.change.prune_topics.abandoned_topics import (
+from airflow_kafka_groups.change.plan.abandoned_topics import (
     Objections,
     PartlyReadGroup,
     Resets,
     UnreadTopic,
     evidence_of,
     judge,
+    used_since,
 )
-from airflow_kafka_groups.change.prune_topics.guards import used_since
+from airflow_kafka_groups.change.plan.caps import Ranked, capped
+from airflow_kafka_groups.change.plan.make_plan import require_usable
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of
@@ -32,7 +32,6 @@ from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.kafka.models import GroupId
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.outcomes import Decision
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan, TopicToKeep, save_prune_plan
 from airflow_kafka_groups.observe.cluster_view import recorded_view
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, latest_manifest
@@ -74,7 +73,7 @@ def plan_topics(
     ledger = Ledger(layout, cluster_id)
     planning = _Planning(
         policy=bounded,
-        rules=_rules(bounded, floors.min_idle_seconds or 0.0),
+        rules=bounded.rules or (_by_arguments(bounded),),
         owners=NO_OWNERS if file is None else file.owners,
         objections=Objections(
             patterns=bounded.groups,
@@ -102,7 +101,7 @@ def plan_topics(
     return plan, save_prune_plan(layout, plan)
 
 
-def _without_used(plan: PrunePlan, used: Mapping[str, Decision]) -> PrunePlan:
+def _without_used(plan: PrunePlan, used: Mapping[str, str]) -> PrunePlan:
     """Keep the topics of a plan that a snapshot shows in use which their judgement does not know."""
     if not used:
         return plan
@@ -111,7 +110,7 @@ def _without_used(plan: PrunePlan, used: Mapping[str, Decision]) -> PrunePlan:
             group_id=item.group_id,
             topic=item.topic,
             verdict=KeptTopic.DOUBT.value,
-            reason=used[item.name].reason,
+            reason=used[item.name],
             rule=item.rule,
             owner=item.owner,
         )
@@ -130,18 +129,14 @@ def _without_used(plan: PrunePlan, used: Mapping[str, Decision]) -> PrunePlan:
     return replace(plan, groups=planned, kept=every, counts=counts)
 
 
-def _rules(policy: PlanPolicy, least: float) -> tuple[Rule, ...]:
-    """Return the rules with at least this idle time where they prune."""
-    rules = policy.rules or (
-        Rule(
-            name=ARGUMENTS_RULE,
-            action=RuleAction.PRUNE_TOPICS,
-            min_idle_seconds=policy.min_idle_seconds,
-            min_observations=policy.min_observations,
-        ),
+def _by_arguments(policy: PlanPolicy) -> Rule:
+    """Return the rule of a policy without a file."""
+    return Rule(
+        name=ARGUMENTS_RULE,
+        action=RuleAction.PRUNE_TOPICS,
+        min_idle_seconds=policy.min_idle_seconds,
+        min_observations=policy.min_observations,
     )
-    longer = (replace(rule, min_idle_seconds=max(rule.min_idle_seconds, least)) for rule in rules)
-    return tuple(new if rule.prunes else rule for rule, new in zip(rules, longer, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +161,7 @@ class _Planning:
             for group, (ruling, owner) in zip(groups, rulings, strict=True)
             if (topics := self._sort_out_group(group, ruling, owner, kept))
         }
-        longest = [topics[0] for topics in candidates.values()]
+        longest = [Ranked(id_, topics[0].idle_seconds, topics[0].rule) for id_, topics in candidates.items()]
         within, over, warnings = capped(longest, snapshot.manifest.groups, self.policy, what="have topics to prune")
         reasons = {group.group_id: group.reason.removeprefix("stale, but ") for group in over}
         kept += [
