@@ -1,13 +1,11 @@
 """What a pruning does that died, ran twice, or could not write: no topic is pruned twice."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from airflow_kafka_groups.ledger.prune_plan import PrunePlan
@@ -15,12 +13,11 @@ from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking
+from tests.fakes.groups import CLUSTER_ID, Ticking
 from tests.unit.change.prune_topics.scene import (
     HOUR,
     SAVED,
     cluster,
-    fates,
     kept,
     layout_in,
     old_offsets,
@@ -93,39 +90,6 @@ async def test_what_was_pruned_and_restored_is_not_pruned_by_a_cleared_task(tmp_
     assert kept(plan(layout, now)) == {"app [old]": "doubt"}, "another plan has to watch it anew"
     now = await snapshots(admin, layout, 3, first=now + HOUR)
     assert plan(layout, now).group_ids == ["app [old]"]
-
-
-async def test_a_storage_that_fails_after_the_request_stops_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offsets: Any = {TopicPartition("live", 0): 1, TopicPartition("old", 0): 7}
-    second = FakeGroup(offsets, members=1, subscribed=frozenset({"live"}))
-    admin, layout = cluster(zap=second), layout_in(tmp_path)
-    of = await planned(admin, layout)
-
-    def fails(self: RunJournal, outcomes: Any, at: datetime, kind: str = "outcome") -> None:
-        raise StorageError("the disk is full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(RunJournal, "conclude", fails)
-        first = await prune(admin, layout, of, chunk_size=1)
-    assert sorted(fates(first).values()) == ["deleted:safe", "kept:stopped"]
-    again = await outcomes(admin, layout, of)
-    assert sorted(again.values()) == ["deleted:safe", "gone:gone"]
-
-
-async def test_nothing_is_sent_when_the_intent_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
-
-    def fails(self: RunJournal, *arguments: Any, **more: Any) -> None:
-        raise StorageError("the disk is full")
-
-    monkeypatch.setattr(RunJournal, "intend", fails)
-    assert await outcomes(admin, layout, of) == {"app [old]": "kept:stopped"}
-    assert old_offsets(admin) == SAVED
 
 
 async def test_a_newer_snapshot_of_a_worker_whose_clock_is_minutes_behind_counts(tmp_path: Path) -> None:
