@@ -89,17 +89,14 @@ async def test_it_counts_from_a_restore_whose_record_is_gone_by_then(tmp_path: P
     assert await outcomes(admin, layout, of, policy=lambda: load_policy(path)) == {"app [old]": fate}
 
 
-@pytest.mark.parametrize(("seconds", "fate"), [(4_800.0, "deleted:safe"), (5_100.0, "kept:deleted_before")])
-async def test_a_floor_that_was_raised_counts_from_what_is_on_record_too(
-    tmp_path: Path, seconds: float, fate: str
-) -> None:
-    """It has to have passed when the plan's snapshot was taken, as for a new plan."""
+async def test_a_floor_that_was_raised_refuses_the_plan(tmp_path: Path) -> None:
+    """As for a plan of groups, however long the topic has been idle: its rule has not asked for so much."""
     admin, layout, path = cluster(), layout_in(tmp_path), tmp_path / "policy.yaml"
-    path.write_text(LONGER.replace("[{", "[{name: others, match: {groups: y}, action: delete, idle: 3h}, {"))
+    path.write_text(LONGER)
     of = await planned(admin, layout, file=load_policy(path))
-    lost_and_restored(layout, of.created_at - timedelta(minutes=85))
-    floors = SiteFloors(min_idle_seconds=seconds)
-    assert await outcomes(admin, layout, of, policy=lambda: load_policy(path), floors=floors) == {"app [old]": fate}
+    floors = SiteFloors(min_idle_seconds=4_800.0)
+    with pytest.raises(PlanError, match=r"min_idle_seconds of 4800 counts in the rule.*make a new one"):
+        await outcomes(admin, layout, of, policy=lambda: load_policy(path), floors=floors)
 
 
 @pytest.mark.parametrize("rule", ["prune", "another"])
