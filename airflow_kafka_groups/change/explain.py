@@ -45,8 +45,8 @@ from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import Action, Decision, Reason
-from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.ledger.prune_plan import load_prune_plan, name_of
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup, name_of
+from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 from airflow_kafka_groups.ledger.sealed_plan import require_all_seen, require_here
 from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
