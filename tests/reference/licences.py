@@ -35,6 +35,8 @@ _SPDX = {
     "MIT -or- Apache License 2.0": "MIT OR Apache-2.0",
 }
 """Other names of licences, and their identifiers."""
+_MOST_NAMED = 10
+"""Of a licence that more packages have, the page has their number."""
 
 
 def licences_page() -> str:
@@ -44,7 +46,10 @@ def licences_page() -> str:
     names: dict[tuple[str, str], list[str]] = {}
     for name, found in sorted(everything.items()):
         names.setdefault(("" if name in base else f"with `[{EXTRA}]`", licence_of(found)), []).append(f"`{name}`")
-    rows = [(licence, extra, ", ".join(found)) for (extra, licence), found in sorted(names.items())]
+    rows = [
+        (licence, extra, ", ".join(found) if len(found) <= _MOST_NAMED else f"{len(found)} packages")
+        for (extra, licence), found in sorted(names.items())
+    ]
     return page(
         "Licences",
         f'What `pip install "{PACKAGE}[{EXTRA}]"` installs on Linux with Python 3.11, in the tested versions '
