@@ -51,6 +51,39 @@ def test_a_run_that_is_interrupted_leaves_what_it_was_about_to_delete(
 
 
 @pytest.mark.safety
+@pytest.mark.promise(3)
+def test_a_run_that_cannot_be_recorded_deletes_nothing(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise StorageError("no space left on device")
+
+    monkeypatch.setattr(FILES, "create", full)
+    with pytest.raises(StorageError, match="no space left"):
+        apply(tmp_path, backed_up)
+    assert admin.deleted == []
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("restored_as", ["", "consumer"])
+@pytest.mark.promise(5)
+def test_what_a_plan_has_deleted_it_does_not_delete_again(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, restored_as: str
+) -> None:
+    """Somebody needed the group and restored it, and the task is cleared: it looks just as it did when it was judged.
+
+    A group that was restored stands without members until its consumer is back, with the very offsets of the plan.
+    """
+    apply(tmp_path, backed_up)
+    admin.groups["a"] = FakeGroup(protocol_type=restored_as)
+    done = apply(tmp_path, backed_up)
+    assert (admin.deleted, list(admin.groups)) == (["a", "b"], ["live", "a"])
+    assert (done["counts"]["kept"], done["counts"]["gone"]) == (1, 1)
+    assert "only a new plan may judge it again" in done["kept"]["a"]
+    assert done["kept_reasons"] == {"deleted_before": 1}
+
+
+@pytest.mark.safety
 @pytest.mark.promise(5)
 def test_what_was_deleted_and_restored_is_watched_anew_before_another_plan_has_it(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
