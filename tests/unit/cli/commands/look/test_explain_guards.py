@@ -196,7 +196,7 @@ def test_a_clock_that_is_behind_the_plan(
     _, found, _ = stored("explain", "a", "--plan-id", backed_up["plan_id"])
     assert found["would_be_deleted"]
     earlier = utc_now() - timedelta(hours=1)
-    monkeypatch.setattr("airflow_kafka_groups.storage.layout.utc_now", lambda: earlier)
+    monkeypatch.setattr("airflow_kafka_groups.change.explain.utc_now", lambda: earlier)
     _, found, _ = stored("explain", "a", "--plan-id", backed_up["plan_id"])
     assert found["kept_by"] == ["plan"]
 
