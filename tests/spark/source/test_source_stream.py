@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -78,15 +78,16 @@ def test_a_query_gives_each_change_once_over_its_restarts(
     spark: SparkSession, kafka44: KafkaCluster, tmp_path: Path
 ) -> None:
     register(spark)
+    prefix = f"{PREFIX}{uuid4().hex[:6]}-"  # a try that ended early has left its groups
     create_topics(kafka44.bootstrap, {TOPIC: 2})
-    committed = {f"{PREFIX}{name}": {(TOPIC, 0): 1, (TOPIC, 1): 2} for name in "abc"}
+    committed = {f"{prefix}{name}": {(TOPIC, 0): 1, (TOPIC, 1): 2} for name in "abc"}
     commit_offsets(kafka44.bootstrap, committed)
 
     def run_query() -> list[tuple[Any, ...]]:
         changed = (
             spark.readStream.format("kafka_groups")
             .option("kafka.bootstrap.servers", kafka44.bootstrap)
-            .option("include", f"{PREFIX}*")
+            .option("include", f"{prefix}*")
             .option("with.lag", "false")
             .option("state.path", str(tmp_path / "state"))
             .load()
@@ -101,13 +102,13 @@ def test_a_query_gives_each_change_once_over_its_restarts(
 
     first = sorted(("new", group, partition, None, partition + 1) for group in committed for partition in (0, 1))
     assert run_query() == first
-    commit_offsets(kafka44.bootstrap, {f"{PREFIX}a": {(TOPIC, 1): 7}, f"{PREFIX}d": {(TOPIC, 0): 4}})
-    asyncio.run(delete(kafka44.bootstrap, f"{PREFIX}c"))
+    commit_offsets(kafka44.bootstrap, {f"{prefix}a": {(TOPIC, 1): 7}, f"{prefix}d": {(TOPIC, 0): 4}})
+    asyncio.run(delete(kafka44.bootstrap, f"{prefix}c"))
     second = [
-        ("moved", f"{PREFIX}a", 1, 2, 7),
-        ("new", f"{PREFIX}d", 0, None, 4),
-        ("removed", f"{PREFIX}c", 0, 1, 1),
-        ("removed", f"{PREFIX}c", 1, 2, 2),
+        ("moved", f"{prefix}a", 1, 2, 7),
+        ("new", f"{prefix}d", 0, None, 4),
+        ("removed", f"{prefix}c", 0, 1, 1),
+        ("removed", f"{prefix}c", 1, 2, 2),
     ]
     assert run_query() == sorted(first + second)
 
