@@ -41,13 +41,13 @@ def test_a_connection_is_made_by_its_form_and_tested_by_its_button(page: Page, s
 
     said = pages.test_of_connection(page, "kafka_prod")
     pages.picture(page, "connection-test")
-    assert "Connected to" in said
     assert "3 brokers" in said
+    assert "the listing is complete" in said
 
     pages.change_password(page, "kafka_prod", "wrong")
     said = pages.test_of_connection(page, "kafka_prod")
     pages.picture(page, "connection-test-failed")
-    assert "Connected" not in said
+    assert "3 brokers" not in said
     assert "uthenticat" in said
     assert KAFKA_PASSWORD not in page.content()
 
