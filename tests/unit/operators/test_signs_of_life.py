@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import grimp
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -28,7 +26,6 @@ from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOpera
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, timeout
-from tests.layers import PACKAGE
 from tests.pages import DOCS
 from tests.unit.change.scene import restored as restore_recorded
 from tests.unit.operators import scene
@@ -314,16 +311,6 @@ NO_DECISIONS = {
     "report.facts": "it shows what is known",
     "plugins.groups_facts": "it shows what is known",
 }
-
-
-def test_the_table_has_no_empty_column() -> None:
-    """Whoever asks the ledger from now on needs a row: a test of what each sign does to the decision."""
-    graph = grimp.build_graph(PACKAGE, cache_dir=None, exclude_type_checking_imports=True)
-    asking = graph.find_modules_that_directly_import(f"{PACKAGE}.ledger.ledger")
-    known = {*NO_DECISIONS, *(f"change.{decision}" for decision in DECISIONS)}
-    assert {module.removeprefix(f"{PACKAGE}.") for module in asking} == known
-    for module, name in DECISIONS.values():
-        assert callable(getattr(import_module(module), name))
 
 
 def test_the_table_has_no_empty_cell() -> None:
