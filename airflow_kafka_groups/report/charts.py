@@ -1,4 +1,4 @@
-"""The charts of a plan: how long groups have been idle, what is ahead of them, and how the cluster changes."""
+"""The charts of the reports: how long groups are idle, what is ahead of them, how a cluster changes, what was taken."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from airflow_kafka_groups.judge.verdict_names import VerdictName
+from airflow_kafka_groups.report.page import SHOWN
 from airflow_kafka_groups.report.svg import Series, bars, columns
 from airflow_kafka_groups.report.trend_points import TrendPoint
 
@@ -103,6 +104,16 @@ def family_growth(families: Sequence[Mapping[str, Any]]) -> Markup:
     values = [float(family["growth_per_day"]) for family in growing]
     names = [str(family["name"]) for family in growing]
     return bars("New groups a day, by family", names, [Series("a day", "c-live", values)], what="groups a day")
+
+
+def offsets_taken(offsets: Mapping[str, int]) -> Markup:
+    """Return how many offsets were processed, for the partitions with the most.
+
+    :param offsets: the number for each partition, by its name.
+    """
+    largest = sorted(offsets, key=lambda name: (-offsets[name], name))[:SHOWN]
+    series = Series("offsets", "c-live", [offsets[name] for name in largest])
+    return bars("Largest partitions", largest, [series], what="offsets processed")
 
 
 def verdicts_over_time(points: Sequence[TrendPoint], most: int = SHOWN_RUNS) -> Markup:

@@ -33,10 +33,9 @@ from airflow_kafka_groups.report.merging import (
     still_present,
     verified_gone,
 )
-from airflow_kafka_groups.report.page import SHOWN, dag_of, render
+from airflow_kafka_groups.report.page import dag_of, render
 from airflow_kafka_groups.report.policy import families_section, owners_section, policy_section
 from airflow_kafka_groups.report.pruned import pruned_section
-from airflow_kafka_groups.report.svg import Series, bars
 from airflow_kafka_groups.report.trend import trend_page
 from airflow_kafka_groups.report.trend_points import point_of
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -224,18 +223,11 @@ def write_taken_records(
     for each in taken:
         name = f"{each['topic']}-{each['partition']}"
         offsets[name] = offsets.get(name, 0) + each["end"] - each["start"]
-    largest = sorted(offsets, key=lambda name: (-offsets[name], name))[:SHOWN]
-    chart = bars(
-        "Largest partitions",
-        largest,
-        [Series("offsets", "c-live", [offsets[name] for name in largest])],
-        what="offsets processed",
-    )
     page = render(
         "taken.html.j2",
         dag_id=dag_id,
         title=f"Records that Spark took from {group_id}",
-        chart=chart,
+        chart=charts.offsets_taken(offsets),
         backlog_id=backlog_id,
         group_id=group_id,
         partitions=len(offsets),

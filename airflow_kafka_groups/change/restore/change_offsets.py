@@ -294,9 +294,8 @@ class _Chain:
             await self._record.before(again.get(change.group_id, change).to_json() for change in changes)
         except KafkaGroupsError as error:  # what was restored is on record in any case
             log.warning("%d groups were deleted meanwhile and are not restored: run it again. %s", len(gone), error)
-            why = Unread(
-                f"{DELETED_MEANWHILE}, and it is not restored: {error}"
-            )  # nobody uses it: the task has to fail
+            # Nobody uses it: the task has to fail.
+            why = Unread(f"{DELETED_MEANWHILE}, and it is not restored: {error}")
             return [replace(result, reason=why) if result.group_id in gone else result for result in results]
         done = {result.group_id: _failed_if_gone(result) for result in await self._apply(list(again.values()))}
         return [done.get(result.group_id, result) for result in results]
