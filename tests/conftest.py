@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         kind = item.path.relative_to(_HERE).parts[0]
-        if kind in _OUTSIDE and item.get_closest_marker("safety") is None:
+        if kind in _OUTSIDE and not any(map(item.get_closest_marker, ("safety", "flaky"))):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
+from subprocess import Popen
 from threading import Thread
 from traceback import walk_tb
 
@@ -61,7 +62,8 @@ def _start(job: str) -> SparkSession:
     except KeyboardInterrupt as exc:
         # The JVM would neither start nor end: pyspark has removed the folder in which it writes its port.
         for frame, _ in walk_tb(exc.__traceback__):
-            if frame.f_code.co_name == "launch_gateway" and (jvm := frame.f_locals.get("proc")):
+            jvm = frame.f_locals.get("self" if frame.f_code.co_name == "__init__" else "proc")
+            if isinstance(jvm, Popen) and jvm.pid:  # started, although Popen() may not have returned yet
                 jvm.kill()  # nothing else leads to it yet
         raise
 

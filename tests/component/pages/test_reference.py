@@ -23,7 +23,7 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
     )
 
 
-FROM_DOCSTRINGS = {"hook.md", "operators.md", "sensors.md", "exceptions.md", "kafka.md"}
+FROM_DOCSTRINGS = {"hook.md", "operators.md", "sensors.md", "exceptions.md", "kafka.md", "verbs.md"}
 """Pages whose content mkdocstrings reads from the code when the site is built."""
 
 

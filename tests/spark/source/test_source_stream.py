@@ -38,7 +38,8 @@ from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import create_topics
 from tests.pages import ROOT
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+# Spark gives each batch's Python process ten seconds to connect, and has no setting for it.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240), pytest.mark.flaky(reruns=3, reruns_delay=5)]
 
 PREFIX = "sparkstream-"
 TOPIC = "sparkstream-t"
