@@ -5,26 +5,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
 from airflow_kafka_groups.cli.options import absolute_place, add_value, add_view_arguments, flag_of
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
-from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_patterns
-from airflow_kafka_groups.observe.protocols import selected_of, within_reach
+from airflow_kafka_groups.observe.readings import GroupSelection
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
     from airflow_kafka_groups.kafka import AdminClient
-    from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.observe.readings import GroupsRead
 
-V = TypeVar("V")
+R = TypeVar("R")
 Numbers = Mapping[str, Callable[[str, Any], float]]
 """Options of a plan: how each is read."""
 MAX_GAP_SECONDS = 2 * 86_400
@@ -128,28 +127,40 @@ def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: N
     )
 
 
-async def chosen_groups(
-    admin: AdminClient, args: argparse.Namespace, *, with_offsets: bool = True
-) -> tuple[list[str], bool]:
-    """Return the named groups, or those of the cluster that match, and whether all brokers have listed theirs.
+def read_chosen(
+    args: argparse.Namespace,
+    read: Callable[[AdminClient, GroupSelection], Awaitable[R]],
+    *,
+    with_offsets: bool = True,
+) -> R:
+    """Read the named groups, or those of the cluster that match.
 
-    :param with_offsets: and have offsets that brokers show. Default true.
+    :param with_offsets: without those that have no offsets that brokers show. Default true.
 
     Raises ``ConfigurationError`` for names with patterns.
     """
-    if args.groups:
-        if args.include or args.exclude:
-            raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
-        return list(dict.fromkeys(args.groups)), True
-    await say_if_fewer_are_listed(admin)
-    listed = await admin.list_groups()
-    say_what_is_missing(listed)
-    return selected_of(listed, filter_of(args), with_offsets=with_offsets), listed.complete
+    if args.groups and (args.include or args.exclude):
+        raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
+    cluster = Cluster(args)
+    selection = GroupSelection(
+        group_ids=args.groups or None,
+        groups=filter_of(args),
+        with_offsets=with_offsets,
+        protected=cluster.settings.protected_groups,
+        may_be_short=True,
+    )
+
+    async def say_and_read(admin: AdminClient) -> R:
+        if selection.group_ids is None:
+            await say_if_fewer_are_listed(admin)
+        return await read(admin, selection)
+
+    return cluster.run(say_and_read)
 
 
-def say_what_is_missing(listed: GroupListings) -> None:
+def say_what_is_missing(errors: Mapping[Any, KafkaGroupsError]) -> None:
     """Name the brokers and partitions whose groups a listing lacks, on stderr."""
-    for where, error in listed.errors.items():
+    for where, error in errors.items():
         say(f"warning: groups may be missing: {where}: {error}")
 
 
@@ -162,49 +173,15 @@ async def say_if_fewer_are_listed(admin: AdminClient) -> None:
             say(f"warning: {FEWER_LISTED} {SEE_ALL}")
 
 
-class GroupsRead(NamedTuple, Generic[V]):
-    """What was read of groups.
+def report(read: GroupsRead[Any], missing: Sequence[str] | None = None) -> bool:
+    """Print on stderr what a reading lacks, and return whether it is complete.
 
-    :param found: the results.
-    :param refused: protected groups that an ACL refuses; they are rows of a reading of all groups, and no failures.
-    :param missing: named groups that do not exist.
-    :param complete: whether all brokers have listed their groups.
+    :param missing: named groups that do not exist. Default: those that the reading found to be missing.
     """
-
-    found: GroupResults[V]
-    refused: list[str]
-    missing: Sequence[str] = ()
-    complete: bool = True
-
-
-def set_aside(args: argparse.Namespace, found: GroupResults[V], protected: Sequence[str]) -> GroupsRead[V]:
-    """Separate the groups that are out of reach from the results, unless groups were named."""
-    reached = found if args.groups else within_reach(found, protected)
-    return GroupsRead(reached, sorted(found.keys() - reached.keys()))
-
-
-def read_chosen(
-    args: argparse.Namespace, read: Callable[[AdminClient, list[str]], Awaitable[GroupResults[V]]], what: str
-) -> GroupsRead[V]:
-    """Read the chosen groups, and look which of the named ones do not exist.
-
-    Without an offset, brokers answer for those as for any other.
-
-    :param read: reads groups.
-    :param what: the attribute of what was read that is empty without an offset.
-    """
-    cluster = Cluster(args)
-
-    async def read_and_look(admin: AdminClient) -> GroupsRead[V]:
-        wanted, complete = await chosen_groups(admin, args)
-        found = await read(admin, wanted)
-        bare = [name for name in args.groups if name in found.succeeded and not getattr(found.succeeded[name], what)]
-        described = (await admin.describe_consumer_groups(bare)).succeeded if bare else {}
-        missing = sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
-        read_of = set_aside(args, found, cluster.settings.protected_groups)
-        return read_of._replace(missing=missing, complete=complete)
-
-    return cluster.run(read_and_look)
+    missing = read.missing if missing is None else missing
+    say_what_is_missing(read.unlisted)
+    report_failures(read.found.failed, missing)
+    return not (read.found.failed or missing or read.unlisted)
 
 
 def report_failures(failed: Mapping[str, KafkaGroupsError], missing: Sequence[str] = ()) -> None:

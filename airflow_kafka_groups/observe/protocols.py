@@ -163,11 +163,6 @@ def is_out_of_reach(group_id: str, error: KafkaGroupsError | None, protected: Se
     return refused and protecting((*DEFAULT_PROTECTED, *protected)).protects(group_id)
 
 
-def within_reach(found: GroupResults[V], protected: Sequence[str]) -> GroupResults[V]:
-    """Return the results without those of groups that are out of reach."""
-    return GroupResults(each for each in found.values() if not is_out_of_reach(each.group_id, each.error, protected))
-
-
 async def read_offsets(
     admin: GroupAdmin, group_ids: list[str], *, require_stable: bool
 ) -> AsyncIterator[GroupResult[GroupOffsets]]:

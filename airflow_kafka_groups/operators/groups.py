@@ -193,7 +193,10 @@ class ChunkGroupsOperator(SelectingOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> list[list[str]]:
-        found = self.ask_about(self.group_ids, lambda admin, group_ids: admin.find_coordinators(group_ids))
+        from airflow_kafka_groups.observe.readings import read_groups
+
+        selection = self.selection(self.group_ids)
+        found = self.hook.run(lambda admin: read_groups(admin, selection, admin.find_coordinators)).found
         found.raise_for_errors()
         by_broker: dict[int, list[str]] = {}
         for group_id, broker in found.succeeded.items():
@@ -245,12 +248,16 @@ class FindCoordinatorsOperator(SelectingOperator):
             raise ConfigurationError("group_ids, transactional_ids", None, "pass at most one of them")
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_kafka_groups.observe.readings import read_groups
+
         what = "groups" if self.transactional_ids is None else "transactional_ids"
         given = self.group_ids if what == "groups" else self.transactional_ids
-        named = None if given is None else list(dict.fromkeys(given))
-        duplicates = 0 if given is None or named is None else len(given) - len(named)
+        duplicates = 0 if given is None else len(given) - len(set(given))
         key_type = CoordinatorType.GROUP if what == "groups" else CoordinatorType.TRANSACTION
-        found = self.ask_about(named, lambda admin, keys: admin.find_coordinators(keys, key_type=key_type))
+        selection = self.selection(given)
+        found = self.hook.run(
+            lambda admin: read_groups(admin, selection, partial(admin.find_coordinators, key_type=key_type))
+        ).found
         if found and (self.fail_on_error or not found.succeeded):
             found.raise_for_errors()
         return self._summary(what, found, duplicates)

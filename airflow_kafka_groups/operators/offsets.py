@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
@@ -21,9 +20,7 @@ from airflow_kafka_groups.shown import one_line, storable
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.kafka import AdminClient
-    from airflow_kafka_groups.kafka.admin.lag import GroupLag
-    from airflow_kafka_groups.kafka.admin.results import GroupResults
+    from airflow_kafka_groups.observe.readings import LagReading
     from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary
 
 
@@ -151,33 +148,23 @@ class ListGroupLagOperator(SelectingOperator):
 
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.observe.protocols import why_short
+        from airflow_kafka_groups.observe.readings import measure_lag
 
-        async def measure(admin: AdminClient, group_ids: Sequence[str]) -> GroupResults[GroupLag]:
-            found = await admin.list_consumer_group_lag(group_ids)
-            if (warning := await why_short(admin, "These lags may lack")) is not None:
-                self.log.warning("%s", warning)
-            return found
+        selection = self.selection(self.group_ids, with_offsets=True)
+        read: LagReading = self.hook.run(lambda admin: measure_lag(admin, selection))
+        if read.warning is not None:
+            self.log.warning("%s", read.warning)
+        return self._summary(context, read)
 
-        return self._summary(context, self.ask_about(self.group_ids, measure, with_offsets=True))
-
-    def _summary(self, context: Context, found: GroupResults[GroupLag]) -> dict[str, Any]:
+    def _summary(self, context: Context, read: LagReading) -> dict[str, Any]:
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
-        lags: dict[str, int] = {}
-        unknown: dict[str, str] = {group_id: str(error) for group_id, error in found.failed.items()}
-        for group_id, lag in found.succeeded.items():
-            if self.group_ids is not None and not lag.committed_partitions:  # brokers answer so for any name
-                unknown[group_id] = "it has no committed offset: it does not exist, or has committed nothing yet"
-            elif lag.messages is None:
-                unknown[group_id] = "a commit is beyond the end of its log, or a log end is unknown"
-            else:
-                lags[group_id] = lag.messages
-        most = sorted(lags, key=lambda group_id: (-lags[group_id], group_id))
-        lagging = {group_id: lags[group_id] for group_id in most if lags[group_id] > self.max_lag}
+        found, unknown = read.groups.found, dict(read.unknown)
+        lags = [lag.messages or 0 for lag in read.lags if lag.group_id not in unknown]
+        lagging = {lag.group_id: lag.messages or 0 for lag in read.above(self.max_lag)}
         counts = {
             "groups": len(found),
-            "total_lag": sum(lags.values()),
+            "total_lag": sum(lags),
             "total_lost": sum(lag.lost or 0 for lag in found.succeeded.values()),
             "lagging": len(lagging),
             "unknown": len(unknown),
@@ -186,7 +173,7 @@ class ListGroupLagOperator(SelectingOperator):
             self.kafka_groups_conn_id,
             {
                 "lag.total": counts["total_lag"] if lags or not unknown else None,
-                "lag.max": max(lags.values(), default=None if unknown else 0),
+                "lag.max": max(lags, default=None if unknown else 0),
                 "lag.lagging_groups": len(lagging),
                 "lag.unknown_groups": len(unknown),
             },

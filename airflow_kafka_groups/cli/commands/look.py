@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import (
@@ -19,22 +19,22 @@ from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
     add_group_arguments,
     add_pattern_arguments,
-    chosen_groups,
     filter_of,
     read_chosen,
+    report,
     report_failures,
     say_if_fewer_are_listed,
     say_what_is_missing,
-    set_aside,
 )
 from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_state_names, read_type_names
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.observe.readings import GroupSelection, GroupsRead, measure_lag, read_groups
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
     from airflow_kafka_groups.kafka.admin.lag import GroupLag
     from airflow_kafka_groups.kafka.admin.readiness import GroupReadiness, Release
-    from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
+    from airflow_kafka_groups.kafka.admin.results import GroupListings
     from airflow_kafka_groups.kafka.models import GroupDescription, MemberDescription
 
 LIST_GROUPS_COLUMNS = ("group_id", "state", "type", "protocol_type", "coordinator")
@@ -67,7 +67,7 @@ def list_groups(args: argparse.Namespace, out: Output) -> ExitCode:
         if patterns.selects(group_id)
     ]
     out.write(Table("groups", LIST_GROUPS_COLUMNS, rows))
-    say_what_is_missing(found)
+    say_what_is_missing(found.errors)
     return ExitCode.DONE if found.complete else ExitCode.INCOMPLETE
 
 
@@ -122,20 +122,22 @@ def offsets(args: argparse.Namespace, out: Output) -> ExitCode:
     """
     from airflow_kafka_groups.change.restore.offsets_csv import csv_rows
 
-    found, refused, missing, complete = read_chosen(
-        args, lambda admin, ids: admin.list_consumer_group_offsets(ids), "topics"
+    read = read_chosen(
+        args,
+        lambda admin, groups: read_groups(
+            admin, groups, admin.list_consumer_group_offsets, is_bare=lambda offsets: not offsets.topics
+        ),
     )
     rows = [
         (group_id, topic.topic, partition, offset, None if epoch < 0 else epoch, metadata)
-        for group_id, offsets in found.succeeded.items()
+        for group_id, offsets in read.found.succeeded.items()
         for topic in offsets.topics
         for partition, offset, epoch, metadata in topic.rows()
         if offset >= 0
     ]
     csv = list(csv_rows((row[:4] for row in rows), with_group=len(set(args.groups)) != 1))
-    out.write(Table("offsets", OFFSETS_COLUMNS, [*rows, *((name, *[None] * 5) for name in refused)], csv))
-    report_failures(found.failed, missing)
-    return ExitCode.INCOMPLETE if found.failed or missing or not complete else ExitCode.DONE
+    out.write(Table("offsets", OFFSETS_COLUMNS, [*rows, *((name, *[None] * 5) for name in read.refused)], csv))
+    return ExitCode.DONE if report(read) else ExitCode.INCOMPLETE
 
 
 LAG_COLUMNS = ("group_id", "partitions", "lag", "lost")
@@ -158,27 +160,23 @@ def lag(args: argparse.Namespace, out: Output) -> ExitCode:
     ``lag`` counts the records to read, and ``lost`` those that were removed unread.
     """
     most = optional(read_integer)("--max-lag", args.max_lag)
-    found, refused, missing, complete = read_chosen(
-        args, lambda admin, ids: admin.list_consumer_group_lag(ids), "partitions"
-    )
-    there = [lag for name, lag in found.succeeded.items() if name not in missing]
-    lags = sorted(there, key=lambda lag: (-(lag.messages or 0), lag.group_id))
-    unknown = [lag.group_id for lag in lags if lag.messages is None]
-    too_much = [lag for lag in lags if most is not None and (lag.messages is None or lag.messages > most)]
-    shown = lags if most is None else too_much
+    read = read_chosen(args, measure_lag)
+    too_much = None if most is None else {lag.group_id for lag in read.above(most)} | read.unknown.keys()
+    shown = [lag for lag in read.lags if too_much is None or lag.group_id in too_much]
     if args.partitions:
         out.write(Table("partitions", OF_PARTITIONS, [row for lag in shown for row in _of_partitions(lag)]))
     else:
-        out.write(Table("groups", LAG_COLUMNS, [*_of_groups(shown), *((name, None, None, None) for name in refused)]))
-    report_failures(found.failed, missing)
-    if unknown:
+        rows: list[tuple[Any, ...]] = [
+            (lag.group_id, lag.committed_partitions, None if lag.group_id in read.unknown else lag.messages, lag.lost)
+            for lag in shown
+        ]
+        out.write(Table("groups", LAG_COLUMNS, [*rows, *((name, None, None, None) for name in read.groups.refused)]))
+    is_complete = report(read.groups)
+    if read.warning is not None:
+        say(f"warning: {read.warning}")
+    if unknown := [lag.group_id for lag in read.lags if lag.group_id in read.unknown]:
         say(f"warning: the lag of {len(unknown)} group(s) is not known, first {unknown[0]!r}: see --partitions")
-    return ExitCode.INCOMPLETE if too_much or unknown or found.failed or missing or not complete else ExitCode.DONE
-
-
-def _of_groups(lags: Sequence[GroupLag]) -> Iterator[tuple[Any, ...]]:
-    for lag in lags:
-        yield lag.group_id, lag.committed_partitions, lag.messages, lag.lost
+    return ExitCode.INCOMPLETE if too_much or read.unknown or not is_complete else ExitCode.DONE
 
 
 def _of_partitions(lag: GroupLag) -> Iterator[tuple[Any, ...]]:
@@ -218,31 +216,29 @@ def readiness(args: argparse.Namespace, out: Output) -> ExitCode:
     """Show the groups, sorted by id. A group that does not exist or cannot be described makes the exit code 3."""
     from airflow_kafka_groups.kafka.admin.readiness import judge_readiness
 
-    cluster = Cluster(args)
-    release, everything, complete = cluster.run(lambda admin: _read(admin, args))
-    found, refused, *_ = set_aside(args, everything, cluster.settings.protected_groups)
-    judged = [judge_readiness(group, release) for _, group in sorted(found.succeeded.items())]
+    async def describe(
+        admin: AdminClient, groups: GroupSelection
+    ) -> tuple[Release | None, GroupsRead[GroupDescription]]:
+        return await _oldest_release(admin), await read_groups(admin, groups, admin.describe_consumer_groups)
+
+    release, read = read_chosen(args, describe, with_offsets=False)
+    judged = [judge_readiness(group, release) for _, group in sorted(read.found.succeeded.items())]
     wanted = set(args.status or _STATUSES)
     rows = [_row(one) for one in judged if one.status.value in wanted]
     if "unknown" in wanted:
-        rows += [(group_id, "unknown", *[None] * 7, [_REFUSED]) for group_id in refused]
+        rows += [(group_id, "unknown", *[None] * 7, [_REFUSED]) for group_id in read.refused]
     out.write(Table("groups", READINESS_COLUMNS, rows))
     missing = [one.group_id for one in judged if args.groups and "the group does not exist" in one.blockers]
-    report_failures(found.failed, missing)
-    return ExitCode.INCOMPLETE if found.failed or missing or not complete else ExitCode.DONE
+    return ExitCode.DONE if report(read, missing) else ExitCode.INCOMPLETE
 
 
-async def _read(
-    admin: AdminClient, args: argparse.Namespace
-) -> tuple[Release | None, GroupResults[GroupDescription], bool]:
-    """Return the oldest broker's release, ``None`` if one cannot be reached; the groups; whether all are listed."""
+async def _oldest_release(admin: AdminClient) -> Release | None:
+    """Return the oldest broker's release, ``None`` if one cannot be reached."""
     from airflow_kafka_groups.kafka.protocol.api_versions import oldest_release
 
-    wanted, complete = await chosen_groups(admin, args, with_offsets=False)
     cluster = await admin.describe_cluster()
     releases = [oldest_release(versions) or (0, 0) for versions in cluster.api_versions.values()]
-    described = await admin.describe_consumer_groups(wanted)
-    return (None if cluster.errors or not releases else min(releases)), described, complete
+    return None if cluster.errors or not releases else min(releases)
 
 
 def _row(one: GroupReadiness) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-    from airflow_kafka_groups.kafka import AdminClient
-    from airflow_kafka_groups.kafka.admin.results import GroupResults
     from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.observe.readings import GroupSelection
     from airflow_kafka_groups.storage.layout import Layout
 
 P = ParamSpec("P")
@@ -168,9 +167,6 @@ def first_failures(failed: dict[str, Any]) -> dict[str, str]:
     return storable({group_id: str(failed[group_id]) for group_id in sorted(failed)[:FIRST_FAILURES]})
 
 
-V = TypeVar("V")
-
-
 class MatchingOperator(KafkaGroupsOperator):
     """The base class of operators about groups that match patterns.
 
@@ -204,28 +200,15 @@ class SelectingOperator(MatchingOperator):
     def __init__(self, *, group_ids: Sequence[str] | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
-    def ask_about(
-        self,
-        named: Sequence[str] | None,
-        ask: Callable[[AdminClient, Sequence[str]], Awaitable[GroupResults[V]]],
-        *,
-        with_offsets: bool = False,
-    ) -> GroupResults[V]:
-        """Ask with one client about the named groups, or those that match: without those that nobody may read.
+    def selection(self, named: Sequence[str] | None, *, with_offsets: bool = False) -> GroupSelection:
+        """Return the request for these groups, or those that match.
 
         :param with_offsets: leave out what matches and has no offsets that brokers show. Default false.
         """
-        from airflow_kafka_groups.observe.protocols import selected_groups, within_reach
+        from airflow_kafka_groups.observe.readings import GroupSelection
 
-        matching = self.matching
-
-        async def select_and_ask(admin: AdminClient) -> GroupResults[V]:
-            return await ask(
-                admin, await selected_groups(admin, matching, with_offsets=with_offsets) if named is None else named
-            )
-
-        found = self.hook.run(select_and_ask)
-        return within_reach(found, self.hook.settings.protected_groups) if named is None else found
+        protected = self.hook.settings.protected_groups
+        return GroupSelection(group_ids=named, groups=self.matching, protected=protected, with_offsets=with_offsets)
 
 
 NOT_MAPPED = "-1"

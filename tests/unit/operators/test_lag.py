@@ -21,6 +21,7 @@ def test_a_named_group_without_a_commit_has_no_lag_of_zero(admin: FakeAdmin) -> 
     found = ListGroupLagOperator(task_id="t", group_ids=["orders", "ordres", "secret", "new"]).execute({})
     assert set(found["unknown_groups"]) == {"ordres", "secret", "new"}
     assert "does not exist" in found["unknown_groups"]["ordres"]
+    assert "no committed offset" in found["unknown_groups"]["new"]
     assert (found["groups"], found["unknown"], found["total_lag"]) == (4, 3, 0)
 
 

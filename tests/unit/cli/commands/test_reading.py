@@ -92,7 +92,15 @@ def test_a_group_that_does_not_exist_has_no_lag_of_0(cli: Cli, admin: FakeAdmin,
     code, found, said = cli(command, "b", "orders", "bare")
     assert (code, {row["group_id"] for row in found} - {"bare"}) == (3, {"b"})
     assert "1 group(s) do not exist, first 'orders'" in said
-    assert cli(command, "b", "bare")[0] == 0
+    assert cli("offsets", "b", "bare")[0] == 0
+    code, found, said = cli("lag", "b", "bare")
+    assert (code, {row["group_id"]: row["lag"] for row in found}) == (3, {"b": 5, "bare": None})
+    assert "the lag of 1 group(s) is not known, first 'bare'" in said
+
+
+def test_what_a_user_may_not_see_is_said_where_lag_is_measured(cli: Cli, admin: FakeAdmin) -> None:
+    admin.sees_topics = False
+    assert "These lags may lack" in cli("lag")[2]
 
 
 def test_a_pattern_that_cannot_be_is_named_by_its_option(cli: Cli) -> None:

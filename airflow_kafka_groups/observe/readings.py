@@ -1,0 +1,129 @@
+"""Read groups, named ones or those of the cluster that match: from the request of an operator or command to results."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.kafka.admin.lag import GroupLag
+from airflow_kafka_groups.kafka.admin.results import GroupResults
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.observe.protocols import GroupAdmin, is_out_of_reach, selected_of, why_short
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSelection:
+    """The groups that are read.
+
+    :param group_ids: named groups; duplicates are ignored. Default: those of the cluster that match ``groups``.
+    :param groups: the patterns of the groups. Default: all.
+    :param with_offsets: leave out what matches and has no offsets that brokers show. Default false.
+    :param protected: patterns of groups that may be refused, besides those of platform groups: that is no failure.
+    :param may_be_short: whether groups are read although a broker did not list its own. Default false.
+    """
+
+    group_ids: Sequence[str] | None = None
+    groups: GroupFilter = field(default_factory=GroupFilter)
+    with_offsets: bool = False
+    protected: Sequence[str] = ()
+    may_be_short: bool = False
+
+
+class GroupsRead(NamedTuple, Generic[V]):
+    """What was read of groups.
+
+    :param found: the results, without those of refused groups.
+    :param refused: protected groups that an ACL refuses; they are rows of a reading of all groups, and no failures.
+    :param missing: named groups that do not exist, where that was looked for.
+    :param unlisted: the errors of what the listing lacks: brokers and partitions.
+    """
+
+    found: GroupResults[V]
+    refused: list[str]
+    missing: Sequence[str]
+    unlisted: Mapping[Any, KafkaGroupsError]
+
+
+async def read_groups(
+    admin: GroupAdmin,
+    selection: GroupSelection,
+    read: Callable[[list[str]], Awaitable[GroupResults[V]]],
+    *,
+    is_bare: Callable[[V], bool] | None = None,
+) -> GroupsRead[V]:
+    """Read groups, and look which of the named ones do not exist.
+
+    :param is_bare: whether what was read is what brokers answer for a group that does not exist: it has no offset.
+        Default: nothing says so.
+
+    Raises ``IncompleteListingError`` if a broker did not answer the listing, unless that is allowed.
+    """
+    named, unlisted = selection.group_ids, dict[Any, KafkaGroupsError]()
+    if named is not None:
+        wanted = list(dict.fromkeys(named))
+    else:
+        listed = await admin.list_groups()
+        unlisted = dict(listed.errors if selection.may_be_short else listed.require_complete().errors)
+        wanted = selected_of(listed, selection.groups, with_offsets=selection.with_offsets)
+    found = await read(wanted)
+    if named is None:
+        refused = {id_ for id_, one in found.items() if is_out_of_reach(id_, one.error, selection.protected)}
+        reached = GroupResults(each for each in found.values() if each.group_id not in refused)
+        return GroupsRead(reached, sorted(refused), (), unlisted)
+    bare = [] if is_bare is None else [group_id for group_id, value in found.succeeded.items() if is_bare(value)]
+    described = (await admin.describe_consumer_groups(bare)).succeeded if bare else {}
+    missing = sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
+    return GroupsRead(found, [], missing, unlisted)
+
+
+class LagAdmin(GroupAdmin, Protocol):
+    """The part of ``AdminClient`` by which lag is measured."""
+
+    async def list_consumer_group_lag(self, group_ids: Iterable[str], /) -> GroupResults[GroupLag]:
+        """Return the lag of each group, by partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagReading:
+    """How far groups are behind.
+
+    :param groups: what was read.
+    :param lags: the groups that exist and can be read, the largest lag first.
+    :param unknown: the groups whose lag is not known, with the reason.
+    :param warning: why lags may be too small; ``None`` if they are not.
+    """
+
+    groups: GroupsRead[GroupLag]
+    lags: Sequence[GroupLag]
+    unknown: Mapping[str, str]
+    warning: str | None
+
+    def above(self, most: int) -> list[GroupLag]:
+        """Return the groups that are known to be more messages behind, the largest lag first."""
+        return [lag for lag in self.lags if lag.group_id not in self.unknown and (lag.messages or 0) > most]
+
+
+async def measure_lag(admin: LagAdmin, selection: GroupSelection) -> LagReading:
+    """Measure the lag of groups. Of a named group without a commit, it is not known, and never 0."""
+    read = await read_groups(admin, selection, admin.list_consumer_group_lag, is_bare=_is_bare)
+    warning = await why_short(admin, "These lags may lack")
+    unknown = {group_id: str(error) for group_id, error in read.found.failed.items()}
+    for group_id, lag in read.found.succeeded.items():
+        if group_id in read.missing:
+            unknown[group_id] = "it does not exist"
+        elif selection.group_ids is not None and _is_bare(lag):
+            unknown[group_id] = "it has no committed offset"
+        elif lag.messages is None:
+            unknown[group_id] = "a commit is beyond the end of its log, or a log end is unknown"
+    there = [lag for group_id, lag in read.found.succeeded.items() if group_id not in read.missing]
+    lags = sorted(there, key=lambda lag: (-(lag.messages or 0), lag.group_id))
+    return LagReading(groups=read, lags=lags, unknown=unknown, warning=warning)
+
+
+def _is_bare(lag: GroupLag) -> bool:
+    return not lag.committed_partitions
