@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
 
@@ -50,13 +50,16 @@ from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 from airflow_kafka_groups.ledger.sealed_plan import require_all_seen, require_here
 from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
-from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.members import last_members
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.arrow_values import literal
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from airflow_kafka_groups.storage.paths import PRUNE_PLANS
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 CHANGES = {
     "topic_missing": "nothing: brokers forget the offsets of a deleted topic by themselves",
@@ -153,7 +156,7 @@ _BY_CODE = {
 }
 
 
-async def why_not_here(admin: BackupAdmin, plan: DeletionPlan) -> str | None:
+async def why_not_here(admin: MaintenanceClient, plan: DeletionPlan) -> str | None:
     """Return why a plan cannot be applied to this cluster now, ``None`` if it can."""
     try:
         await require_here(admin, plan, await admin.cluster_id(), utc_now())
@@ -280,7 +283,7 @@ def rows_on_record(layout: Layout, cluster_id: str | None, group_id: str, plan_i
 
 
 def explain_group(
-    run: Callable[[Callable[[BackupAdmin], Awaitable[Any]]], Any], layout: Layout, request: ExplainRequest
+    run: Callable[[Callable[[MaintenanceClient], Awaitable[Any]]], Any], layout: Layout, request: ExplainRequest
 ) -> tuple[dict[str, Any], list[Row]]:
     """Return whether ``apply`` would delete a group now, and the checks.
 
@@ -313,7 +316,7 @@ def _row_of_connection(request: ExplainRequest) -> Row:
 
 
 async def _read(
-    admin: BackupAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     group_id: str,
     plan: DeletionPlan | None,

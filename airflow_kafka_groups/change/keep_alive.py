@@ -16,14 +16,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.change_offsets import (
     ChangeTerms,
     Earlier,
-    OffsetAdmin,
     OffsetRequest,
     change_offsets,
     no_earlier_tries,
@@ -34,7 +33,7 @@ from airflow_kafka_groups.checks import check_integer, check_number
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
 from airflow_kafka_groups.kafka.admin.results import GroupListings
-from airflow_kafka_groups.kafka.cluster_admin import OFFSETS_RETENTION, OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin import OFFSETS_RETENTION
 from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT
@@ -43,6 +42,9 @@ from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, 
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
 from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,16 +195,6 @@ _CHUNK_GROUPS = 100
 _MEMBERSHIPS_AT_ONCE = 20
 
 
-class KeepAliveAdmin(OffsetAdmin, Protocol):
-    """The part of ``GuardedAdminClient`` that this module uses."""
-
-    async def offsets_retention(self) -> OffsetsRetention:
-        """Return how long the brokers keep the offsets of a group without members."""
-
-    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
-        """Join a group without members, and leave it at once."""
-
-
 _OUTCOMES = {
     ChangeOutcome.CHANGED: KeepAliveOutcome.KEPT_ALIVE,
     ChangeOutcome.WOULD_CHANGE: KeepAliveOutcome.WOULD_KEEP_ALIVE,
@@ -214,7 +206,7 @@ _OUTCOMES = {
 
 
 async def keep_alive(
-    admin: KeepAliveAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     request: KeepAliveRequest,
     *,
@@ -284,7 +276,7 @@ def _outcome_of(result: ChangeResult) -> KeepAliveOutcome:
     return KeepAliveOutcome.FAILED if isinstance(result.reason, Unread) else _OUTCOMES[result.outcome]
 
 
-async def _retention(admin: KeepAliveAdmin, given: int | None) -> int:
+async def _retention(admin: MaintenanceClient, given: int | None) -> int:
     """Return the retention in minutes: the smaller of what the brokers report and what the caller knows."""
     try:
         reported = await admin.offsets_retention()
@@ -344,13 +336,15 @@ class _Run(OffsetRequest):
 
     what: ClassVar[str] = WHAT
     may_be_absent: ClassVar[bool] = False
-    admin: KeepAliveAdmin
+    admin: MaintenanceClient
     request: KeepAliveRequest
     due: Mapping[str, Remedy]
     left: Mapping[str, str]
     facts: Mapping[str, Any]
 
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         """Return the offsets, some time after they were read: who commits without membership shows itself by then."""
         changes = [Change(group_id=group_id, kept=reason) for group_id, reason in self.left.items()]
         if not self.due:
@@ -364,7 +358,9 @@ class _Run(OffsetRequest):
         await asyncio.sleep(self.request.observe_seconds)
         return changes
 
-    async def apply(self, admin: OffsetAdmin, changes: Sequence[Change], terms: ChangeTerms) -> list[ChangeResult]:
+    async def apply(
+        self, admin: MaintenanceClient, changes: Sequence[Change], terms: ChangeTerms
+    ) -> list[ChangeResult]:
         """Commit the offsets again, then join and leave the groups that need it."""
         results = await apply_changes(
             admin,
@@ -383,7 +379,7 @@ class _Run(OffsetRequest):
 
 
 async def _visit_all(
-    admin: KeepAliveAdmin, changes: Sequence[Change], assignors: Sequence[str], progress: Progress
+    admin: MaintenanceClient, changes: Sequence[Change], assignors: Sequence[str], progress: Progress
 ) -> dict[str, dict[str, Any]]:
     room = asyncio.Semaphore(_MEMBERSHIPS_AT_ONCE)
     found: dict[str, dict[str, Any]] = {}
@@ -400,7 +396,7 @@ async def _visit_all(
     return found
 
 
-async def _visit(admin: KeepAliveAdmin, change: Change, assignors: Sequence[str]) -> tuple[ChangeOutcome, str]:
+async def _visit(admin: MaintenanceClient, change: Change, assignors: Sequence[str]) -> tuple[ChangeOutcome, str]:
     """Join and leave a group, and look at it right before and afterwards."""
     try:
         if (reason := await _look(admin, change)) is not None:
@@ -422,7 +418,7 @@ async def _visit(admin: KeepAliveAdmin, change: Change, assignors: Sequence[str]
     return ChangeOutcome.CHANGED, "committed again, joined and left, and verified"
 
 
-async def _look(admin: KeepAliveAdmin, change: Change) -> str | None:
+async def _look(admin: MaintenanceClient, change: Change) -> str | None:
     described, now = await read_groups(admin, [change.group_id])
     return why_kept(change, described.get(change.group_id), now.get(change.group_id))
 

@@ -20,7 +20,6 @@ from airflow_kafka_groups.checks import check_number
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, DeadlineExceededError, LeaseLostError
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
 from airflow_kafka_groups.ledger.outcomes import LeaseRecord
-from airflow_kafka_groups.observe.protocols import DeletionLease
 from airflow_kafka_groups.shown import shortened
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class LeaseGuard:
     :param lease: the lease, held already.
     """
 
-    def __init__(self, lease: DeletionLease) -> None:
+    def __init__(self, lease: MaintenanceLease) -> None:
         self._lease = lease
         self._term = lease.term
         self._generations = {lease.generation: None}

@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.change_offsets import ChangeRecord, ChangeTerms, RecordedChanges
@@ -20,7 +20,6 @@ from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import (
-    BrokerId,
     GroupDescription,
     GroupState,
     GroupType,
@@ -31,8 +30,11 @@ from airflow_kafka_groups.kafka.models import (
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome, ChangeResult
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.protocols import GroupAdmin
 from airflow_kafka_groups.storage.layout import Layout
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
+
 
 WHAT = "remove members"
 REASON = "removed by airflow-kafka-groups"
@@ -41,22 +43,6 @@ _NEW_PROTOCOL = (
     "gone after its session timeout"
 )
 _GONE = frozenset({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
-
-
-class MembersAdmin(GroupAdmin, Protocol):
-    """The part of ``AdminClient`` that this module uses."""
-
-    async def remove_members_from_consumer_group(
-        self,
-        group_id: str,
-        members: Sequence[MemberToRemove],
-        /,
-        *,
-        reason: str = "",
-        send_within: float | None = None,
-        coordinator: BrokerId | None = None,
-    ) -> dict[MemberToRemove, KafkaGroupsError | None]:
-        """Remove members; return the error of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +114,7 @@ class RemovedMembers(RecordedChanges):
 
 
 async def remove_members(
-    admin: MembersAdmin, layout: Layout, request: RemoveMembersRequest, terms: ChangeTerms
+    admin: AdminClient, layout: Layout, request: RemoveMembersRequest, terms: ChangeTerms
 ) -> RemovedMembers:
     """Remove members from a group, and return the result of each.
 
@@ -163,7 +149,7 @@ async def remove_members(
 
 
 async def _remove(
-    admin: MembersAdmin,
+    admin: AdminClient,
     request: RemoveMembersRequest,
     group: GroupDescription,
     members: Sequence[MemberDescription],
@@ -189,11 +175,11 @@ async def _remove(
     }
 
 
-async def _described(admin: MembersAdmin, group_id: str) -> GroupDescription:
+async def _described(admin: AdminClient, group_id: str) -> GroupDescription:
     return (await admin.describe_consumer_groups([group_id]))[group_id].unwrap()
 
 
-async def _members_left(admin: MembersAdmin, group_id: str) -> Sequence[MemberDescription] | KafkaGroupsError:
+async def _members_left(admin: AdminClient, group_id: str) -> Sequence[MemberDescription] | KafkaGroupsError:
     try:
         return (await _described(admin, group_id)).members
     except KafkaGroupsError as error:

@@ -1,20 +1,23 @@
 """Take a snapshot of groups: from the request of an operator or of a command to its summary."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
 from airflow_kafka_groups.ledger.ledger import fold_snapshots
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.protocols import BackupAdmin
-from airflow_kafka_groups.observe.snapshot.broker_clocks import ClockAdmin, read_marks
+from airflow_kafka_groups.observe.snapshot.broker_clocks import read_marks
 from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary, take_snapshot
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +37,8 @@ class SnapshotRequest:
     dag_id: str | None = None
 
 
-class SnapshotAdmin(ClockAdmin, BackupAdmin, Protocol):
-    """The part of ``GuardedAdminClient`` that this module uses."""
-
-    async def offsets_retention(self) -> OffsetsRetention:
-        """Return how long the brokers keep the offsets of a group without members."""
-
-
 async def snapshot_groups(
-    admin: SnapshotAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     request: SnapshotRequest,
     *,
@@ -71,7 +67,7 @@ async def snapshot_groups(
     return summary
 
 
-async def _retention(admin: SnapshotAdmin, notice: Callable[[str], None]) -> int | None:
+async def _retention(admin: MaintenanceClient, notice: Callable[[str], None]) -> int | None:
     try:
         retention = await admin.offsets_retention()
     except KafkaGroupsError as error:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.restore.current_logs import log_ends
@@ -23,7 +23,6 @@ from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, Top
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, partition_name
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.protocols import RecordAdmin
 from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy, plan_backlog
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
@@ -31,6 +30,10 @@ from airflow_kafka_groups.storage.json_files import json_bytes, read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import BACKLOGS, time_prefix
 from airflow_kafka_groups.storage.stored_models import plain, read_model
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 _WHAT = "the unread range"
 
@@ -105,7 +108,7 @@ def read_range(path: StoragePath) -> UnreadRange:
 
 
 async def fix_range(
-    admin: RecordAdmin,
+    admin: MaintenanceClient,
     path: StoragePath,
     task_run: str,
     group_id: str,
@@ -138,7 +141,7 @@ async def fix_range(
 
 
 async def _fix(
-    admin: RecordAdmin, task_run: str, group_id: str, topics: Sequence[str] | None, policy: BacklogPolicy
+    admin: MaintenanceClient, task_run: str, group_id: str, topics: Sequence[str] | None, policy: BacklogPolicy
 ) -> UnreadRange:
     cluster_id = await admin.cluster_id()
     if cluster_id is None:
@@ -172,7 +175,7 @@ async def _fix(
     )
 
 
-async def _commits_of_unused(admin: RecordAdmin, group_id: str) -> Commits:
+async def _commits_of_unused(admin: MaintenanceClient, group_id: str) -> Commits:
     """Return the committed offsets of a group without members; none where it does not exist."""
     described, read = await read_groups(admin, [group_id])
     group, offsets = described.get(group_id), read[group_id]
@@ -191,7 +194,7 @@ async def _commits_of_unused(admin: RecordAdmin, group_id: str) -> Commits:
     return commits_in(offsets.value)
 
 
-async def _partitions(admin: RecordAdmin, topics: Collection[str]) -> list[TopicPartition]:
+async def _partitions(admin: MaintenanceClient, topics: Collection[str]) -> list[TopicPartition]:
     answer = await admin.authorized_operations(topics)
     if failed := {topic: code for topic, code in answer.errors.items() if code.name != "unknown_topic_or_partition"}:
         topic = min(failed)

@@ -19,7 +19,7 @@ from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol import api_versions as apis
 from airflow_kafka_groups.kafka.protocol.api_versions import oldest_release
-from airflow_kafka_groups.observe.protocols import is_out_of_reach
+from airflow_kafka_groups.observe.readings import is_out_of_reach
 from airflow_kafka_groups.observe.snapshot.broker_clocks import compared, read_marks
 
 if TYPE_CHECKING:

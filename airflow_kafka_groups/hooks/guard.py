@@ -7,18 +7,15 @@ operators are subject to the same rule.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeVar
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.time_limit import within_time_limit
-from airflow_kafka_groups.kafka import AdminClient
-from airflow_kafka_groups.kafka.cluster.config import ClientConfig, ConnectionPrint
-from airflow_kafka_groups.kafka.cluster_admin import ClusterAdmin, LogRecord, OffsetsRetention, Span, SpanRecords
-from airflow_kafka_groups.kafka.membership.brief import join_and_leave
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 T = TypeVar("T")
 
@@ -39,46 +36,16 @@ class ConnectionPolicy:
         return {group_id: settings.protected_error(group_id) for group_id in group_ids if settings.protects(group_id)}
 
 
-class GuardedAdminClient(AdminClient):
-    """The ``AdminClient`` of a connection, under its policy.
-
-    Topic ids and the offsets retention are requested through ``ClusterAdmin``.
+class GuardedAdminClient(MaintenanceClient):
+    """The client of a connection, under its policy.
 
     :param config: where and how to connect.
     :param settings: the connection's settings.
     """
 
     def __init__(self, config: ClientConfig, settings: ConnectionSettings) -> None:
-        super().__init__(config, policy=ConnectionPolicy(settings))
+        super().__init__(config, ConnectionPolicy(settings))
         self.settings = settings
-        self._cluster_admin = ClusterAdmin(config, self._calls.cluster.patience)
-        self._config = config
-
-    @cached_property
-    def connection(self) -> ConnectionPrint:
-        """The fingerprint of the connection."""
-        return ConnectionPrint.of(self._config)
-
-    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of topics; see ``ClusterAdmin.topic_ids``."""
-        return await self._cluster_admin.topic_ids(topics, await self.cluster_id())
-
-    async def read_records(self, spans: Sequence[Span], keep: Callable[[LogRecord], T]) -> list[SpanRecords[T]]:
-        """Read records, joining no group; see ``ClusterAdmin.read_records``."""
-        return await self._cluster_admin.read_records(spans, keep)
-
-    async def offsets_retention(self) -> OffsetsRetention:
-        """Return how long the brokers keep the offsets of a group without members."""
-        return await self._cluster_admin.offsets_retention(await self.cluster_id())
-
-    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
-        """Join a group without members as a consumer, and leave it at once; see ``membership.brief``.
-
-        Raises ``ConfigurationError`` for a protected group and on a read-only connection, and ``KafkaGroupsError``.
-        """
-        for error in self._calls.refusals([group_id]).values():
-            raise error
-        await join_and_leave(self._calls.cluster, group_id, topics, assignors=assignors)
 
 
 def run_with(client: GuardedAdminClient, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:

@@ -7,13 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroups, Target
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, check_view, recorded_view
-from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.arrow_values import literal
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -21,6 +20,9 @@ from airflow_kafka_groups.storage.formats import UnknownFormatError, check_forma
 from airflow_kafka_groups.storage.json_files import elsewhere, parse_json
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time, plan_body
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 _REQUIRED = ("group_id", "reason", "group_type", "protocol_type", "state", "partitions", "fingerprint")
 
@@ -230,7 +232,7 @@ def require_applicable(plan: SealedPlan, *, kafka_cluster_id: str | None, now: d
 
 
 async def require_here(
-    admin: BackupAdmin, plan: SealedPlan, kafka_cluster_id: str | None, now: datetime
+    admin: MaintenanceClient, plan: SealedPlan, kafka_cluster_id: str | None, now: datetime
 ) -> tuple[str, ...]:
     """Raise ``PlanError`` unless a plan may be applied to the cluster that a client leads to; return warnings.
 
@@ -240,7 +242,7 @@ async def require_here(
     return await check_view(admin, plan.plan_id, plan.view)
 
 
-async def require_all_seen(admin: BackupAdmin, plan: SealedPlan) -> None:
+async def require_all_seen(admin: MaintenanceClient, plan: SealedPlan) -> None:
     """Raise ``PlanError`` if topics may be hidden from this user now, and the plan does not allow it.
 
     The snapshot's user saw them. Commits to topics that this one may not see are missing in every reading.

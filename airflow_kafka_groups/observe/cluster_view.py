@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.checks import is_digest
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PlanError, UnsupportedByClientError
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
-from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.stored_models import read_model
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 HIDDEN_TOPICS = (
     "this user may not describe all topics, and brokers omit the offsets of other topics without notice: groups may "
@@ -76,7 +78,7 @@ def sample_of(topics: Iterable[str]) -> list[str]:
     return sorted(sorted(set(topics), key=sha256_of)[:SAMPLE_TOPICS])
 
 
-async def read_view(admin: BackupAdmin, topics: Iterable[str]) -> ClusterView:
+async def read_view(admin: MaintenanceClient, topics: Iterable[str]) -> ClusterView:
     """Look at the cluster now.
 
     :param topics: whose ids are asked for.
@@ -99,7 +101,7 @@ async def read_view(admin: BackupAdmin, topics: Iterable[str]) -> ClusterView:
     )
 
 
-async def read_view_for_snapshot(admin: BackupAdmin, topics: Iterable[str]) -> ClusterView:
+async def read_view_for_snapshot(admin: MaintenanceClient, topics: Iterable[str]) -> ClusterView:
     """Look at the cluster and a sample of these topics. A snapshot does not fail because topic ids cannot be read."""
     sample = sample_of(topics)
     try:
@@ -109,7 +111,7 @@ async def read_view_for_snapshot(admin: BackupAdmin, topics: Iterable[str]) -> C
         return ClusterView(connection=without.connection, brokers=without.brokers, topic_ids_unknown=str(error))
 
 
-async def check_view(admin: BackupAdmin, plan_id: str, made: ClusterView | None) -> tuple[str, ...]:
+async def check_view(admin: MaintenanceClient, plan_id: str, made: ClusterView | None) -> tuple[str, ...]:
     """Check that a plan is carried out on the cluster that it was made for.
 
     :param made: what the plan's snapshot saw; ``None`` if nobody looked, so that the plan is bound to the

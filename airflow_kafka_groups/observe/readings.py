@@ -1,19 +1,100 @@
-"""Read groups, named ones or those of the cluster that match: from the request of an operator or command to results."""
+"""Readings of many groups by an ``AdminClient``, of which none looks complete or empty that is not."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError
 from airflow_kafka_groups.kafka.admin.lag import GroupLag
-from airflow_kafka_groups.kafka.admin.results import GroupResults
-from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.protocols import GroupAdmin, is_out_of_reach, selected_of, why_short
+from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, keeps_progress_elsewhere
+from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, protecting
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
 
 V = TypeVar("V")
+
+HIDDEN = (
+    "%s what groups have committed of topics that this user may not describe: brokers leave these out without an "
+    "error. Allow Describe on all topics"
+)
+"""The warning where a reading may be short, after what it is about."""
+
+
+def is_out_of_reach(group_id: str, error: KafkaGroupsError | None, protected: Sequence[str]) -> bool:
+    """Return whether an ACL refuses a group that nobody manages here: the platform's, or one that is protected.
+
+    Google lists its prober's group on each of its clusters, and lets nobody describe it. That is no failure of a
+    reading of all groups; of one that names the group, it is.
+
+    :param protected: the patterns of the connection, beside those of platform groups.
+    """
+    refused = isinstance(error, BrokerError) and error.name == "GROUP_AUTHORIZATION_FAILED"
+    return refused and protecting((*DEFAULT_PROTECTED, *protected)).protects(group_id)
+
+
+async def read_offsets(
+    admin: AdminClient, group_ids: list[str], *, require_stable: bool
+) -> AsyncIterator[GroupResult[GroupOffsets]]:
+    """Yield exactly one result per group: the first one received, or an error.
+
+    A missing result must never look like "no offsets": a group without a result and a result without a value are
+    errors.
+    """
+    waiting = dict.fromkeys(group_ids)
+    async for result in admin.stream_consumer_group_offsets(group_ids, require_stable=require_stable):
+        if result.group_id not in waiting:
+            continue
+        del waiting[result.group_id]
+        if result.error is None and (result.value is None or result.value.group_id != result.group_id):
+            yield GroupResult(
+                result.group_id, error=MissingAnswerError(f"the result for {result.group_id!r} has no offsets")
+            )
+        else:
+            yield result
+    for group_id in waiting:
+        yield GroupResult(group_id, error=MissingAnswerError(f"there is no result for {group_id!r}"))
+
+
+async def why_short(admin: AdminClient, what: str) -> str | None:
+    """Return the warning where a reading may be short, or nobody can tell; ``None`` where it is not.
+
+    It is asked at the end, since the right may be taken away meanwhile. No error of it loses what was read.
+
+    :param what: what the warning is about, with its verb.
+    """
+    try:
+        return None if await admin.sees_all_topics() else HIDDEN % what
+    except KafkaGroupsError as error:
+        return f"{HIDDEN % what}. Whether there are any is not known: {error}"
+
+
+async def committed_of(admin: AdminClient, group_ids: Sequence[str]) -> dict[str, GroupResult[GroupOffsets]]:
+    """Read the committed offsets of groups, each with exactly one result."""
+    return {result.group_id: result async for result in read_offsets(admin, list(group_ids), require_stable=True)}
+
+
+async def selected_groups(admin: AdminClient, selection: GroupFilter, *, with_offsets: bool = False) -> list[str]:
+    """Return the groups of the cluster that are selected, sorted.
+
+    :param with_offsets: without those that have no offsets that brokers show. Default false.
+
+    Raises ``IncompleteListingError`` if a broker did not answer.
+    """
+    return selected_of((await admin.list_groups()).require_complete(), selection, with_offsets=with_offsets)
+
+
+def selected_of(listed: GroupListings, selection: GroupFilter, *, with_offsets: bool = False) -> list[str]:
+    """Return the listed groups that are selected, sorted, as ``selected_groups`` does."""
+    return [
+        group_id
+        for group_id, group in sorted(listed.items())
+        if selection.selects(group_id)
+        and not (with_offsets and keeps_progress_elsewhere(group.type, group.protocol_type))
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +131,7 @@ class GroupsRead(NamedTuple, Generic[V]):
 
 
 async def read_groups(
-    admin: GroupAdmin,
+    admin: AdminClient,
     selection: GroupSelection,
     read: Callable[[list[str]], Awaitable[GroupResults[V]]],
     *,
@@ -81,13 +162,6 @@ async def read_groups(
     return GroupsRead(found, [], missing, unlisted)
 
 
-class LagAdmin(GroupAdmin, Protocol):
-    """The part of ``AdminClient`` by which lag is measured."""
-
-    async def list_consumer_group_lag(self, group_ids: Iterable[str], /) -> GroupResults[GroupLag]:
-        """Return the lag of each group, by partition."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagReading:
     """How far groups are behind.
@@ -108,7 +182,7 @@ class LagReading:
         return [lag for lag in self.lags if lag.group_id not in self.unknown and (lag.messages or 0) > most]
 
 
-async def measure_lag(admin: LagAdmin, selection: GroupSelection) -> LagReading:
+async def measure_lag(admin: AdminClient, selection: GroupSelection) -> LagReading:
     """Measure the lag of groups. Of a named group without a commit, it is not known, and never 0."""
     read = await read_groups(admin, selection, admin.list_consumer_group_lag, is_bare=_is_bare)
     warning = await why_short(admin, "These lags may lack")

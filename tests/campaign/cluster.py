@@ -6,10 +6,10 @@ The admin client's own check of group types is left out: what the maintenance la
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.exceptions import (
@@ -20,6 +20,7 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
 )
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.kafka.membership.lease import MaintenanceLease
 from airflow_kafka_groups.kafka.models import (
     GroupDescription,
     GroupListing,
@@ -102,8 +103,8 @@ class ModelAdmin(FakeAdmin):
         return self._without_silent(due, results)
 
     async def stream_consumer_group_offsets(
-        self, groups: Any, *, require_stable: bool = False
-    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        self, groups: Any, *, require_stable: bool = False, progress: Any = None
+    ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         ids = list(groups)
         due = await self._begin("offsets")
         results: list[GroupResult[GroupOffsets]] = []
@@ -261,7 +262,7 @@ async def model_lease(world: World, process: Process) -> AsyncIterator[LeaseGuar
     world.holder, world.held_until = process, world.clock + SESSION_SECONDS
     world.generation += 1
     try:
-        yield LeaseGuard(ModelLease(world, process))
+        yield LeaseGuard(cast("MaintenanceLease", ModelLease(world, process)))
     finally:
         if world.holder is process and process.alive:
             world.holder = None

@@ -11,7 +11,7 @@ from typing import Any
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.observe.protocols import read_offsets
+from airflow_kafka_groups.observe.readings import read_offsets
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
 from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupRows, write_rows
 from airflow_kafka_groups.storage.json_files import write_json

@@ -6,7 +6,7 @@ subscriptions of its members, so it refuses nothing.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -156,8 +156,8 @@ class PruneAdmin(ModelAdmin):
         return results
 
     async def stream_consumer_group_offsets(
-        self, groups: Any, *, require_stable: bool = False
-    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        self, groups: Any, *, require_stable: bool = False, progress: Any = None
+    ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
             read = self.read[result.group_id]
             read.read_at, read.commits = self.world.clock, commits_of(self.groups[result.group_id])

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.exceptions import KafkaGroupsError, LeaseLostError
+from airflow_kafka_groups.kafka.membership.lease import MaintenanceLease
 from tests.fakes.groups import CLUSTER_ID
 
 WHY = "the group went on without this run"
@@ -76,5 +77,5 @@ class FakeLease:
         self.asked.append(asked)
         if self.refused is not None:
             raise self.refused
-        yield LeaseGuard(self.lease)
+        yield LeaseGuard(cast("MaintenanceLease", self.lease))
         self.given_back += 1

@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.file import (
     OUT_OF_REACH,
@@ -41,7 +42,7 @@ from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_here
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
-from airflow_kafka_groups.observe.protocols import BackupAdmin, is_out_of_reach, read_offsets, why_short
+from airflow_kafka_groups.observe.readings import is_out_of_reach, read_offsets, why_short
 from airflow_kafka_groups.observe.snapshot.collect import gather_log_ends
 from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS
 from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupRows, write_parquet
@@ -52,11 +53,15 @@ from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_
 from airflow_kafka_groups.storage.paths import new_id
 from airflow_kafka_groups.storage.schemas import BACKUP_COLUMNS
 
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
+
 _logger = logging.getLogger(__name__)
 
 
 async def back_up_plan(
-    admin: BackupAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     plan: SealedPlan,
     *,
@@ -182,7 +187,7 @@ class BackupDraft:
 
     async def store(
         self,
-        admin: BackupAdmin,
+        admin: MaintenanceClient,
         layout: Layout,
         plan_id: str,
         plan_digest: str,
@@ -308,7 +313,7 @@ NO_PLAN = "no plan"
 
 
 async def backup_named(
-    admin: BackupAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     *,
     group_ids: Sequence[str] | None = None,

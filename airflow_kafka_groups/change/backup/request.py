@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan, backup_named
@@ -12,8 +13,10 @@ from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,7 @@ class BackupRequest:
 
 
 async def back_up(
-    admin: BackupAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     request: BackupRequest,
     *,

@@ -11,15 +11,18 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from airflow_kafka_groups.exceptions import SnapshotError, UnsupportedByClientError
 from airflow_kafka_groups.kafka.models import GroupOffsets
-from airflow_kafka_groups.observe.protocols import BackupAdmin, read_offsets
+from airflow_kafka_groups.observe.readings import read_offsets
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.shown import one_line
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import is_id
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 NOT_KNOWN = ""
 """The id of a topic that had none, or was not known, when its offsets were read, and has one now."""
@@ -45,7 +48,9 @@ class TopicIds:
     untold: bool = False
 
     @classmethod
-    async def of(cls, admin: BackupAdmin, topics: Collection[str], earlier: Mapping[str, str] | None = None) -> Self:
+    async def of(
+        cls, admin: MaintenanceClient, topics: Collection[str], earlier: Mapping[str, str] | None = None
+    ) -> Self:
         """Ask for the ids of topics.
 
         :param earlier: ids of some topics from when offsets were read that have not moved since. Default: none.
@@ -66,13 +71,13 @@ class TopicIds:
         """Whether one of these topics had no id."""
         return self.known is not None and not self.known.keys() >= set(topics)
 
-    async def came_since(self, admin: BackupAdmin, topics: Collection[str]) -> Set[str]:
+    async def came_since(self, admin: MaintenanceClient, topics: Collection[str]) -> Set[str]:
         """Return which of these topics had no id before their offsets were read, and have one now, or may."""
         without = set(topics) - (self.known or {}).keys()
         return without if self.untold else (await _ask(admin, without) or {}).keys()
 
     async def of_read(
-        self, admin: BackupAdmin, topics: Collection[str], late: Set[str] | None = None
+        self, admin: MaintenanceClient, topics: Collection[str], late: Set[str] | None = None
     ) -> dict[str, str]:
         """Return the ids for the manifest, once offsets were read.
 
@@ -96,7 +101,7 @@ class TopicIds:
         return {topic: ids[topic] for topic in sorted(topics) if topic in ids}
 
 
-async def _ask(admin: BackupAdmin, topics: Collection[str]) -> Mapping[str, str] | None:
+async def _ask(admin: MaintenanceClient, topics: Collection[str]) -> Mapping[str, str] | None:
     try:
         return await admin.topic_ids(sorted(topics)) if topics else {}
     except UnsupportedByClientError as error:
@@ -105,7 +110,7 @@ async def _ask(admin: BackupAdmin, topics: Collection[str]) -> Mapping[str, str]
 
 
 async def planned_topics(
-    admin: BackupAdmin, layout: Layout, snapshot_id: str, group_ids: Sequence[str]
+    admin: MaintenanceClient, layout: Layout, snapshot_id: str, group_ids: Sequence[str]
 ) -> Collection[str]:
     """Return the topics that planned groups have offsets of: those of the plan's snapshot, which costs no request.
 
@@ -119,7 +124,7 @@ async def planned_topics(
     return await read_topics(admin, group_ids)
 
 
-async def read_topics(admin: BackupAdmin, group_ids: Sequence[str]) -> Collection[str]:
+async def read_topics(admin: MaintenanceClient, group_ids: Sequence[str]) -> Collection[str]:
     """Return the topics that groups have offsets of. Groups that cannot be read are left out."""
     found: set[str] = set()
     async for result in read_offsets(admin, list(group_ids), require_stable=False):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
@@ -44,10 +44,12 @@ from airflow_kafka_groups.observe.patterns import (
     check_group_ids,
     check_patterns,
 )
-from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin
 from airflow_kafka_groups.observe.snapshot.collect import require_after_other_folders, require_after_the_newest
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
 class FirstLook:
@@ -111,7 +113,7 @@ OBSERVE_SECONDS = 60.0
 
 
 async def delete_by_name(
-    admin: BackupAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     group_ids: Iterable[str],
     request: DeletionRequest,
@@ -195,7 +197,7 @@ async def delete_by_name(
 
 
 async def _observe(
-    admin: GroupAdmin,
+    admin: MaintenanceClient,
     listings: GroupListings,
     group_ids: list[str],
     chunk_size: int,
@@ -235,7 +237,7 @@ async def _observe(
 
 
 async def _back_up(
-    admin: BackupAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     observed: Sequence[tuple[Target, GroupOffsets]],
     listings: GroupListings,

@@ -28,6 +28,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
 from airflow_kafka_groups.change.deletion.delete_requests import delete_safe, outcome_of
@@ -47,7 +48,10 @@ from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept, of_deletion, would_delete
 from airflow_kafka_groups.ledger.plan_rows import Target
-from airflow_kafka_groups.observe.protocols import GroupAdmin
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
+
 
 _READ_TRIES = 2
 
@@ -64,7 +68,7 @@ class ChunkedDeletion:
 
     def __init__(
         self,
-        admin: GroupAdmin,
+        admin: AdminClient,
         reader: ChunkReader,
         request: DeletionRequest,
         entries: Mapping[str, Target],

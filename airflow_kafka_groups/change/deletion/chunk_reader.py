@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
 from airflow_kafka_groups.change.deletion.unseen import Judged, by_unseen_offsets
@@ -13,7 +14,11 @@ from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupO
 from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.ledger.outcomes import Action, Decision, GroupOutcome, Reason, of_decision
 from airflow_kafka_groups.ledger.plan_rows import Target
-from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
+from airflow_kafka_groups.observe.readings import committed_of
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
+
 
 _DELETE, _GONE = Action.DELETE, Action.GONE
 _BETTER_REASONS = PROOF_OF_LIFE - {Reason.CHANGED_KIND}
@@ -57,7 +62,7 @@ class ChunkReader:
 
     def __init__(
         self,
-        admin: GroupAdmin,
+        admin: AdminClient,
         listings: GroupListings,
         entries: Mapping[str, Target] | None,
         excluded: Mapping[str, Decision],
@@ -135,7 +140,7 @@ class ChunkReader:
 
 
 async def read_groups(
-    admin: GroupAdmin, group_ids: list[str]
+    admin: AdminClient, group_ids: list[str]
 ) -> tuple[GroupResults[GroupDescription], dict[str, GroupResult[GroupOffsets]]]:
     """Describe groups, then read their offsets.
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.deletion.delete_requests import DeletionAdmin
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.run import DeletionResult, DeletionRun
 from airflow_kafka_groups.exceptions import PlanError
@@ -19,15 +19,18 @@ from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, load_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
-from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.layout import Layout
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 TOPIC_CHUNK_SIZE = 100
 """Each topic is a request of its own, so fewer are in doubt if a process dies."""
 
 
 async def delete_by_plan(
-    admin: BackupAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     plan_id: str,
     plan_digest: str,
@@ -57,7 +60,7 @@ async def delete_by_plan(
 
 
 async def prune_by_plan(
-    admin: DeletionAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     plan_id: str,
     plan_digest: str,
@@ -82,7 +85,7 @@ async def prune_by_plan(
 
 
 def _run(
-    admin: BackupAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     plan: SealedPlan,
     plan_digest: str,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReading
 from airflow_kafka_groups.exceptions import (
@@ -22,7 +22,10 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.ledger.outcomes import PARTLY_DELETED, GroupOutcome, Outcome, Reason, kept, of_deletion
 from airflow_kafka_groups.ledger.plan_rows import Target
-from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin, OffsetDeletionAdmin
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
+
 
 Ready = Callable[[], Awaitable[None]]
 """Awaited right before requests leave. Raises ``KafkaGroupsError`` if none may."""
@@ -30,26 +33,22 @@ Ready = Callable[[], Awaitable[None]]
 _AT_ONCE = 20
 
 
-class DeletionAdmin(BackupAdmin, OffsetDeletionAdmin, Protocol):
-    """What the deletion of topics of groups needs."""
-
-
-async def delete_safe(admin: GroupAdmin, reading: ChunkReading, send_within: float, ready: Ready) -> GroupResults[None]:
+async def delete_safe(
+    admin: AdminClient, reading: ChunkReading, send_within: float, ready: Ready
+) -> GroupResults[None]:
     """Delete what is safe. What was read a moment ago also says how much the broker will have to write.
 
     No request leaves later than after these seconds. Raises ``KafkaGroupsError``, also that of ``ready``.
     """
     if any(target.topic is not None for target in reading.expected):
-        return await _delete_topics(cast("DeletionAdmin", admin), reading, clock.now() + send_within, ready)
+        return await _delete_topics(admin, reading, clock.now() + send_within, ready)
     safe = reading.safe
     return await admin.delete_consumer_groups(
         list(safe), offsets=safe, send_within=send_within, coordinators=reading.coordinators, before_sending=ready
     )
 
 
-async def _delete_topics(
-    admin: DeletionAdmin, reading: ChunkReading, send_by: float, ready: Ready
-) -> GroupResults[None]:
+async def _delete_topics(admin: AdminClient, reading: ChunkReading, send_by: float, ready: Ready) -> GroupResults[None]:
     """Delete the offsets of each topic, with a request for each.
 
     ``ready`` is asked before each request: the worker may be paused between two of them.

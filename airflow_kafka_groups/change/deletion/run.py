@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.change.backup.make_backup import find_backup_of
@@ -50,9 +50,12 @@ from airflow_kafka_groups.ledger.outcomes import Decision, DeletionReport, Group
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.ledger.prune_plan import KIND, PrunePlan
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_all_seen, require_here
-from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import new_id
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 Exclusions = Callable[[DeletionHistory], dict[str, Decision]]
 """Returns what is kept whatever is found, by the journal as it is when the run has begun."""
@@ -85,7 +88,7 @@ class DeletionRun:
     :param order: all names in the order of the report. Default: as expected.
     """
 
-    admin: BackupAdmin
+    admin: MaintenanceClient
     layout: Layout
     request: DeletionRequest
     request_id: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.file import groups_of
 from airflow_kafka_groups.change.deletion.recheck import keep
@@ -16,9 +17,12 @@ from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetSpec, TopicPar
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, committed_partitions, fingerprint
-from airflow_kafka_groups.observe.protocols import GroupAdmin
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.layout import Layout
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
+
 
 Judged = Callable[[Collection[str]], Mapping[str, GroupOffsets]]
 """Returns the offsets by which groups were judged, as far as they are known. Raises ``KafkaGroupsError``."""
@@ -46,7 +50,7 @@ def offsets_in(reader: SnapshotReader, group_ids: Collection[str]) -> dict[str, 
 
 
 async def by_unseen_offsets(
-    admin: GroupAdmin, judged: Judged, changed: Collection[tuple[Target, GroupOffsets]]
+    admin: AdminClient, judged: Judged, changed: Collection[tuple[Target, GroupOffsets]]
 ) -> dict[str, Decision]:
     """Return the decisions about groups that lack offsets and are otherwise as they were judged.
 
@@ -88,7 +92,7 @@ def _rows(offsets: GroupOffsets) -> dict[TopicPartition, tuple[int, int, str]]:
     return {TopicPartition(topic, row[0]): (row[1], max(row[2], -1), row[3]) for topic, row in every if row[1] >= 0}
 
 
-async def _why(admin: GroupAdmin, lost: Mapping[str, TopicPartition]) -> dict[str, str]:
+async def _why(admin: AdminClient, lost: Mapping[str, TopicPartition]) -> dict[str, str]:
     """Return why topics are not seen, where brokers say so."""
     try:
         async with asyncio.timeout(_SECONDS):  # the readings of other groups grow old

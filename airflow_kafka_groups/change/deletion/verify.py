@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, is_not_found
@@ -16,8 +16,12 @@ from airflow_kafka_groups.ledger.outcomes import CONFIRMED, PARTLY_DELETED, Dele
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
+from airflow_kafka_groups.observe.readings import committed_of
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
+
 
 _AT_ONCE = 10_000
 
@@ -49,7 +53,7 @@ class Verification:
         return {"gone": len(self.gone), "present": dict(self.present), "unclear": dict(self.unclear)}
 
 
-async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verification:
+async def verify_deleted(admin: AdminClient, group_ids: Iterable[str]) -> Verification:
     """Look for groups that should be gone. Raises only if the cluster cannot be reached at all."""
     ids = check_group_ids(group_ids, allow_empty=True)
     gone: list[str] = []
@@ -74,7 +78,7 @@ async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verific
     return Verification(gone=tuple(gone), present=present, unclear=unclear, errors=tuple(errors))
 
 
-async def verify_targets(admin: GroupAdmin, targets: Sequence[Target]) -> Verification:
+async def verify_targets(admin: AdminClient, targets: Sequence[Target]) -> Verification:
     """Look for what should be gone: groups, or what groups have committed of topics.
 
     Groups that are there and changed are named: their team may have recreated them. Raises ``KafkaGroupsError``.
@@ -89,7 +93,7 @@ async def verify_targets(admin: GroupAdmin, targets: Sequence[Target]) -> Verifi
     return replace(found, changed=frozenset(changed))
 
 
-async def _verify_topics(admin: GroupAdmin, targets: Sequence[Target]) -> Verification:
+async def _verify_topics(admin: AdminClient, targets: Sequence[Target]) -> Verification:
     described, read = await read_groups(admin, list(dict.fromkeys(target.group_id for target in targets)))
     gone, present, unclear, changed = list[str](), dict[str, str](), dict[str, str](), set[str]()
     for target in targets:

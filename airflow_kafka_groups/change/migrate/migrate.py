@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from airflow_kafka_groups.change.backup.file import Backup, open_backup
 from airflow_kafka_groups.change.migrate.offset_translator import OFFSET_HEADER, OffsetTranslator, counts_of
@@ -31,11 +31,15 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids
-from airflow_kafka_groups.observe.protocols import RecordAdmin, selected_groups
+from airflow_kafka_groups.observe.readings import selected_groups
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.storage.paths import new_id, time_of
 
-Source: TypeAlias = Callable[[], AbstractAsyncContextManager[RecordAdmin]]
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
+
+Source: TypeAlias = "Callable[[], AbstractAsyncContextManager[MaintenanceClient]]"
 _PLAN = "migration"
 
 
@@ -111,11 +115,13 @@ class MigrateRequest(OffsetRequest):
         """The plan, after it was made or loaded."""
         return self._made[0]
 
-    async def propose(self, admin: RecordAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         """Return the changes that the plan would commit. It is made, and written, unless one is named."""
         return await self._changes(admin, layout)
 
-    async def rehearse(self, admin: RecordAdmin, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
+    async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
         """Return what a drill commits, as if no group existed, and what an earlier try of it may have committed.
 
         :param most: the number of groups, those with the most partitions first.
@@ -124,7 +130,7 @@ class MigrateRequest(OffsetRequest):
         ordered = sorted(changes, key=lambda change: (-len(change.after), change.group_id))[:most]
         return [(change, self.made.groups[change.group_id].commits) for change in ordered]
 
-    async def _changes(self, admin: RecordAdmin, layout: Layout, *, as_new: bool = False) -> list[Change]:
+    async def _changes(self, admin: MaintenanceClient, layout: Layout, *, as_new: bool = False) -> list[Change]:
         if not self._made:
             self._made.append(await self._plan(admin, layout))
         plan = self.made
@@ -157,7 +163,7 @@ class MigrateRequest(OffsetRequest):
             raise ConfigurationError("group_ids", unknown, f"these groups are not in the plan {plan.plan_id}")
         return self.group_ids
 
-    async def _plan(self, admin: RecordAdmin, layout: Layout) -> MigrationPlan:
+    async def _plan(self, admin: MaintenanceClient, layout: Layout) -> MigrationPlan:
         here = await admin.cluster_id()
         if self.plan_id is not None:
             return await load_migration_plan(layout, self.plan_id, str(self.plan_digest), here)
@@ -215,7 +221,7 @@ class MigrateRequest(OffsetRequest):
         plan = MigrationPlan(plan_id=self._new_id, facts=facts, kafka_cluster_id=here, topic_ids=ids, groups=groups)
         return replace(plan, digest=await asyncio.to_thread(write_plan, layout, plan))
 
-    async def _live(self, source: RecordAdmin) -> tuple[dict[str, Commits], dict[str, GroupPlan]]:
+    async def _live(self, source: MaintenanceClient) -> tuple[dict[str, Commits], dict[str, GroupPlan]]:
         """Return the offsets of the source's groups, and the plans of those that could not be read."""
         wanted = self.group_ids
         if wanted is None:
@@ -253,7 +259,10 @@ class MigrateRequest(OffsetRequest):
         return TopicPartition(topic, where.partition)
 
     async def _without_counterpart(
-        self, source: RecordAdmin | None, target: RecordAdmin, there: Mapping[TopicPartition, TopicPartition]
+        self,
+        source: MaintenanceClient | None,
+        target: MaintenanceClient,
+        there: Mapping[TopicPartition, TopicPartition],
     ) -> dict[TopicPartition, str]:
         """Return the partitions that have none: the topic is missing, or has another number of partitions."""
         here = {} if source is None else await counts_of(source, (where.topic for where in there))

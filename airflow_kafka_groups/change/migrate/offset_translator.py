@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_kafka_groups.change.migrate.mirror_topics import Marks, read_checkpoints, read_syncs
 from airflow_kafka_groups.change.migrate.translation import (
@@ -33,8 +33,10 @@ from airflow_kafka_groups.change.restore.current_logs import Ends, left_out, log
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.kafka.cluster_admin import LogRecord, Span
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
-from airflow_kafka_groups.observe.protocols import RecordAdmin
 from airflow_kafka_groups.storage.layout import Progress
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 OFFSET_HEADER = "redpanda-migrator-offset"
 """The header of Redpanda's migrator: the source offset, as 8 bytes."""
@@ -66,8 +68,8 @@ class OffsetTranslator:
     :param progress: called with (stage, done, total).
     """
 
-    source: RecordAdmin | None
-    target: RecordAdmin
+    source: MaintenanceClient | None
+    target: MaintenanceClient
     counterparts: Mapping[TopicPartition, TopicPartition]
     source_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     header: str = OFFSET_HEADER
@@ -183,7 +185,7 @@ class OffsetTranslator:
         return found
 
     async def _windows(
-        self, admin: RecordAdmin, wanted: Iterable[tuple[TopicPartition, int]]
+        self, admin: MaintenanceClient, wanted: Iterable[tuple[TopicPartition, int]]
     ) -> dict[tuple[TopicPartition, int], RecordsOfATime | ListedOffset | KafkaGroupsError]:
         """Read records from each time on; a time without any has what was listed instead."""
         times = await self._times(admin, wanted)
@@ -207,7 +209,7 @@ class OffsetTranslator:
                 found[place] = _not_listed(anchor, first if isinstance(first, KafkaGroupsError) else listed)
         return found
 
-    def _live(self) -> RecordAdmin:
+    def _live(self) -> MaintenanceClient:
         if self.source is None:
             raise ConfigurationError("method", None, "needs the source cluster, whose records it reads: name it, too")
         return self.source
@@ -247,7 +249,7 @@ class OffsetTranslator:
         return anchors, {**found, **dict.fromkeys(last_ones, why)}
 
     async def _times(
-        self, admin: RecordAdmin, wanted: Iterable[tuple[TopicPartition, int]]
+        self, admin: MaintenanceClient, wanted: Iterable[tuple[TopicPartition, int]]
     ) -> dict[tuple[TopicPartition, int], ListedOffset | KafkaGroupsError]:
         """Ask for each time of each partition once. Brokers take one time of a partition in a request."""
         of_partition: dict[TopicPartition, list[int]] = {}
@@ -269,7 +271,7 @@ class OffsetTranslator:
         return found
 
 
-async def counts_of(admin: RecordAdmin, topics: Iterable[str]) -> Mapping[str, int]:
+async def counts_of(admin: MaintenanceClient, topics: Iterable[str]) -> Mapping[str, int]:
     """Return the number of partitions of each topic that exists and that this user may describe."""
     wanted = sorted(set(topics))
     return (await admin.authorized_operations(wanted)).partition_counts if wanted else {}

@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS, protect_none
-from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, Unread, unread_of, unread_part
 from airflow_kafka_groups.change.restore.earlier_tries import (
     BY,
@@ -31,13 +31,16 @@ from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError,
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, KeptAlive, tag_of
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
-from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin, RecordAdmin
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time, note_folder
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
 from airflow_kafka_groups.storage.json_files import write_listing
 from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
 from airflow_kafka_groups.storage.paths import CHANGES, new_id
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +52,6 @@ Earlier: TypeAlias = Callable[[str | None], EarlierTries]
 def no_earlier_tries(kafka_cluster_id: str | None) -> EarlierTries:
     """Return what earlier tries meant to set where this is the first one."""
     return EarlierTries()
-
-
-class OffsetAdmin(CommitAdmin, OffsetDeletionAdmin, RecordAdmin, Protocol):
-    """The part of ``AdminClient`` that these verbs use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +95,17 @@ class OffsetRequest(ABC):
         return True
 
     @abstractmethod
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         """Return the changes that would be made; nothing is written.
 
         :param earlier: reads what earlier tries meant to set, given the id that the brokers report.
         """
 
-    async def apply(self, admin: OffsetAdmin, changes: Sequence[Change], terms: ChangeTerms) -> list[ChangeResult]:
+    async def apply(
+        self, admin: MaintenanceClient, changes: Sequence[Change], terms: ChangeTerms
+    ) -> list[ChangeResult]:
         """Apply the changes, verify them, and return one result each, in order. Default: commit them."""
         return await apply_changes(
             admin,
@@ -202,7 +205,7 @@ class ChangeRecord:
 
 
 async def change_offsets(
-    admin: OffsetAdmin, layout: Layout, request: OffsetRequest, terms: ChangeTerms
+    admin: MaintenanceClient, layout: Layout, request: OffsetRequest, terms: ChangeTerms
 ) -> RecordedChanges:
     """Change committed offsets as the request says, and return each group's result.
 
@@ -221,7 +224,7 @@ async def change_offsets(
 class _Chain:
     """The steps of one change."""
 
-    def __init__(self, admin: OffsetAdmin, layout: Layout, request: OffsetRequest, terms: ChangeTerms) -> None:
+    def __init__(self, admin: MaintenanceClient, layout: Layout, request: OffsetRequest, terms: ChangeTerms) -> None:
         self._admin, self._layout, self._request, self._terms = admin, layout, request, terms
         self._kind = RESTORE if request.may_be_absent else request.what
         self._earlier: Earlier | None = None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from operator import itemgetter
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.restore.current_logs import SameTopics, Unread, why_kept
@@ -31,7 +31,6 @@ from airflow_kafka_groups.kafka.models import (
     BrokerId,
     GroupDescription,
     GroupOffsets,
-    OffsetAndMetadata,
     TopicPartition,
 )
 from airflow_kafka_groups.ledger.proposed_changes import (
@@ -43,8 +42,11 @@ from airflow_kafka_groups.ledger.proposed_changes import (
     is_same,
     partition_name,
 )
-from airflow_kafka_groups.observe.protocols import BackupAdmin, committed_of
+from airflow_kafka_groups.observe.readings import committed_of
 from airflow_kafka_groups.storage.layout import Progress, ignore_progress
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 _CHUNK_GROUPS = 1_000
 _NOTHING_SKIPPED: Mapping[str, str] = {}
@@ -55,22 +57,8 @@ _PARTITIONS = 50  # of __consumer_offsets, as brokers are shipped; where there a
 _PARTITIONS_OF_A_BROKER = 2
 
 
-class CommitAdmin(BackupAdmin, Protocol):
-    """The part of ``AdminClient`` that this module uses."""
-
-    async def alter_consumer_group_offsets(
-        self,
-        offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
-        /,
-        *,
-        send_within: float | None = None,
-        coordinators: Mapping[str, BrokerId] | None = None,
-    ) -> GroupResults[None]:
-        """Set committed offsets. Past ``send_within`` seconds no request leaves. Only ``coordinators`` are asked."""
-
-
 async def apply_changes(
-    admin: CommitAdmin,
+    admin: MaintenanceClient,
     changes: Sequence[Change],
     *,
     dry_run: bool,
@@ -114,7 +102,7 @@ async def apply_changes(
     return await topics.fail_recreated(changes, in_order)
 
 
-async def _commit_order(admin: CommitAdmin, group_ids: Sequence[str], size: int) -> Sequence[int]:
+async def _commit_order(admin: MaintenanceClient, group_ids: Sequence[str], size: int) -> Sequence[int]:
     """Return the places of groups in the order in which to commit them, so many at once.
 
     A broker writes and replicates those commits together that are of one partition of ``__consumer_offsets``. So each
@@ -137,7 +125,7 @@ async def _commit_order(admin: CommitAdmin, group_ids: Sequence[str], size: int)
 
 
 async def _apply_chunk(
-    admin: CommitAdmin,
+    admin: MaintenanceClient,
     topics: SameTopics,
     dry_run: bool,
     may_be_absent: bool,
@@ -195,7 +183,7 @@ def _is_made(change: Change, now: GroupResult[GroupOffsets] | None) -> bool:
 
 
 async def _write(
-    admin: CommitAdmin,
+    admin: MaintenanceClient,
     ready: Mapping[str, Change],
     rewrite: bool,
     send_within: float | None,
@@ -230,7 +218,7 @@ async def _write(
 
 
 async def _commit(
-    admin: CommitAdmin,
+    admin: MaintenanceClient,
     after: Mapping[str, Commits],
     send_within: float | None,
     coordinators: Mapping[str, BrokerId] | None,

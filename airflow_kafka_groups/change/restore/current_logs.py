@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
@@ -28,7 +29,11 @@ from airflow_kafka_groups.kafka.models import (
     has_eligible_kind,
 )
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
-from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin, committed_of
+from airflow_kafka_groups.observe.readings import committed_of
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was
 
@@ -51,7 +56,7 @@ def unread_part(skipped: Mapping[str, str]) -> str | None:
 
 
 async def commits_of(
-    admin: GroupAdmin, group_ids: Sequence[str], unread: str = "its offsets cannot be read"
+    admin: MaintenanceClient, group_ids: Sequence[str], unread: str = "its offsets cannot be read"
 ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | Unread]:
     """Return what each group has committed, or why that is not known.
 
@@ -154,7 +159,7 @@ class CurrentLogs:
         return None
 
 
-async def current_logs(admin: BackupAdmin, backup: Backup, partitions: Iterable[TopicPartition]) -> CurrentLogs:
+async def current_logs(admin: MaintenanceClient, backup: Backup, partitions: Iterable[TopicPartition]) -> CurrentLogs:
     """Ask the brokers for the logs of partitions, and for the ids of the backup's topics."""
     wanted = list(partitions)
     ids = ids_of(backup, {where.topic for where in wanted})
@@ -170,7 +175,7 @@ def ids_of(backup: Backup, topics: Iterable[str] = ()) -> dict[str, str]:
     return {**dict.fromkeys(sorted(topics), ""), **backup.topic_ids} if backup.topic_ids else {}
 
 
-async def recreated_topics(admin: BackupAdmin, ids: Mapping[str, str]) -> dict[str, str]:
+async def recreated_topics(admin: MaintenanceClient, ids: Mapping[str, str]) -> dict[str, str]:
     """Return the topics that have another id by now, with a message each. Topics without an id are ignored.
 
     :param ids: the ids of the topics before.
@@ -183,7 +188,7 @@ async def recreated_topics(admin: BackupAdmin, ids: Mapping[str, str]) -> dict[s
     }
 
 
-async def log_ends(admin: GroupAdmin, partitions: Iterable[TopicPartition]) -> Ends:
+async def log_ends(admin: MaintenanceClient, partitions: Iterable[TopicPartition]) -> Ends:
     """Return (log start, log end) of each partition, or why they are unknown."""
     wanted = list(dict.fromkeys(partitions))
     if not wanted:
@@ -216,7 +221,7 @@ _MAX_AGE_SECONDS = 5.0
 class SameTopics:
     """The topics of changes, which must have the ids that the changes name."""
 
-    def __init__(self, admin: BackupAdmin, changes: Sequence[Change]) -> None:
+    def __init__(self, admin: MaintenanceClient, changes: Sequence[Change]) -> None:
         self._admin = admin
         self._ids: dict[str, str] = {}
         for ids in {id(change.topic_ids): change.topic_ids for change in changes}.values():

@@ -11,11 +11,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_kafka_groups.change.deletion.verify import Verification, verify_deleted
-from airflow_kafka_groups.change.restore.change_offsets import OffsetAdmin
-from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import unread_part
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.kafka.models import GroupState
@@ -27,8 +26,12 @@ from airflow_kafka_groups.ledger.proposed_changes import (
     commits_in,
     partition_name,
 )
-from airflow_kafka_groups.observe.protocols import committed_of
+from airflow_kafka_groups.observe.readings import committed_of
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +70,12 @@ class Rehearsed(Protocol):
     def plan_id(self) -> str | None:
         """The backup, or the plan, if it is known before."""
 
-    async def rehearse(self, admin: OffsetAdmin, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
+    async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
         """Return what would be committed if no group existed, and what an earlier try may have committed."""
 
 
 async def rehearse(
-    admin: OffsetAdmin,
+    admin: MaintenanceClient,
     layout: Layout,
     request: Rehearsed,
     *,
@@ -160,7 +163,7 @@ def _as_applied(change: Change, result: ChangeResult) -> Change:
     return replace(change, after=after, skipped={**change.skipped, **late})
 
 
-async def _differing(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, str]:
+async def _differing(admin: MaintenanceClient, changes: Sequence[Change]) -> dict[str, str]:
     """Return the scratch groups whose offsets are not exactly those restored, with the reason."""
     now = await committed_of(admin, [change.group_id for change in changes])
     differing = {}
@@ -173,7 +176,7 @@ async def _differing(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str,
     return differing
 
 
-async def _remove(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, str]:
+async def _remove(admin: MaintenanceClient, changes: Sequence[Change]) -> dict[str, str]:
     """Delete the empty scratch groups that contain only restored offsets; return those that remain, or may remain."""
     names = [change.group_id for change in changes if change.after]
     try:
@@ -182,7 +185,7 @@ async def _remove(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, st
         return dict.fromkeys(names, f"whether it was deleted is not known: {error}")
 
 
-async def _remove_empty(admin: CommitAdmin, names: list[str], changes: Sequence[Change]) -> dict[str, str]:
+async def _remove_empty(admin: MaintenanceClient, names: list[str], changes: Sequence[Change]) -> dict[str, str]:
     described = await admin.describe_consumer_groups(names)
     now = await committed_of(admin, names)
     ours = {}

@@ -10,17 +10,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.change.restore.change_offsets import (
-    ChangeTerms,
-    Earlier,
-    OffsetAdmin,
-    OffsetRequest,
-    no_earlier_tries,
-)
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, Earlier, OffsetRequest, no_earlier_tries
 from airflow_kafka_groups.change.restore.current_logs import Unread
 from airflow_kafka_groups.change.restore.earlier_tries import DELETION, in_topics
 from airflow_kafka_groups.exceptions import (
@@ -36,9 +30,13 @@ from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, Commits, commits_in
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin, committed_of
+from airflow_kafka_groups.observe.readings import committed_of
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
 from airflow_kafka_groups.storage.layout import Layout
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 _AT_ONCE = 20
 
@@ -65,7 +63,9 @@ class DeleteOffsetsRequest(OffsetRequest):
         if not self.topics or isinstance(self.topics, str):
             raise ConfigurationError("topics", self.topics, "must be a list of names, with one at least")
 
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         """Return what would be deleted, as the offsets before. Raises ``GroupsFailedError`` if one cannot be read."""
         read = await committed_of(admin, self.group_ids)
         if unread := {group_id: result.error for group_id, result in read.items() if result.error is not None}:
@@ -79,7 +79,9 @@ class DeleteOffsetsRequest(OffsetRequest):
             for group_id in self.group_ids
         ]
 
-    async def apply(self, admin: OffsetAdmin, changes: Sequence[Change], terms: ChangeTerms) -> list[ChangeResult]:
+    async def apply(
+        self, admin: MaintenanceClient, changes: Sequence[Change], terms: ChangeTerms
+    ) -> list[ChangeResult]:
         """Delete the offsets before."""
         left = {change.group_id for change in changes if change.kept is not None}
         failed: Failures = {each.group_id: MaintenanceError(each.kept) for each in changes if each.kept is not None}
@@ -120,7 +122,7 @@ def _result(change: Change, error: KafkaGroupsError | None, dry_run: bool, is_le
 
 
 async def forget_offsets(
-    admin: OffsetDeletionAdmin,
+    admin: MaintenanceClient,
     recorded: Mapping[str, Commits],
     progress: Callable[[int, int], None] = lambda done, total: None,
     kept: set[str] | None = None,
@@ -140,7 +142,7 @@ async def forget_offsets(
     return failed
 
 
-async def _forget_chunk(admin: OffsetDeletionAdmin, recorded: Mapping[str, Commits], unasked: set[str]) -> Failures:
+async def _forget_chunk(admin: MaintenanceClient, recorded: Mapping[str, Commits], unasked: set[str]) -> Failures:
     send_by = clock.now() + MAX_READ_AGE_SECONDS
     described, offsets = await read_groups(admin, list(recorded))
 

@@ -15,10 +15,10 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import le
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from airflow_kafka_groups.change.backup.file import BackedUpGroup, Backup, open_backup
-from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetAdmin, OffsetRequest, no_earlier_tries
+from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
 from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Unread, commits_of, current_logs, unread_of
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
@@ -29,6 +29,10 @@ from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commit
 from airflow_kafka_groups.shown import with_links
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 _logger = logging.getLogger(__name__)
 
@@ -66,7 +70,9 @@ class RestoreRequest(OffsetRequest):
         """Whether an earlier try is continued: without overwriting, what was used since the backup is kept anyway."""
         return self.overwrite
 
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         """Return the changes that the restore would commit.
 
         Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group
@@ -89,7 +95,7 @@ class RestoreRequest(OffsetRequest):
             return changes
         return [replace(change, as_of=backup.created_at) for change in changes]
 
-    async def rehearse(self, admin: OffsetAdmin, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
+    async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
         """Return what a drill restores, as if no group existed, and what an earlier try of it may have restored.
 
         :param most: the number of groups, those with the most partitions first.
@@ -99,7 +105,7 @@ class RestoreRequest(OffsetRequest):
         logs = await current_logs(admin, backup, (where for group in ordered for where in group.offsets))
         return [(propose_group(group, {}, logs, False), commits_in(group.offsets)) for group in ordered]
 
-    async def _open(self, admin: OffsetAdmin, layout: Layout) -> tuple[Backup, dict[str, BackedUpGroup]]:
+    async def _open(self, admin: MaintenanceClient, layout: Layout) -> tuple[Backup, dict[str, BackedUpGroup]]:
         backup, saved = await asyncio.to_thread(open_backup, layout, self.plan_id)
         here = await admin.cluster_id()
         if here != backup.kafka_cluster_id:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetAdmin, OffsetRequest, no_earlier_tries
+from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
 from airflow_kafka_groups.change.restore.current_logs import Ends, Unread, commits_of, left_out, log_ends, unread_of
 from airflow_kafka_groups.change.restore.earlier_tries import SHIFT_BY, TARGET, in_topics
 from airflow_kafka_groups.checks import check_number
@@ -18,8 +18,11 @@ from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, is_same
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.protocols import GroupAdmin
 from airflow_kafka_groups.storage.layout import Layout, utc_now
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
 
 TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
 
@@ -89,7 +92,9 @@ class ResetRequest(OffsetRequest):
         """The target."""
         return self.target.asked
 
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         """Return the changes that the reset would commit, for partitions with a commit."""
         is_chosen = in_topics(self.topics)
 
@@ -138,7 +143,9 @@ class SetRequest(OffsetRequest):
         """Whether groups that do not exist are created."""
         return self.create
 
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         """Return the changes that would set the offsets."""
         offsets = self.offsets
         wanted, ends = await _read(admin, list(offsets), lambda group_id, _: list(offsets[group_id]))
@@ -169,7 +176,9 @@ class CommitRequest(OffsetRequest):
         """Whether a group that does not exist is created: it had no offset before, either."""
         return not self.change.before
 
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         """Return the change, to which nothing is left to do where an earlier try has committed.
 
         Raises ``MaintenanceError`` for another cluster.
@@ -224,7 +233,9 @@ class CopyRequest(OffsetRequest):
                 raise ConfigurationError("groups", target, f"{why}: name each group once")
             seen.add(target)
 
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         """Return the changes that would give the targets what the sources have."""
         is_chosen = in_topics(self.topics)
         found = await commits_of(admin, list(self.groups), "the offsets of the source cannot be read")
@@ -240,7 +251,7 @@ class CopyRequest(OffsetRequest):
 
 
 async def propose_commits(
-    admin: GroupAdmin,
+    admin: MaintenanceClient,
     commits: Mapping[str, Commits],
     why_none: Mapping[str, str],
     existing: Existing,
@@ -284,7 +295,7 @@ _Wanted = dict[str, tuple[Commits, list[TopicPartition], str | None]]
 
 
 async def _read(
-    admin: GroupAdmin,
+    admin: MaintenanceClient,
     group_ids: Sequence[str],
     chosen: Callable[[str, Commits], list[TopicPartition]],
     *,

@@ -1,5 +1,5 @@
 """Snapshots: every group of a cluster with its state and committed offsets, as Parquet rows and a manifest.
 
-In: a ``GroupAdmin`` and a ``Layout``. Out: ``SnapshotManifest`` and rows, which ``SnapshotReader`` reads and verifies.
+In: a ``AdminClient`` and a ``Layout``. Out: ``SnapshotManifest`` and rows, which ``SnapshotReader`` reads and verifies.
 ``collect`` takes a snapshot, ``table`` has its rows, and ``reader`` reads one.
 """

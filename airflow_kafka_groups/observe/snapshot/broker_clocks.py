@@ -8,18 +8,20 @@ its partition is, the broker's clock is behind. A record that is newer than now 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
-from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.observe.snapshot.reader import newest_manifest
 from airflow_kafka_groups.storage.layout import Clock, Layout
 from airflow_kafka_groups.storage.manifest import CLOCKS_MAY_DIFFER, BrokerClocks
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +42,7 @@ class ClockMarks:
 ClockReader = Callable[[Clock], Awaitable[ClockMarks]]
 
 
-class ClockAdmin(Protocol):
-    """The part of ``AdminClient`` that this module uses."""
-
-    async def authorized_operations(self, topics: Iterable[str], /) -> MetadataAnswer:
-        """Describe topics."""
-
-    async def list_offsets(
-        self, specs: Mapping[TopicPartition, OffsetSpec], /
-    ) -> Mapping[TopicPartition, ListedOffset | KafkaGroupsError]:
-        """Return ends of logs, and times of newest records."""
-
-
-async def read_marks(admin: ClockAdmin, now: Clock) -> ClockMarks:
+async def read_marks(admin: AdminClient, now: Clock) -> ClockMarks:
     """Ask for the ends of the log of commits, then for its newest records.
 
     There are no marks where this user may not describe the log, nor of newest records before Kafka 3.0. Raises

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.kafka.cluster import clock
@@ -28,7 +28,7 @@ from airflow_kafka_groups.kafka.models import (
 from airflow_kafka_groups.observe.cluster_log import log_snapshot
 from airflow_kafka_groups.observe.cluster_view import ViewReader
 from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
-from airflow_kafka_groups.observe.protocols import GroupAdmin, is_out_of_reach, read_offsets
+from airflow_kafka_groups.observe.readings import is_out_of_reach, read_offsets
 from airflow_kafka_groups.observe.snapshot.broker_clocks import ClockReader, compare_with_the_last
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, note_folder
 from airflow_kafka_groups.observe.snapshot.members import SeenMembers, write_members
@@ -40,6 +40,9 @@ from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, new_id, time_prefix
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,7 @@ _NOT_KNOWN = "Whether this clock is behind the snapshots in other folders is not
 
 
 async def take_snapshot(
-    admin: GroupAdmin,
+    admin: AdminClient,
     layout: Layout,
     *,
     group_ids: Iterable[str] | None = None,
@@ -261,7 +264,7 @@ def _coordinators(facts: dict[str, GroupFacts]) -> dict[str, int]:
 
 
 async def _gather_offsets(
-    admin: GroupAdmin, facts: dict[str, GroupFacts], table: GroupRows, now: Clock, progress: Progress
+    admin: AdminClient, facts: dict[str, GroupFacts], table: GroupRows, now: Clock, progress: Progress
 ) -> dict[str, KafkaGroupsError]:
     """Add every group to the columns; return the groups that could not be read, with the error."""
     failed: dict[str, KafkaGroupsError] = {}
@@ -283,7 +286,7 @@ async def _gather_offsets(
     return failed
 
 
-async def gather_log_ends(admin: GroupAdmin, table: GroupRows, progress: Progress = ignore_progress) -> int:
+async def gather_log_ends(admin: AdminClient, table: GroupRows, progress: Progress = ignore_progress) -> int:
     """List the log start and end of each partition once; return the number of partitions without them."""
     partitions = table.partitions
     found: list[array[int]] = []
@@ -297,7 +300,7 @@ async def gather_log_ends(admin: GroupAdmin, table: GroupRows, progress: Progres
     return sum(1 for start, end in zip(*found, strict=True) if start < 0 or end < 0)
 
 
-async def list_log_offsets(admin: GroupAdmin, partitions: list[TopicPartition], spec: OffsetSpec) -> array[int]:
+async def list_log_offsets(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec) -> array[int]:
     """Return one offset per partition; -1 if the topic does not exist or the broker returned an error."""
     answers = await admin.list_offsets(dict.fromkeys(partitions, spec)) if partitions else {}
     values = array("q")

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from io import BytesIO
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import PartitionOffsetsError, StorageError
 from airflow_kafka_groups.kafka.admin.arrow import OffsetColumns, OffsetRows, null_if_negative
@@ -32,7 +32,6 @@ from airflow_kafka_groups.kafka.models import (
     keeps_progress_elsewhere,
 )
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.protocols import GroupAdmin
 from airflow_kafka_groups.storage.access import storage_errors
 from airflow_kafka_groups.storage.arrow_values import as_column, column, literal, release_unused
 from airflow_kafka_groups.storage.disk import make_folder
@@ -41,6 +40,9 @@ from airflow_kafka_groups.storage.layout import Layout, Progress
 from airflow_kafka_groups.storage.manifest import SnapshotFile
 from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, Columns, arrow_schema
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka import AdminClient
 
 LogEnds = tuple["array[int]", "array[int]"]
 """Where the log of each partition starts, and where it ends; -1 for one that is not known."""
@@ -297,7 +299,7 @@ _DESCRIBE_AT_ONCE = 2_000
 
 
 async def gather_facts(
-    admin: GroupAdmin,
+    admin: AdminClient,
     listings: GroupListings,
     wanted: list[str] | None,
     groups: GroupFilter,

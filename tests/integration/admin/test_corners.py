@@ -22,7 +22,7 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.protocols import selected_groups
+from airflow_kafka_groups.observe.readings import selected_groups
 from airflow_kafka_groups.triggers.conditions import EndReached, OffsetsReached
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster

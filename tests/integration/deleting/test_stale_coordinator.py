@@ -17,10 +17,11 @@ import pytest
 
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
 from airflow_kafka_groups.change.deletion.delete_requests import delete_safe
-from airflow_kafka_groups.change.restore.commit_changes import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.exceptions import BrokerError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.admin.results import GroupListings
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import (
     GroupListing,
     GroupOffsets,
@@ -71,7 +72,7 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
                 describing = asyncio.create_task(admin.describe_consumer_groups(pruned))
                 changing = asyncio.create_task(
                     apply_changes(
-                        cast("CommitAdmin", admin), changes, dry_run=False, rewrite=True, max_read_age_seconds=15
+                        cast("MaintenanceClient", admin), changes, dry_run=False, rewrite=True, max_read_age_seconds=15
                     )
                 )
                 await asyncio.sleep(0.5)

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
@@ -18,13 +18,14 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.change_offsets import (
     ChangeTerms,
     Earlier,
-    OffsetAdmin,
     RecordedChanges,
     change_offsets,
     no_earlier_tries,
 )
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+from airflow_kafka_groups.kafka.membership.lease import MaintenanceLease
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.proposed_changes import Change
@@ -91,12 +92,14 @@ class _RestoreOf(RestoreRequest):
 
     of: Layout
 
-    async def propose(self, admin: OffsetAdmin, layout: Layout, earlier: Earlier = no_earlier_tries) -> list[Change]:
+    async def propose(
+        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
+    ) -> list[Change]:
         return await RestoreRequest.propose(self, admin, self.of, earlier)
 
 
 async def restored(
-    admin: OffsetAdmin, layout: Layout, plan_id: str, *group_ids: str, of: Layout | None = None
+    admin: MaintenanceClient, layout: Layout, plan_id: str, *group_ids: str, of: Layout | None = None
 ) -> RecordedChanges:
     """Restore a backup, and record that."""
     request = _RestoreOf(plan_id=plan_id, group_ids=group_ids or None, of=of or layout)
@@ -110,7 +113,7 @@ def request(dry_run: bool = False, **changes: Any) -> DeletionRequest:
     """Return the request of one task; ``lease`` is the lease itself."""
     limits = DeletionLimits(**{name: changes.pop(name) for name in LIMITS if name in changes})
     if (lease := changes.pop("lease", None)) is not None:
-        changes["lease"] = lambda: nullcontext(LeaseGuard(lease))
+        changes["lease"] = lambda: nullcontext(LeaseGuard(cast("MaintenanceLease", lease)))
     return DeletionRequest(
         **{"request_id": "a task", "dry_run": dry_run, "now": Ticking(LATER), "limits": limits, **changes}
     )

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -180,7 +180,7 @@ async def test_a_moments_doubt_is_waited_for(scene: Scene) -> None:
 
 
 async def test_once_lost_it_stays_lost_for_this_run(scene: Scene) -> None:
-    guard = LeaseGuard(scene.lease)
+    guard = LeaseGuard(cast("MaintenanceLease", scene.lease))
     scene.lease.lose()
     assert await guard.why_lost() == WHY
     scene.lease.seconds = 5.0

@@ -24,7 +24,7 @@ DOWN = ConnectionFailedError("b2:9092", "refused")
 
 async def found(admin: FakeAdmin) -> dict[str, Finding]:
     report = Report()
-    await examine_cluster(admin, LEASE, report, now=lambda: NOW, watch_seconds=0)  # type: ignore[arg-type]  # the fake obeys its rules
+    await examine_cluster(admin, LEASE, report, now=lambda: NOW, watch_seconds=0)  # the fake obeys its rules
     return {finding.check: finding for finding in report.findings}
 
 

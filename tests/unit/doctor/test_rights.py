@@ -19,7 +19,7 @@ DAY = 86_400.0
 
 async def found(admin: FakeAdmin) -> dict[str, Finding]:
     report = Report()
-    await examine_rights(admin, list(admin.groups), LEASE, report)  # type: ignore[arg-type]  # the fake obeys its rules
+    await examine_rights(admin, list(admin.groups), LEASE, report)  # the fake obeys its rules
     return {finding.check: finding for finding in report.findings}
 
 

@@ -10,6 +10,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from tests.fakes.cluster import FakeCluster
 
@@ -78,6 +79,6 @@ async def test_offsets_are_changed_only_where_that_is_allowed() -> None:
 
 
 def test_the_connections_client_changes_nothing_by_itself() -> None:
-    """The policy is asked by ``AdminClient``; one that this class adds has to ask it, as the tests above show."""
-    own = {name for name in vars(GuardedAdminClient) if not name.startswith("_")}
+    """The policy is asked by ``AdminClient``; what is added to it has to ask it, too, as the tests above show."""
+    own = {name for name in {**vars(GuardedAdminClient), **vars(MaintenanceClient)} if not name.startswith("_")}
     assert own == {"connection", "topic_ids", "read_records", "offsets_retention", "join_and_leave"}

@@ -239,11 +239,11 @@ async def test_a_refused_login_ends_the_wait_for_a_deletion_too(admin: FakeAdmin
     refused = AuthenticationFailedError("b2:9092", "SASL authentication was refused")
     admin.missing_brokers = {2: refused}
     with pytest.raises(AuthenticationFailedError):
-        await GroupsGone(group_ids=("a",)).check(admin)  # type: ignore[arg-type]  # the fake
+        await GroupsGone(group_ids=("a",)).check(admin)  # the fake
     admin.missing_brokers = {}
     admin.errors["a"] = refused
     with pytest.raises(AuthenticationFailedError):
-        await GroupsGone(group_ids=("a",)).check(admin)  # type: ignore[arg-type]  # the fake
+        await GroupsGone(group_ids=("a",)).check(admin)  # the fake
 
 
 async def test_brokers_that_do_not_know_their_cluster_s_id_yet_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

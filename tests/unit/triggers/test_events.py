@@ -46,13 +46,13 @@ async def test_groups_are_chosen_beside_the_event_loop(monkeypatch: pytest.Monke
     for name in "ab":
         admin.add(name, ("t", 0, 1))
     for event in ("empty", "growing"):
-        assert (await watch(event).poll(admin)).complete  # type: ignore[arg-type]  # the fake
+        assert (await watch(event).poll(admin)).complete  # the fake
     assert threading.current_thread() not in threads
     assert threads
 
 
 async def matching(one: GroupWatch, admin: FakeAdmin) -> set[str]:
-    return set((await one.poll(admin)).matching)  # type: ignore[arg-type]  # the fake
+    return set((await one.poll(admin)).matching)  # the fake
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda arguments: arguments["event"])
@@ -101,10 +101,10 @@ async def test_empty_groups_are_those_without_members(admin: FakeAdmin) -> None:
         "live": FakeGroup(state=GroupState.STABLE, members=1),
         "untold": FakeGroup(state=GroupState.UNKNOWN),
     }
-    sighting = await watch("empty").poll(admin)  # type: ignore[arg-type]  # the fake
+    sighting = await watch("empty").poll(admin)  # the fake
     assert (set(sighting.matching), set(sighting.known), sighting.complete) == ({"empty"}, {"empty", "live"}, True)
     admin.missing_brokers = {2: RequestTimeoutError("no answer")}
-    assert not (await watch("empty").poll(admin)).complete  # type: ignore[arg-type]  # the fake
+    assert not (await watch("empty").poll(admin)).complete  # the fake
 
 
 async def test_stale_groups_are_empty_and_unmoved_for_the_whole_time(admin: FakeAdmin) -> None:
@@ -124,7 +124,7 @@ async def test_stale_groups_are_empty_and_unmoved_for_the_whole_time(admin: Fake
     now[0] += 1
     assert await matching(one, admin) == {"still"}
     admin.errors["still"] = broker_error("NOT_COORDINATOR")
-    sighting = await one.poll(admin)  # type: ignore[arg-type]  # the fake
+    sighting = await one.poll(admin)  # the fake
     assert "still" not in sighting.known
     admin.errors.clear()
     assert await matching(one, admin) == set(), "a gap begins the time again"
@@ -132,11 +132,11 @@ async def test_stale_groups_are_empty_and_unmoved_for_the_whole_time(admin: Fake
 
 async def test_lagging_groups_are_more_than_so_far_behind(admin: FakeAdmin) -> None:
     admin.groups = {"at": FakeGroup({T0: 7}), "behind": FakeGroup({T0: 6}), "past": FakeGroup({T0: 11})}
-    sighting = await watch("lagging", max_lag=3).poll(admin)  # type: ignore[arg-type]  # the fake
+    sighting = await watch("lagging", max_lag=3).poll(admin)  # the fake
     assert sighting.matching == {"behind": "lag 4"}
     assert sighting.known == {"at", "behind"}, "nobody knows what a commit beyond the end has read"
     admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
-    assert (await watch("lagging", max_lag=3).poll(admin)).known == set()  # type: ignore[arg-type]  # the fake
+    assert (await watch("lagging", max_lag=3).poll(admin)).known == set()  # the fake
     admin.ends[T0] = (9, 10)
     assert await matching(watch("lagging", max_lag=3), admin) == set(), "what is gone unread is no lag"
 
@@ -144,10 +144,10 @@ async def test_lagging_groups_are_more_than_so_far_behind(admin: FakeAdmin) -> N
 async def test_doubt_leaves_a_group_where_it_was(admin: FakeAdmin) -> None:
     admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "c": FakeGroup(state=GroupState.STABLE, members=1)}
     admin.groups["b"].state = GroupState.UNKNOWN
-    sighting = await watch("empty").poll(admin)  # type: ignore[arg-type]  # the fake
+    sighting = await watch("empty").poll(admin)  # the fake
     assert matching_groups({"b", "c", "gone"}, sighting) == {"a", "b"}
     admin.missing_brokers = {2: RequestTimeoutError("no answer")}
-    sighting = await watch("empty").poll(admin)  # type: ignore[arg-type]  # the fake
+    sighting = await watch("empty").poll(admin)  # the fake
     assert matching_groups({"b", "c", "gone"}, sighting) == {"a", "b", "gone"}
 
 

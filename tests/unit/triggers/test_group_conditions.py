@@ -87,7 +87,7 @@ async def test_movement_and_gaps_begin_the_time_again(
 ) -> None:
     condition, now = stalled
     admin.groups = {"a": FakeGroup({T0: 5})}
-    await condition.check(admin)  # type: ignore[arg-type]  # the fake
+    await condition.check(admin)  # the fake
     now[0] += 59
     admin.commit("a", *T0, 6)
     assert not await reached(condition, admin)

@@ -318,9 +318,9 @@ async def test_a_stall_is_not_claimed_for_a_time_in_which_the_cluster_was_away(
 
 
 async def test_groups_are_gone_only_on_the_cluster_that_they_were_deleted_on(admin: FakeAdmin) -> None:
-    assert (await GroupsGone(group_ids=("a",), kafka_cluster_id=admin.cluster).check(admin)).reached  # type: ignore[arg-type]
+    assert (await GroupsGone(group_ids=("a",), kafka_cluster_id=admin.cluster).check(admin)).reached
     with pytest.raises(ConfigurationError, match="another-cluster"):
-        await GroupsGone(group_ids=("a",), kafka_cluster_id="another-cluster").check(admin)  # type: ignore[arg-type]
+        await GroupsGone(group_ids=("a",), kafka_cluster_id="another-cluster").check(admin)
 
 
 async def test_no_deadline_is_so_near_that_airflow_loses_the_task(

@@ -1,6 +1,6 @@
 """The ids of topics in a backup: a restore never takes a new topic for the one before."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,8 @@ class Recreating(FakeAdmin):
         self.created_only = created_only
 
     async def stream_consumer_group_offsets(
-        self, groups: Any, *, require_stable: bool = False
-    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        self, groups: Any, *, require_stable: bool = False, progress: Any = None
+    ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
             yield result
         if self.recreates and require_stable:
@@ -96,8 +96,8 @@ class Upgraded(FakeAdmin):
     upgrades = False
 
     async def stream_consumer_group_offsets(
-        self, groups: Any, *, require_stable: bool = False
-    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        self, groups: Any, *, require_stable: bool = False, progress: Any = None
+    ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
             yield result
         if self.upgrades and require_stable:
@@ -184,8 +184,8 @@ class SlowToAnswer(FakeAdmin):
     fails_now = False
 
     async def stream_consumer_group_offsets(
-        self, groups: Any, *, require_stable: bool = False
-    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        self, groups: Any, *, require_stable: bool = False, progress: Any = None
+    ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
             failed = self.fails_now and not require_stable and result.group_id == "a"
             yield GroupResult("a", error=timeout()) if failed else result

@@ -144,7 +144,7 @@ class Cluster(FakeAdmin):
 
 
 async def access_of(admin: FakeAdmin, *group_ids: str) -> Access:
-    return await describe_access(admin, group_ids or ["a"], "lease")  # type: ignore[arg-type]  # the fake
+    return await describe_access(admin, group_ids or ["a"], "lease")  # the fake
 
 
 @pytest.mark.parametrize(

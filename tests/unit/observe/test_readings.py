@@ -1,13 +1,14 @@
 """One result for each group that was asked about: no answer never looks like "no offsets"."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.exceptions import MissingAnswerError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import GroupOffsets
-from airflow_kafka_groups.observe.protocols import read_offsets
+from airflow_kafka_groups.observe.readings import read_offsets
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, offsets_of, timeout
 
@@ -22,8 +23,8 @@ class Scripted(FakeAdmin):
         self.results = results
 
     async def stream_consumer_group_offsets(
-        self, groups: object, *, require_stable: bool = False
-    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        self, groups: Any, *, require_stable: bool = False, progress: Any = None
+    ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         for result in self.results:
             yield result
 
