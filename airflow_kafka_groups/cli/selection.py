@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
@@ -12,6 +13,7 @@ from airflow_kafka_groups.cli.options import absolute_place, add_value, add_view
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
+from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number, read_patterns, read_text
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_patterns
 from airflow_kafka_groups.observe.readings import GroupSelection
 
@@ -24,8 +26,16 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.observe.readings import GroupsRead
 
 R = TypeVar("R")
-Numbers = Mapping[str, Callable[[str, Any], float]]
-"""Options of a plan: how each is read."""
+_NUMBERS: Mapping[str, Callable[[str, Any], float]] = {
+    "min_idle_seconds": read_duration,
+    "min_observations": partial(read_integer, minimum=2),
+    "max_groups": partial(read_integer, minimum=1),
+    "max_share": partial(read_number, maximum=1),
+    "max_plan_age_seconds": read_duration,
+    "max_gap_seconds": read_duration,
+    "offsets_retention_minutes": read_integer,
+}
+"""How each number of a judgement or a plan is read."""
 MAX_GAP_SECONDS = 2 * 86_400
 """The default of the longest time between two snapshots that a plan rests on, as in the shipped DAGs."""
 OF_RULES = ("min_idle_seconds", "min_observations")
@@ -51,7 +61,7 @@ def add_group_arguments(parser: ArgumentTarget, *, required: bool = False) -> No
     add_view_arguments(parser)
 
 
-def add_numbers(parser: ArgumentTarget, numbers: Numbers) -> None:
+def add_numbers(parser: ArgumentTarget, numbers: Sequence[str]) -> None:
     """Add the options of a plan; without a policy file, the gap is that of the shipped DAGs."""
     for name in numbers:
         own = {"help": "longest time between two snapshots; 0: any (default: 2d)"} if name == "max_gap_seconds" else {}
@@ -65,27 +75,28 @@ def filter_of(args: argparse.Namespace) -> GroupFilter:
     return GroupFilter(tuple(args.include or ("*",)), tuple(args.exclude or ()))
 
 
-def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[str, str]) -> Mapping[str, Any]:
+def take_defaults(
+    args: argparse.Namespace, numbers: Sequence[str], renamed: Mapping[str, str] | None = None
+) -> Mapping[str, Any]:
     """Fill in the options of a plan that were not given as the shipped DAGs do: a group that they spare is spared here.
 
     The groups that are left out by default are so in any case.
 
-    :param renamed: options with another name in the defaults.
+    :param renamed: options with another name in the defaults. Default: none.
 
     ``args.site_fields`` has the names of the defaults that filled in an option. Returns the site's defaults. Raises
     ``ConfigurationError`` for those that cannot be read.
     """
-    from airflow_kafka_groups.hooks.arguments import read_patterns, read_text
     from airflow_kafka_groups.hooks.floors import DEFAULTS
     from airflow_kafka_groups.operators.support.dag_form import checked_defaults
 
     defaults = checked_defaults()
     args.site_fields = {}
-    for name, read in numbers.items():
-        of_site = renamed.get(name, name)
+    for name in numbers:
+        of_site = (renamed or {}).get(name, name)
         if getattr(args, name) is None and defaults.get(of_site) is not None:
             args.site_fields[name] = f"{DEFAULTS}.{of_site}"
-            setattr(args, name, read(args.site_fields[name], defaults[of_site]))
+            setattr(args, name, _NUMBERS[name](args.site_fields[name], defaults[of_site]))
     args.include = args.include or read_patterns(f"{DEFAULTS}.include", defaults.get("include") or [])
     args.exclude = [*read_patterns(f"{DEFAULTS}.exclude", defaults.get("exclude") or []), *(args.exclude or ())]
     if args.policy_file is not None:
@@ -112,18 +123,31 @@ def policy_file_of(args: argparse.Namespace, floors: SiteFloors) -> PolicyFile |
         raise ConfigurationError(field, None, str(error)) from error
 
 
-def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: Numbers, **more: Any) -> PlanPolicy:
+def numbers_of(args: argparse.Namespace, numbers: Sequence[str]) -> dict[str, float]:
+    """Return those of the numbers that are given."""
+    given = ((name, getattr(args, name)) for name in numbers)
+    return {name: _NUMBERS[name](flag_of(name), value) for name, value in given if value is not None}
+
+
+def policy_of(
+    args: argparse.Namespace,
+    settings: ConnectionSettings,
+    numbers: Sequence[str],
+    file: PolicyFile | None = None,
+    **more: Any,
+) -> PlanPolicy:
     """Return the policy of a plan: the patterns, the connection's protected groups, and the numbers that are given.
 
-    :param more: the policy's other arguments, and its own defaults of numbers.
+    :param file: the policy file, whose gap counts where it has one. Default: none.
+    :param more: the policy's other arguments.
     """
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 
-    values = ((name, read, getattr(args, name)) for name, read in numbers.items())
-    given = {name: read(flag_of(name), value) for name, read, value in values if value is not None}
+    gap = 0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS
+    given: dict[str, Any] = {"max_gap_seconds": gap} | numbers_of(args, numbers)
     patterns = filter_of(args)
     return PlanPolicy(
-        include=patterns.include, exclude=patterns.exclude, protected=settings.kept_patterns, **(more | given)
+        include=patterns.include, exclude=patterns.exclude, protected=settings.kept_patterns, **more, **given
     )
 
 

@@ -6,14 +6,19 @@ from functools import cache
 from typing import Any
 
 from airflow_kafka_groups.exceptions import (
+    AirflowUnavailableError,
     AuthenticationFailedError,
     ConfigurationError,
+    ConnectionFailedError,
+    DeadlineExceededError,
     FileExistsAlreadyError,
     FinalTriggerError,
+    KafkaGroupsError,
     LeaseLostError,
     LocalProtocolError,
     MaintenanceError,
     OutcomeUnknownError,
+    RequestTimeoutError,
     StorageError,
 )
 
@@ -35,6 +40,20 @@ _PASSING = (StorageError,)
 def is_final(error: Exception) -> bool:
     """Return whether a retry would meet this failure again."""
     return isinstance(error, tuple(FINAL)) and not isinstance(error, _PASSING)
+
+
+def why_not_yet(error: KafkaGroupsError, *, silent_fail: bool = False) -> str | None:
+    """Return why a poll that failed is to be repeated, ``None`` if the wait is to fail.
+
+    :param silent_fail: repeat it after any error but a refused password, as Airflow's sensors do. Default false.
+    """
+    if isinstance(error, AuthenticationFailedError):
+        return None
+    if isinstance(error, AirflowUnavailableError):
+        return str(error)
+    if isinstance(error, ConnectionFailedError | RequestTimeoutError | DeadlineExceededError):
+        return f"the cluster cannot be reached: {error}"
+    return f"{type(error).__name__}: {error}" if silent_fail else None
 
 
 def set_retry_policy(

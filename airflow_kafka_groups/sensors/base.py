@@ -12,19 +12,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator, conf
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
-from airflow_kafka_groups.exceptions import (
-    AirflowUnavailableError,
-    AuthenticationFailedError,
-    ConfigurationError,
-    ConnectionFailedError,
-    DeadlineExceededError,
-    FinalTriggerError,
-    KafkaGroupsError,
-    RequestTimeoutError,
-)
+from airflow_kafka_groups.exceptions import ConfigurationError, FinalTriggerError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
 from airflow_kafka_groups.hooks.arguments import read_switch, read_text
-from airflow_kafka_groups.hooks.retries import set_retry_policy
+from airflow_kafka_groups.hooks.retries import set_retry_policy, why_not_yet
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -93,22 +84,14 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         """Check the condition once."""
         try:
             result = self.hook.run(self.asked.check)
-        except AuthenticationFailedError:
-            raise
-        except AirflowUnavailableError as exc:
-            return self._missed("Not reached: %s", exc)
-        except (ConnectionFailedError, RequestTimeoutError, DeadlineExceededError) as exc:
-            return self._missed("Not reached, the cluster cannot be reached: %s", exc)
-        except KafkaGroupsError:  # with silent_fail, Airflow polls on
+        except KafkaGroupsError as exc:  # what happened since the last poll is not known, also where Airflow polls on
             self._tell_of_gap()
-            raise
+            if (why := why_not_yet(exc)) is None:
+                raise
+            self.log.warning("Not reached: %s", why)
+            return False
         self.log.info("%s: %s", "Reached" if result.reached else "Not reached", result)
         return result.reached
-
-    def _missed(self, message: str, error: KafkaGroupsError) -> bool:
-        self.log.warning(message, error)
-        self._tell_of_gap()
-        return False
 
     def _tell_of_gap(self) -> None:
         from airflow_kafka_groups.triggers.conditions import Observer
@@ -122,8 +105,9 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         try:
             return self.poke(context)
         except KafkaGroupsError as exc:
-            if self.silent_fail and not isinstance(exc, AuthenticationFailedError):
-                return self._missed("Not reached, and silent_fail is set: %s", exc)
+            if (why := why_not_yet(exc, silent_fail=self.silent_fail)) is not None:
+                self.log.warning("Not reached, and silent_fail is set: %s", why)
+                return False
             if self.never_fail:
                 raise AirflowSkipException(f"Skipped, because never_fail is set: {exc}") from exc
             raise

@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_kafka_groups.exceptions import (
-    ConfigurationError,
-    ConnectionFailedError,
-    KafkaGroupsError,
-    MaintenanceError,
-)
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
+from airflow_kafka_groups.hooks.retries import why_not_yet
 from airflow_kafka_groups.shown import one_line, storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 from airflow_kafka_groups.triggers.poll import serialized, wait_before_poll
@@ -148,20 +144,16 @@ class GroupsEventTrigger(BaseEventTrigger):
         return None if self.report_present or self.event == "growing" else EarlierPolls()
 
     async def _poll(self, shared: SharedClient, watch: GroupWatch) -> WatchResult | None:
-        """Poll once; ``None`` if the cluster cannot be reached. The watch continues: a password may be corrected."""
+        """Poll once; ``None`` if that failed. The watch continues: a password or a policy file may be corrected."""
         client = None
         try:
             client = await shared.get()
             return await watch.poll(client)
-        except (ConfigurationError, MaintenanceError) as error:  # the policy file, or a connection that is edited
-            watch.missed()
-            self.log.warning("Poll failed: %s", error)
-            return None
         except KafkaGroupsError as error:
             if client is not None and isinstance(error, ConnectionFailedError):
                 await shared.discard(client)
             watch.missed()
-            self.log.warning("Poll failed, the cluster cannot be reached: %s", error)
+            self.log.warning("Poll failed: %s", why_not_yet(error) or error)
             return None
 
     def _payload(self, new: list[str], found: WatchResult, watch: GroupWatch) -> dict[str, Any]:

@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_kafka_groups.exceptions import (
-    AirflowUnavailableError,
-    AuthenticationFailedError,
-    ConfigurationError,
-    ConnectionFailedError,
-    DeadlineExceededError,
-    KafkaGroupsError,
-    RequestTimeoutError,
-)
-from airflow_kafka_groups.hooks.retries import is_final
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
+from airflow_kafka_groups.hooks.retries import is_final, why_not_yet
 from airflow_kafka_groups.shown import storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 
@@ -157,18 +149,12 @@ class ConditionTrigger(BaseTrigger):
         try:
             client = await shared.get()
             result = await condition.check(client)
-        except AuthenticationFailedError:
-            raise
-        except AirflowUnavailableError as error:
-            return None, str(error)
-        except (ConnectionFailedError, RequestTimeoutError, DeadlineExceededError) as error:
+        except KafkaGroupsError as error:
             if client is not None and isinstance(error, ConnectionFailedError):
                 await shared.discard(client)
-            return None, f"the cluster cannot be reached: {error}"
-        except KafkaGroupsError as error:
-            if not self.silent_fail:
+            if (why := why_not_yet(error, silent_fail=self.silent_fail)) is None:
                 raise
-            return None, f"{type(error).__name__}: {error}"
+            return None, why
         return result.reached, str(result)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +12,18 @@ from airflow_kafka_groups.cli.options import flag_of
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
-    MAX_GAP_SECONDS,
     OF_RULES,
-    Numbers,
     add_numbers,
     add_pattern_arguments,
     filter_of,
+    numbers_of,
     policy_file_of,
     policy_of,
     say_if_fewer_are_listed,
     take_defaults,
 )
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError, SnapshotError
-from airflow_kafka_groups.hooks.arguments import one_of, read_duration, read_integer, read_number
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, SnapshotError
+from airflow_kafka_groups.hooks.arguments import one_of, read_integer
 from airflow_kafka_groups.judge.evidence import REQUIRED
 
 if TYPE_CHECKING:
@@ -65,13 +63,8 @@ def snapshot(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 JUDGE_COLUMNS = ("verdict", "groups", "lag")
-_JUDGE_NUMBERS: Numbers = {
-    "min_idle_seconds": read_duration,
-    "min_observations": partial(read_integer, minimum=2),
-    "max_gap_seconds": read_duration,
-    "offsets_retention_minutes": read_integer,
-}
-_DEFAULTS = {"min_idle_seconds": 7 * 86_400, "min_observations": 2, "max_gap_seconds": MAX_GAP_SECONDS}
+_LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
+_JUDGE_NUMBERS = (*_LIMITS, "offsets_retention_minutes")
 _WHY = "the command judges in its own process. To read the log of commits, run the DAG cleanup_stale_groups"
 
 _NO_LOG = "demands verdicts that rest on the log of commits, which this command does not read: run the DAG "
@@ -86,15 +79,24 @@ def add_judge(parser: ArgumentTarget) -> None:
 
 def judge(args: argparse.Namespace, out: Output) -> ExitCode:
     """Judge, and show the number of groups by verdict."""
+    from airflow_kafka_groups.hooks.floors import DEFAULTS
     from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
+    from airflow_kafka_groups.ledger.floors import NO_FLOORS
 
     cluster = Cluster(args)
     layout = cluster.layout()
     given = {name: value for name in _JUDGE_NUMBERS if (value := getattr(args, name)) is not None}
-    limits, has_file = _limits_of_site()
-    if cluster.floors().require_commit_log:
-        raise ConfigurationError("require_commit_log", True, _NO_LOG)
-    limits |= {name: _JUDGE_NUMBERS[name](flag_of(name), value) for name, value in given.items()}
+    typed = numbers_of(args, _JUDGE_NUMBERS)
+    args.include = args.exclude = args.policy_file = None  # a snapshot is judged as a whole, by what the site has
+    of_site, file = take_defaults(args, _JUDGE_NUMBERS), policy_file_of(args, NO_FLOORS)
+    policy = policy_of(args, cluster.settings, _LIMITS, file)
+    policy = policy if file is None else policy.by_file(file)
+    fields = {"require_commit_log": cluster.floors().require_commit_log}
+    fields |= {f"{DEFAULTS}.commit_log": of_site.get("commit_log") == REQUIRED}
+    fields |= {f"require_commit_log of {DEFAULTS}.policy_file": policy.require_commit_log}
+    if demanding := [field for field, demands in fields.items() if demands]:
+        raise ConfigurationError(demanding[0], True, _NO_LOG)
+    limits = numbers_of(args, _JUDGE_NUMBERS) | {name: getattr(policy, name) for name in _LIMITS} | typed
     asked = {
         # The jobs take a local URL as Hadoop does, with a %20 as it is; Airflow opens it as what that stands for.
         "--base": str(layout.base) if isinstance(layout.base, Path) else cluster.storage_path,
@@ -109,58 +111,17 @@ def judge(args: argparse.Namespace, out: Output) -> ExitCode:
     shown = ("snapshot_id", "groups", "snapshots_used", "snapshots_reduced", "oldest_observation", "seconds")
     out.write(Table("verdicts", JUDGE_COLUMNS, rows), {name: summary[name] for name in shown})
     # What is not given, a plan takes from where it came here; what a policy file's rules have, it refuses.
-    same = {flag_of(name): value for name, value in given.items() if not (has_file and name in OF_RULES)}
+    same = {flag_of(name): value for name, value in given.items() if not (file and name in OF_RULES)}
     same |= {"--snapshot-id": args.snapshot_id} if args.snapshot_id else {}
     command = cluster.command("plan", *(word for option in same.items() for word in option))
     say(f"Nothing was deleted. Next: {command}")
     return ExitCode.DONE
 
 
-def _limits_of_site() -> tuple[dict[str, float], bool]:
-    """Return what counts without an option, as for a plan and in the shipped DAGs, and whether it is a policy file's.
-
-    Raises ``ConfigurationError`` for defaults, or for their policy file, that cannot be read.
-    """
-    from airflow_kafka_groups.hooks.floors import DEFAULTS
-    from airflow_kafka_groups.hooks.storage import open_policy
-    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-    from airflow_kafka_groups.ledger.floors import NO_FLOORS
-    from airflow_kafka_groups.operators.support.dag_form import checked_defaults
-
-    of_site = checked_defaults()
-    found: dict[str, Any] = {
-        name: read(f"{DEFAULTS}.{name}", of_site[name])
-        for name, read in _JUDGE_NUMBERS.items()
-        if of_site.get(name) is not None
-    }
-    if of_site.get("commit_log") == REQUIRED:
-        raise ConfigurationError(f"{DEFAULTS}.commit_log", REQUIRED, _NO_LOG)
-    if not (place := of_site.get("policy_file")):
-        return _DEFAULTS | found, False
-    field = f"{DEFAULTS}.policy_file"
-    try:
-        file = open_policy(field, place, NO_FLOORS)  # the site's own
-    except PolicyError as error:
-        raise ConfigurationError(field, None, str(error)) from error
-    gap = {} if "max_gap_seconds" in file.limits else {"max_gap_seconds": MAX_GAP_SECONDS}
-    of_policy = {name: value for name, value in found.items() if name in _DEFAULTS}
-    ruled = PlanPolicy(**{**gap, **of_policy}).by_file(file)
-    if ruled.require_commit_log:
-        raise ConfigurationError(f"require_commit_log of {field}", True, _NO_LOG)
-    return found | {name: getattr(ruled, name) for name in _DEFAULTS}, True
-
-
 PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
 KEPT = ("group_id", "why", "reason")
 _COUNTED = ("found", "planned")  # a table leaves the other counts out that are 0
-_PLAN_NUMBERS: Numbers = {
-    "min_idle_seconds": read_duration,
-    "min_observations": partial(read_integer, minimum=2),
-    "max_groups": partial(read_integer, minimum=1),
-    "max_share": partial(read_number, maximum=1),
-    "max_plan_age_seconds": read_duration,
-    "max_gap_seconds": read_duration,
-}
+_PLAN_NUMBERS = (*_LIMITS, "max_groups", "max_share", "max_plan_age_seconds")
 
 
 def add_plan(parser: ArgumentTarget) -> None:
@@ -185,7 +146,7 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     given = {name: value for name in OF_RULES if (value := getattr(args, name)) is not None}
-    commit_log, retention = _of_site(take_defaults(args, _PLAN_NUMBERS, {}))
+    commit_log, retention = _of_site(take_defaults(args, _PLAN_NUMBERS))
     file = policy_file_of(args, floors)
     for name, value in given.items() if file else ():  # whoever gives one expects it to count
         by_site = args.site_fields.get("policy_file")
@@ -196,10 +157,10 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
         args,
         settings,
         _PLAN_NUMBERS,
+        file,
         allow_hidden_topics=args.allow_hidden_topics,
         require_commit_log=args.require_commit_log or commit_log == REQUIRED,
         notify=default_notify(),
-        max_gap_seconds=0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS,
     )
     judged = _require_verdicts(cluster, args.snapshot_id, policy if file is None else policy.by_file(file))
     if args.offsets_retention_minutes is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from uuid import uuid4
 
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
@@ -20,8 +19,6 @@ from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
-    MAX_GAP_SECONDS,
-    Numbers,
     add_numbers,
     add_pattern_arguments,
     policy_file_of,
@@ -150,13 +147,7 @@ def delete(args: argparse.Namespace, out: Output) -> ExitCode:
 
 PLANNED = ("group_id", "topic", "partitions", "idle_seconds", "reason")
 KEPT = ("group_id", "topic", "why", "reason")
-_NUMBERS: Numbers = {
-    "min_idle_seconds": read_duration,
-    "min_observations": partial(read_integer, minimum=2),
-    "max_groups": partial(read_integer, minimum=1),
-    "max_share": partial(read_number, maximum=1),
-    "max_gap_seconds": read_duration,
-}
+_NUMBERS = ("min_idle_seconds", "min_observations", "max_groups", "max_share", "max_gap_seconds")
 
 
 def add_prune_topics(parser: ArgumentTarget) -> None:
@@ -191,7 +182,7 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
     layout, floors = cluster.layout(), cluster.floors()
     take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
     file = policy_file_of(args, floors)
-    policy = policy_of(args, cluster.settings, _NUMBERS, max_gap_seconds=MAX_GAP_SECONDS)
+    policy = policy_of(args, cluster.settings, _NUMBERS)
     plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
     summary = {**plan.summary(), "path": str(path)}
     if args.kept:
