@@ -310,8 +310,10 @@ def _charts(points: list[_Point]) -> list[Markup]:
 
 def lag_of(row: Mapping[str, Any]) -> int | None:
     """Return the number of records that a partition's row is behind, ``None`` if it is not known."""
-    committed, end = row["committed_offset"], row["log_end"]
-    return None if committed is None or end is None else max(end - max(committed, row["log_start"] or 0), 0)
+    from airflow_kafka_groups.kafka.admin.lag import partition_lag
+
+    start, end = row["log_start"], row["log_end"]
+    return partition_lag(row["committed_offset"], None if start is None or end is None else (start, end)).messages
 
 
 def _lag(rows: list[dict[str, Any]]) -> int | None:

@@ -3,8 +3,9 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Collection
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.fakes.snapshot_groups import groups_in
+from tests.unit.judge.policy.files import write_policy
 from tests.unit.made_once import made_once
 
 CLUSTER = "prod"
@@ -112,6 +114,28 @@ def judge(
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), str(folder / "part-0.parquet"))
     path.write_bytes(json.dumps(summary).encode())
+
+
+def plan_of(
+    admin: FakeAdmin,
+    storage: Path,
+    stale: Collection[str],
+    others: Collection[str] = ("live",),
+    policy: str | None = None,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """Fill a cluster, judge its snapshot, and plan to delete what is stale, by this policy."""
+    admin.groups = {name: FakeGroup() for name in (*stale, *others)}
+    snapshot_id = take_snapshot(storage)
+    judge(storage, snapshot_id, stale)
+    of_file = {} if policy is None else {"policy_file": str(write_policy(storage, policy))}
+    return plan(storage, snapshot_id=snapshot_id, **{"max_share": 1, **of_file, **arguments})
+
+
+def context(run_id: str = "manual__1", map_index: int = -1) -> Any:
+    """Return what Airflow gives to a task of a run, whatever its try."""
+    ti = SimpleNamespace(dag_id="repair", task_id="t", map_index=map_index, try_number=1)
+    return {"run_id": run_id, "ti": ti, "dag_run": SimpleNamespace(run_after=datetime.now(UTC))}
 
 
 def plan(storage: Path, **arguments: Any) -> dict[str, Any]:

@@ -199,7 +199,6 @@ def test_whatever_is_no_approval_is_a_rejection(
 
 
 @pytest.mark.safety
-@pytest.mark.safety
 def test_once_asked_the_answer_counts_also_for_a_run_that_asks_nobody(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:

@@ -120,10 +120,11 @@ def test_a_named_group_that_is_kept_fails_the_task_unless_told_otherwise(admin: 
     assert admin.deleted == []
 
 
-def test_a_platform_group_is_kept_even_when_named(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups["connect-sink"] = FakeGroup()
+@pytest.mark.parametrize("group_id", ["connect-sink", "airflow-kafka-groups-lease"])
+def test_a_platform_group_is_kept_even_when_named(admin: FakeAdmin, tmp_path: Path, group_id: str) -> None:
+    admin.groups[group_id] = FakeGroup()
     with pytest.raises(GroupsFailedError, match="protected"):
-        delete(tmp_path, group_ids=["connect-sink"])
+        delete(tmp_path, group_ids=[group_id])
     assert admin.deleted == []
 
 

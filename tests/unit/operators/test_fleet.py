@@ -69,6 +69,12 @@ def roll_up(ti: TaskInstance, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return result
 
 
+def clusters_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the file beside the page says of each cluster."""
+    read: list[dict[str, Any]] = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())["clusters"]
+    return read
+
+
 def test_each_cluster_is_reported_whatever_happened_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = dict.fromkeys(STEPS, "success")
     down = {**dict.fromkeys(STEPS[1:], "upstream_failed"), "list_offsets": "failed", "report": "skipped"}
@@ -81,8 +87,7 @@ def test_each_cluster_is_reported_whatever_happened_to_it(tmp_path: Path, monkey
     assert (found["done"], found["failed"], found["failed_clusters"]) == (1, 1, ["west"])
     assert (found["groups"], found["planned"], found["outcomes"]) == (10, 2, {"deleted": 2})
     assert ti.pushed == {REPORT_XCOM: found["report_path"]}
-    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
-    east, west = data["clusters"]
+    east, west = clusters_of(found)
     assert (east["plan_id"], east["notified"], east["report"], east["warnings"]) == ("p", {"pay": 1}, "/r.html", ["w"])
     assert (west["failed_at"], west["plan_id"], west["counts"]) == ("list_offsets", None, {})
 
@@ -96,8 +101,7 @@ def test_a_dry_run_does_not_look_as_if_owners_were_notified(
     reported = {"report_path": "/r.html", "outcomes": {}, "warnings": [], **report} if report else {}
     results = {("notify", 0): dry, ("report", 0): reported}
     found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success")] * 2, results), tmp_path, monkeypatch)
-    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
-    assert [each["dry_run"] for each in data["clusters"]] == [True, None]
+    assert [each["dry_run"] for each in clusters_of(found)] == [True, None]
     assert "pay 1 (dry run)" in Path(found["report_path"]).read_text()
 
 
@@ -107,8 +111,7 @@ def test_what_was_deleted_counts_where_the_report_failed(tmp_path: Path, monkeyp
     ti = TaskInstance([states, {}], {("delete", 0): deleted})
     found = roll_up(ti, tmp_path, monkeypatch)
     assert (found["outcomes"], found["failed_clusters"]) == ({"deleted": 2, "gone": 1}, ["east", "west"])
-    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
-    east = data["clusters"][0]
+    east = clusters_of(found)[0]
     assert (east["failed_at"], east["dry_run"], east["warnings"]) == ("report", False, ["slow"])
 
 
@@ -137,7 +140,7 @@ def test_what_an_earlier_try_returned_does_not_count(tmp_path: Path, monkeypatch
     cleared = {"list_offsets": "failed", **dict.fromkeys(STEPS[1:-1], "upstream_failed"), "report": "skipped"}
     found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success"), cleared], results), tmp_path, monkeypatch)
     assert (found["groups"], found["planned"], found["outcomes"]) == (10, 2, {"deleted": 2})
-    west = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())["clusters"][1]
+    west = clusters_of(found)[1]
     assert (west["failed_at"], west["plan_id"], west["counts"], west["report"]) == ("list_offsets", None, {}, None)
 
 
@@ -147,7 +150,7 @@ def test_a_report_of_the_plan_of_an_earlier_try_does_not_count(tmp_path: Path, m
     cleared = {"list_offsets": "failed", **dict.fromkeys(STEPS[1:-1], "upstream_failed"), "report": "success"}
     found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success"), cleared], results), tmp_path, monkeypatch)
     assert (found["failed_clusters"], found["outcomes"]) == (["west"], {})
-    west = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())["clusters"][1]
+    west = clusters_of(found)[1]
     assert (west["dry_run"], west["report"]) == (None, None)
 
 
@@ -184,8 +187,7 @@ def test_a_cluster_of_which_nothing_is_known_was_not_cleaned_up(
 ) -> None:
     found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success"), state], {}), tmp_path, monkeypatch)
     assert (found["done"], found["failed_clusters"]) == (1, ["west"])
-    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
-    assert data["clusters"][1]["failed_at"] == failed_at
+    assert clusters_of(found)[1]["failed_at"] == failed_at
 
 
 def test_what_failed_before_the_clusters_were_mapped_failed_for_each(

@@ -65,10 +65,7 @@ def test_records_that_retention_removed_are_no_lag_and_are_counted_apart(admin: 
 @pytest.fixture
 def judged(admin: FakeAdmin, tmp_path: Path) -> str:
     """Return a judged snapshot of two groups and a family of two."""
-    admin.groups = {name: FakeGroup() for name in ("a", "b", "etl-1", "etl-2")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a"})
-    return snapshot_id
+    return scene.judged_once(admin, tmp_path, ["a"], ["b", "etl-1", "etl-2"])
 
 
 def export(storage: Path, **arguments: Any) -> dict[str, Any]:

@@ -15,8 +15,6 @@ from airflow_kafka_groups.hooks.links import absolute_report_url_of
 from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
-from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
 POLICY = """\
@@ -70,11 +68,7 @@ def webhook() -> Iterator[tuple[type[Server], WebhookNotifier]]:
 
 @pytest.fixture
 def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
-    admin.groups = {name: FakeGroup() for name in ("pay1", "pay2", "web1", "live")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"pay1", "pay2", "web1"})
-    policy = str(write_policy(tmp_path, POLICY))
-    return scene.plan(tmp_path, snapshot_id=snapshot_id, policy_file=policy, max_share=1)
+    return scene.plan_of(admin, tmp_path, ["pay1", "pay2", "web1"], policy=POLICY)
 
 
 def notify(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
@@ -127,17 +121,8 @@ def test_without_notifiers_groups_are_marked_and_nobody_counts_as_notified(
     assert {notice.notified_at for notice in marks.values()} == {None}
 
 
-def test_a_dry_run_notifies_nobody(
-    planned: dict[str, Any], webhook: tuple[type[Server], WebhookNotifier], tmp_path: Path
-) -> None:
-    server, notifier = webhook
-    found = notify(tmp_path, planned, notifiers=[notifier], dry_run="true")
-    assert (found["notified"], server.received) == ({"pay": 2, "web": 1}, [])
-    assert found["dry_run"] is True
-
-
 @pytest.mark.parametrize("with_notifier", [True, False])
-def test_the_log_of_a_dry_run_calls_nobody_notified(
+def test_a_dry_run_notifies_nobody_and_its_log_says_so(
     with_notifier: bool,
     planned: dict[str, Any],
     webhook: tuple[type[Server], WebhookNotifier],
@@ -147,8 +132,9 @@ def test_the_log_of_a_dry_run_calls_nobody_notified(
     """Without notifiers, as in the shipped DAG, nobody would be: a run that is not dry returns no owner."""
     notifiers = [webhook[1]] if with_notifier else []
     capsys.readouterr()
-    found = notify(tmp_path, planned, notifiers=notifiers, dry_run=True)
+    found = notify(tmp_path, planned, notifiers=notifiers, dry_run="true")
     said = capsys.readouterr().out
+    assert (found["dry_run"], webhook[0].received) == (True, [])
     assert "owners notified" not in said
     assert "dry run: 3 groups would be marked, owners to notify: {" in said
     wanted = notify(tmp_path, planned, notifiers=notifiers)

@@ -17,7 +17,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators import scene
-from tests.unit.operators.test_approval import ANN, context
+from tests.unit.operators.test_approval import ANN, common, context
 
 
 @pytest.fixture
@@ -28,16 +28,6 @@ def made(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
     asyncio.run(snapshots(admin, Layout(tmp_path, scene.CLUSTER), 4, first=utc_now() - 3 * HOUR))
     stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
     return PlanTopicPruningOperator(task_id="p", min_idle_seconds="2h", max_share=1, **stored).execute({})
-
-
-def common(storage: Path, made: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "task_id": "t",
-        "storage_path": str(storage),
-        "cluster": scene.CLUSTER,
-        "plan_id": made["plan_id"],
-        "plan_digest": made["digest"],
-    }
 
 
 def prune(storage: Path, made: dict[str, Any]) -> dict[str, Any]:

@@ -97,26 +97,6 @@ def test_without_a_file_for_them_secret_variables_are_refused(
     assert not (submitted.program.parent / "words").exists()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net",
-        "spark.hadoop.fs.azure.sas.files.lake.blob.core.windows.net",
-        "spark.hadoop.fs.azure.sas.fixed.key",
-        "spark.hadoop.fs.s3a.secret.key",
-        "spark.hadoop.fs.s3a.encryption.key",
-    ],
-)
-def test_a_secret_of_a_storage_is_known_by_its_name(
-    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    for variable in ("SPARK_CONF_DIR", "SPARK_HOME"):
-        monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(ConfigurationError, match="cannot be kept off the command line") as caught:
-        run(submitted, monkeypatch, "local[1]", conf={name: SECRET})
-    assert SECRET not in str(caught.value)
-
-
 @pytest.mark.parametrize("status", ["FINISHED", "FAILED"])
 def test_a_job_of_a_standalone_cluster_is_waited_for(
     submitted: Submitted, monkeypatch: pytest.MonkeyPatch, status: str

@@ -14,7 +14,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators import scene
-from tests.unit.operators.deleting.test_reset_again import context
+from tests.unit.operators.scene import context
 
 pytestmark = pytest.mark.safety
 

@@ -316,6 +316,7 @@ def test_the_leases_group_may_have_a_prefix(kind: str) -> None:
     extra = {"bootstrap.servers": "b:1", "lease_group_prefix": "team-a."}
     settings = read_connection(connection(extra, conn_type=kind, host=None))
     assert settings.lease_group_id == "team-a.airflow-kafka-groups-lease"
+    assert (settings.protects(settings.lease_group_id), settings.protects("a")) == (True, False)
     assert "lease_group_prefix" not in settings.properties
 
 

@@ -10,8 +10,6 @@ from airflow.sdk import BaseNotifier
 from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
-from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
 POLICY = """\
@@ -42,12 +40,7 @@ class Mail(BaseNotifier):
 
 
 def planned(admin: FakeAdmin, storage: Path, owner: str) -> dict[str, Any]:
-    name = f"{owner}.app"
-    admin.groups = {group_id: FakeGroup() for group_id in (name, "live")}
-    snapshot_id = scene.take_snapshot(storage)
-    scene.judge(storage, snapshot_id, stale={name})
-    policy = str(write_policy(storage, POLICY))
-    return scene.plan(storage, snapshot_id=snapshot_id, policy_file=policy, max_share=1)
+    return scene.plan_of(admin, storage, [f"{owner}.app"], policy=POLICY)
 
 
 def notify(storage: Path, plan: dict[str, Any], *notifiers: BaseNotifier) -> dict[str, Any]:

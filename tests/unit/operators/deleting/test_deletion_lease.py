@@ -1,6 +1,5 @@
 """A deletion in earnest takes the cluster's lease; who does not get it deletes nothing and says who has it."""
 
-import json
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, LeaseLostError, LeaseNotAcquiredError
-from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
@@ -76,11 +74,6 @@ def test_it_can_be_switched_off(admin: FakeAdmin, leases: FakeLease, tmp_path: P
     assert (sorted(admin.deleted), leases.asked) == (["a", "b"], [])
 
 
-def test_a_dry_run_needs_none(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
-    assert delete(tmp_path, dry_run=True)["counts"]["would_delete"] == 2
-    assert leases.asked == []
-
-
 def test_who_does_not_get_it_skips_and_says_who_has_it(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
     leases.refused = HELD
     with pytest.raises(
@@ -126,39 +119,3 @@ def test_a_killed_run_has_its_lease_on_record(
         delete(tmp_path)
     (record,) = records(tmp_path)
     assert record["lease"]["generations"] == [7]
-
-
-@pytest.mark.parametrize("dry_run", [True, False])
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"lease": "maybe"},
-        {"lease": None},
-        {"lease_wait_seconds": "soon"},
-        {"lease_wait_seconds": -1},
-        {"if_lease_held": "wait"},
-    ],
-)
-def test_bad_terms_are_refused_before_anything_is_asked(
-    admin: FakeAdmin, leases: FakeLease, tmp_path: Path, bad: dict[str, Any], dry_run: bool
-) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(bad))):
-        delete(tmp_path, dry_run=dry_run, **bad)
-    assert (admin.calls, leases.asked) == ([], [])
-
-
-def test_the_leases_group_is_kept_even_when_named(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
-    admin.groups["airflow-kafka-groups-lease"] = FakeGroup()
-    with pytest.raises(GroupsFailedError, match="protected"):
-        delete(tmp_path, group_ids=["airflow-kafka-groups-lease"])
-    assert admin.deleted == []
-
-
-def test_the_connections_prefix_names_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    connection = {"conn_type": "kafka_groups", "host": "b", "extra": {"lease_group_prefix": "team-a."}}
-    monkeypatch.setenv("AIRFLOW_CONN_PREFIXED", json.dumps(connection))
-    settings = KafkaGroupsHook("prefixed").settings
-    assert settings.lease_group_id == "team-a.airflow-kafka-groups-lease"
-    assert settings.protects(settings.lease_group_id)
-    assert not settings.protects("a")

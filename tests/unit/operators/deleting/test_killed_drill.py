@@ -1,8 +1,6 @@
 """A drill that is killed: its scratch groups stay, and the next try of the task removes them."""
 
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.unit.operators.scene import context
 
 T0 = TopicPartition("t", 0)
 pytestmark = pytest.mark.safety
@@ -22,10 +21,8 @@ class Killed(BaseException):
 
 
 def rehearse(storage: Path, plan_id: str, run_id: str = "weekly__1") -> dict[str, Any]:
-    ti = SimpleNamespace(dag_id="drills", task_id="drill", map_index=-1, try_number=1)
-    context: Any = {"run_id": run_id, "ti": ti, "dag_run": SimpleNamespace(run_after=datetime.now(UTC))}
     stored: dict[str, Any] = {"storage_path": str(storage), "cluster": "c"}
-    return RestoreDrillOperator(task_id="drill", plan_id=plan_id, **stored).execute(context)
+    return RestoreDrillOperator(task_id="drill", plan_id=plan_id, **stored).execute(context(run_id))
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 ``ChunkGroupsOperator`` cuts by coordinator: after a restart of brokers the same groups are in other chunks.
 """
 
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,13 +15,9 @@ from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOpera
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
+from tests.unit.operators.scene import context
 
 pytestmark = pytest.mark.safety
-
-
-def context(map_index: int) -> Any:
-    ti = SimpleNamespace(dag_id="repair", task_id="t", map_index=map_index, try_number=1)
-    return {"run_id": "manual__1", "ti": ti, "dag_run": SimpleNamespace(run_after=datetime.now(UTC))}
 
 
 def delete(storage: Path, group_id: str, map_index: int) -> dict[str, Any]:
@@ -35,7 +29,7 @@ def delete(storage: Path, group_id: str, map_index: int) -> dict[str, Any]:
         observe_seconds=0.01,
         fail_if_kept=False,
     )
-    return operator.execute(context(map_index))
+    return operator.execute(context(map_index=map_index))
 
 
 @pytest.mark.promise(5)
@@ -59,7 +53,7 @@ def shift(storage: Path, group_id: str, map_index: int, by: int = -2, topics: An
     operator = ResetGroupOffsetsOperator(
         task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, group_ids=[group_id], shift_by=by, topics=topics
     )
-    return operator.execute(context(map_index))
+    return operator.execute(context(map_index=map_index))
 
 
 def test_what_another_of_its_tasks_moved_by_a_distance_is_not_moved_again(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -95,8 +89,7 @@ def delete_all(storage: Path, *, run_id: str = "manual__1") -> dict[str, Any]:
     operator = DeleteGroupsOperator(
         task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, group_ids=["a", "b"], observe_seconds=0.01
     )
-    of_run: Any = {**context(-1), "run_id": run_id}
-    return operator.execute(of_run)
+    return operator.execute(context(run_id))
 
 
 def test_a_deletion_by_name_goes_on_where_its_first_try_stopped(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -138,7 +131,7 @@ def test_a_task_can_be_mapped_over_the_partitions_of_a_group(admin: FakeAdmin, t
     def alter(map_index: int) -> dict[str, Any]:
         stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
         offsets: Any = {"a": {"t": {map_index: 3}}}
-        return AlterGroupOffsetsOperator(task_id="t", offsets=offsets, **stored).execute(context(map_index))
+        return AlterGroupOffsetsOperator(task_id="t", offsets=offsets, **stored).execute(context(map_index=map_index))
 
     one, two = TopicPartition("t", 0), TopicPartition("t", 1)
     admin.log = (0, 10)

@@ -12,7 +12,7 @@ from airflow_kafka_groups.storage.json_files import write_listing
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene
-from tests.unit.operators.deleting.test_not_set_back_twice import context
+from tests.unit.operators.scene import context
 
 T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 pytestmark = pytest.mark.safety

@@ -1,9 +1,7 @@
 """A change of offsets whose task is retried or cleared: what was used since an earlier try is not set back again."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,14 +17,10 @@ from airflow_kafka_groups.operators.offset_changes import (
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
+from tests.unit.operators.scene import context
 
 T0 = TopicPartition("t", 0)
 pytestmark = pytest.mark.safety
-
-
-def context(run_id: str = "manual__1") -> Any:
-    ti = SimpleNamespace(dag_id="repair", task_id="t", map_index=-1, try_number=1)
-    return {"run_id": run_id, "ti": ti, "dag_run": SimpleNamespace(run_after=datetime.now(UTC))}
 
 
 def run(kind: Any, storage: Path, run_id: str = "manual__1", **arguments: Any) -> dict[str, Any]:
@@ -136,14 +130,19 @@ def test_another_target_counts_for_groups_that_were_not_used_since(
     [
         ({"shift_by": -2}, {"to": "earliest"}, r"began to move offsets by -2, see .*, and this one .* earliest\."),
         ({"to": "latest"}, {"shift_by": -2}, r"began to .* latest, see .*, and this one would move offsets by -2\."),
+        ({"shift_by": -2}, {"shift_by": -3}, r"move offsets by -2, see .*-before\.json.* move offsets by -3"),
     ],
-    ids=["away from a distance", "to a distance"],
+    ids=["away from a distance", "to a distance", "another distance"],
 )
-def test_a_distance_and_another_target_need_two_runs(tmp_path: Path, first: Any, then: Any, error: str) -> None:
+def test_a_distance_and_another_target_need_two_runs(
+    admin: FakeAdmin, tmp_path: Path, first: Any, then: Any, error: str
+) -> None:
     """The message said that offsets would be moved by None."""
     reset(tmp_path, **first)
+    moved = positions(admin)
     with pytest.raises(MaintenanceError, match=error):
         reset(tmp_path, **then)
+    assert positions(admin) == moved
 
 
 @pytest.mark.parametrize("result", ["none", "damaged", '{"format": 1, "groups": [{}]}'])

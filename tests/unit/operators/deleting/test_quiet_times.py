@@ -10,7 +10,6 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
 from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
@@ -20,11 +19,7 @@ POLICY = "version: 1\nrules: [{name: rest, action: delete, idle: 1d}]\n"
 
 @pytest.fixture
 def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup()}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a"})
-    policy = str(write_policy(tmp_path, POLICY))
-    plan = scene.plan(tmp_path, snapshot_id=snapshot_id, policy_file=policy, max_share=1)
+    plan = scene.plan_of(admin, tmp_path, ["a"], ["b"], POLICY)
     scene.back_up(tmp_path, plan)
     return plan
 

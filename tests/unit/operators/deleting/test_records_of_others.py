@@ -16,7 +16,8 @@ from airflow_kafka_groups.storage.file_storage import FILES, READERS
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
-from tests.unit.operators.deleting.test_reset_again import context, positions, shift
+from tests.unit.operators.deleting.test_reset_again import positions, shift
+from tests.unit.operators.scene import context
 
 T0 = TopicPartition("t", 0)
 pytestmark = pytest.mark.safety
@@ -52,15 +53,6 @@ def test_what_a_killed_task_left_half_written_stops_no_other_task(tmp_path: Path
     assert shift(tmp_path)["counts"]["changed"] == 2
     put(tmp_path, b"", kind=kind)
     assert shift(tmp_path)["counts"]["unchanged"] == 2
-    assert positions(admin) == [{T0: 6}, {T0: 5}]
-
-
-def test_what_is_half_written_of_an_earlier_try_moves_nothing(tmp_path: Path, admin: FakeAdmin) -> None:
-    shift(tmp_path)
-    (path,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(MaintenanceError, match=r"is damaged or incomplete: .*\. .*start a new DAG run"):
-        shift(tmp_path)
     assert positions(admin) == [{T0: 6}, {T0: 5}]
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.fakes.refusing_path import refuse_listing
 from tests.unit.operators import scene
-from tests.unit.operators.deleting.test_reset_again import context, positions, shift
+from tests.unit.operators.deleting.test_reset_again import positions, shift
+from tests.unit.operators.scene import context
 
 T0 = TopicPartition("t", 0)
 pytestmark = pytest.mark.safety
@@ -75,18 +75,3 @@ def test_the_first_try_is_found_beside_a_folder_that_this_user_may_not_see(
     assert shift(tmp_path, cluster="renamed")["counts"]["unchanged"] == 2
     assert positions(moved) == [{T0: 6}, {T0: 5}]
     assert "a-team" in caplog.text
-
-
-def test_a_damaged_record_of_another_cluster_stops_no_change(
-    moved: FakeAdmin, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    changes = tmp_path / "a-team" / "changes"
-    changes.mkdir(parents=True)
-    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
-    (changes / record.name).write_text("{")
-    assert shift(tmp_path, cluster="renamed")["counts"]["unchanged"] == 2
-    assert "a-team" in caplog.text
-    (record.parent / record.name.replace("before", "result")).unlink()
-    record.write_text("{")
-    with pytest.raises(MaintenanceError, match="damaged"):
-        shift(tmp_path)

@@ -84,15 +84,6 @@ def test_the_idle_time_of_a_group_that_was_restored_begins_anew(admin: FakeAdmin
     assert kept.reason.startswith(f"{by} of ")
 
 
-def test_a_group_that_was_used_since_keeps_its_newer_offsets(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
-    admin.groups = {"a": FakeGroup({T0: 8})}
-    found = restore(tmp_path, backed_up)
-    assert "used since the backup" in found["kept"]["a"]
-    assert admin.groups["a"].positions == {T0: 8}
-    assert restore(tmp_path, backed_up, overwrite=True)["counts"]["changed"] == 1
-    assert admin.groups["a"].positions == {T0: 5, T1: 6}
-
-
 def test_where_nobody_tells_ids_the_logs_alone_decide(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
     admin.ids = {}
     assert restore(tmp_path, backed_up, dry_run=True)["counts"]["would_change"] == 2

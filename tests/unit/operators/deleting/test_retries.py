@@ -12,14 +12,19 @@ from airflow_kafka_groups.exceptions import (
     ConnectionFailedError,
     GroupsFailedError,
     IncompleteListingError,
+    JournalError,
     LeaseLostError,
     OutcomeUnknownError,
     PlanError,
+    PolicyError,
     RequestTimeoutError,
+    SnapshotError,
     StorageError,
 )
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator, ApprovePruningOperator
 from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
+from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.sensors.groups import FindCoordinatorsSensor
 
 HAS_POLICIES = hasattr(BaseOperator, "retry_policy")
@@ -69,11 +74,33 @@ def test_a_tasks_own_policy_stands() -> None:
         assert by_default.retry_policy is own
 
 
-@pytest.mark.parametrize("operator", [ApproveCleanupOperator, ApprovePruningOperator])
-def test_an_unclear_answer_is_asked_for_again(operator: Any) -> None:
-    """A mistyped number does not end the run of a day."""
-    task = operator(task_id="t", storage_path="/s", plan_id="p", plan_digest="d", retries=2)
-    if HAS_POLICIES:
-        assert decision(task, PlanError("2 groups are planned, and '3' were confirmed")) == "default"
-        assert decision(task, ConfigurationError("plan_digest", "d", "is no digest")) == "fail"
-        assert decision(task, StorageError("the answer could not be written")) == "fail"
+OF_PLAN: dict[str, Any] = {"task_id": "t", "storage_path": "/s", "plan_id": "p", "plan_digest": "d", "retries": 2}
+NOTIFY = NotifyOwnersOperator(**OF_PLAN)
+SNAPSHOT = ListGroupOffsetsOperator(task_id="list_offsets", storage_path="/s", retries=2)
+MISSING = PlanError("the plan is missing")
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "expected"),
+    [
+        (NOTIFY, PolicyError("1 owner(s) could not be notified: pay: SMTPServerDisconnected"), "default"),
+        (NOTIFY, JournalError("somebody else has written here meanwhile; run again"), "default"),
+        (NOTIFY, MISSING, "fail"),
+        (SNAPSHOT, SnapshotError("snapshot s may lack groups (broker 2: no answer). Run the task again"), "default"),
+        (SNAPSHOT, MISSING, "fail"),
+        *(
+            (asked(**OF_PLAN), error, expected)
+            for asked in (ApproveCleanupOperator, ApprovePruningOperator)
+            for error, expected in (
+                (PlanError("2 groups are planned, and '3' were confirmed"), "default"),
+                (ConfigurationError("plan_digest", "d", "is no digest"), "fail"),
+                (StorageError("the answer could not be written"), "fail"),
+            )
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_what_the_next_try_mends_is_retried(task: Any, error: Exception, expected: str) -> None:
+    """The run of a day failed with the first mail, broker, other run or mistyped number in its way."""
+    assert not HAS_POLICIES or decision(task, error) == expected
+    assert hasattr(task, "retry_policy") == HAS_POLICIES

@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE
 from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -55,13 +55,6 @@ def test_the_pace_is_passed_on_and_0_is_no_limit() -> None:
     )
     limits = task.limits()
     assert (limits.groups_per_second, limits.bytes_per_second) == (25.0, None)
-
-
-@pytest.mark.parametrize("name", ["groups_per_second", "bytes_per_second"])
-def test_a_pace_that_makes_no_sense_is_refused(name: str) -> None:
-    how: Any = {name: -1}
-    with pytest.raises(ConfigurationError, match=name):
-        DeleteGroupsOperator(task_id="t", storage_path="/x", group_ids=["a"], **how)
 
 
 def test_a_task_whose_time_is_over_remembers_what_it_had_begun(

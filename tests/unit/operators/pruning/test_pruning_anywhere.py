@@ -1,6 +1,5 @@
 """Pruning of files works wherever the storage folder is, and whatever somebody has put into it."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 from airflow_kafka_groups.change.file_pruning.file_sets import FileSet
 from airflow_kafka_groups.operators.pruning import PruneFilesOperator
 from tests.unit.operators import scene
+from tests.unit.operators.pruning.test_what_pruning_keeps import write
 
 OLD = "20200101T000000Z-00000001"
 
@@ -19,13 +19,6 @@ def prune(storage: Path) -> dict[str, Any]:
         task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, keep_newest=1, dry_run=False
     ).execute({})
     return found
-
-
-def write(storage: Path, where: str, content: dict[str, Any]) -> Path:
-    path = storage / scene.CLUSTER / where
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"format": 1, "cluster": scene.CLUSTER, **content}))
-    return path
 
 
 def new_id() -> str:

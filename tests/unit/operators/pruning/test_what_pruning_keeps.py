@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -82,14 +81,11 @@ def restore(storage: Path, days: float, *group_ids: str, behind: float = 0) -> P
     return write(storage, f"changes/{run_id}-restore-before.json", content)
 
 
-@pytest.mark.parametrize("restored", [restore])
 @pytest.mark.promise(5)
-def test_a_restored_group_is_not_planned_again_once_its_record_is_old(
-    admin: FakeAdmin, tmp_path: Path, restored: Callable[..., Path]
-) -> None:
+def test_a_restored_group_is_not_planned_again_once_its_record_is_old(admin: FakeAdmin, tmp_path: Path) -> None:
     scene.judged_once(admin, tmp_path, ["a"], ["live"])  # idle for 30 days by its snapshots
     snapshot(tmp_path, 30)
-    record = restored(tmp_path, 5, "a")
+    record = restore(tmp_path, 5, "a")
     restore(tmp_path, 0)
     assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == 0, "its idle time counts from the restore"
     assert run(tmp_path, change=3).removed["change"] == ()
@@ -97,7 +93,6 @@ def test_a_restored_group_is_not_planned_again_once_its_record_is_old(
     assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == 0
 
 
-@pytest.mark.parametrize("record", [restore])
 @pytest.mark.parametrize(
     ("at", "shown", "other", "newest", "days", "kept"),
     [
@@ -118,21 +113,13 @@ def test_a_restored_group_is_not_planned_again_once_its_record_is_old(
     ],
 )
 def test_what_restarts_an_idle_time_outlives_the_snapshots_from_before_it(
-    tmp_path: Path,
-    record: Any,
-    at: int,
-    shown: list[int],
-    other: list[int],
-    newest: int,
-    days: dict[str, float],
-    kept: bool,
+    tmp_path: Path, at: int, shown: list[int], other: list[int], newest: int, days: dict[str, float], kept: bool
 ) -> None:
-    paths = [record(tmp_path, at), *(record(tmp_path, day) for day in range(newest))]
+    paths = [restore(tmp_path, day) for day in (at, *range(newest))]
     for day in shown:
         snapshot(tmp_path, day)
     for day in other:
         snapshot(tmp_path, day, "standby")
-    (tmp_path / "policy.yaml").write_text("version: 1\n")
     for dry_run in (True, False):
         found = run(tmp_path, newest=newest, dry_run=dry_run, **{"change": 20.0, "cleanup": 20.0, **days})
         assert len(found.removed["change"]) + len(found.removed["cleanup"]) == (0 if kept else 1)

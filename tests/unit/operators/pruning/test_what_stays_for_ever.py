@@ -1,6 +1,5 @@
 """Nothing of an old set stays for good, and nothing half done takes the place of what is to stay."""
 
-import json
 import os
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -17,19 +16,7 @@ from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import TableName
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
-
-_NOW = datetime.now(UTC)
-
-
-def id_of(days: float) -> str:
-    return f"{_NOW - timedelta(days=days):%Y%m%dT%H%M%SZ}-00000001"
-
-
-def write(storage: Path, where: str, content: dict[str, Any]) -> Path:
-    path = storage / scene.CLUSTER / where
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"format": 1, "cluster": scene.CLUSTER, **content}))
-    return path
+from tests.unit.operators.pruning.test_what_pruning_keeps import id_of, write
 
 
 def snapshot(storage: Path, days: float) -> Path:

@@ -61,10 +61,7 @@ def test_what_a_judgement_rests_on_is_shown_to_its_end(tmp_path: Path, planned: 
 def test_an_id_is_no_link_and_no_emphasis_and_not_too_long(
     admin: FakeAdmin, tmp_path: Path, group_id: str, shown: str
 ) -> None:
-    admin.groups = {group_id: FakeGroup(), "live": FakeGroup()}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={group_id})
-    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    found = scene.plan_of(admin, tmp_path, [group_id])
     text = question(load_plan(Layout(tmp_path, scene.CLUSTER), found["plan_id"]), "s3://x/report.html", "why")
     assert f"| {shown} |" in text
     assert ": s3://x/report.html" in text
@@ -89,10 +86,7 @@ def test_who_used_a_group_last_is_in_the_question(
 
 def test_names_of_groups_are_not_taken_for_markup(admin: FakeAdmin, tmp_path: Path) -> None:
     evil = "x|<img src=x>[y](http://z)`*_"
-    admin.groups = {evil: FakeGroup(), "live": FakeGroup()}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={evil})
-    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    found = scene.plan_of(admin, tmp_path, [evil])
     plan = load_plan(Layout(tmp_path, scene.CLUSTER), found["plan_id"])
     text = question(plan, "/x/report.html", "why")
     assert "&#124;&#60;img src=x&#62;&#91;y&#93;(http:&#8203;//z)&#96;&#42;&#95;" in text

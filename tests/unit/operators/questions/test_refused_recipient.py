@@ -13,8 +13,6 @@ from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
-from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
 
 POLICY = """\
@@ -45,11 +43,7 @@ def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
 
 
 def notify(admin: FakeAdmin, storage: Path, contact: str, cc: str | None) -> dict[str, Any]:
-    admin.groups = {name: FakeGroup() for name in ("pay1", "live")}
-    snapshot_id = scene.take_snapshot(storage)
-    scene.judge(storage, snapshot_id, stale={"pay1"})
-    policy = str(write_policy(storage, POLICY.replace("CONTACT", contact)))
-    planned = scene.plan(storage, snapshot_id=snapshot_id, policy_file=policy, max_share=1)
+    planned = scene.plan_of(admin, storage, ["pay1"], policy=POLICY.replace("CONTACT", contact))
     notifier = SmtpNotifier(
         from_email="platform@example.com",
         to="{{ notice.contact }}",

@@ -62,10 +62,7 @@ def test_lag_that_nobody_knows_is_not_0(admin: FakeAdmin, gauges: dict[str, Any]
 def test_verdicts_of_another_version_that_are_gone_are_a_gauge_of_0(
     admin: FakeAdmin, tmp_path: Path, gauges: dict[str, Any]
 ) -> None:
-    admin.groups = {"a": FakeGroup()}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, ["a"])
-    planned = scene.plan(tmp_path, snapshot_id=snapshot_id)
+    planned = scene.plan_of(admin, tmp_path, ["a"])
     assert gauges["kafka_groups.prod.plan.other"] == 0, "a statsd server keeps what an earlier plan sent"
     assert "other" not in planned["counts"]
 

@@ -21,7 +21,6 @@ from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.storage.layout import Layout
 from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli, cli, stored
 from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
@@ -46,10 +45,7 @@ def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
 
 @pytest.fixture
 def judged(admin: FakeAdmin, tmp_path: Path) -> str:
-    admin.groups = {name: FakeGroup() for name in ("pay1", "live")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"pay1"})
-    return snapshot_id
+    return scene.judged_once(admin, tmp_path, ["pay1"], ["live"])
 
 
 def plan(storage: Path, snapshot_id: str, notify: str = "") -> dict[str, Any]:

@@ -127,6 +127,10 @@ def test_where_the_defaults_are_not_found_no_secret_goes_to_the_command_line(
     ("name", "value", "is_masked"),
     [
         ("spark.hadoop.fs.s3a.secret.key", SECRET, True),
+        ("spark.hadoop.fs.s3a.encryption.key", SECRET, True),
+        ("spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net", SECRET, True),
+        ("spark.hadoop.fs.azure.sas.files.lake.blob.core.windows.net", SECRET, True),
+        ("spark.hadoop.fs.azure.sas.fixed.key", SECRET, True),
         ("spark.sql.catalog.lake.header.Authorization", f"Basic {SECRET}", True),
         ("spark.sql.catalog.lake.uri", f"jdbc:postgresql://db/lake?user=me&password={SECRET}", True),
         ("spark.jars.repositories", f"https://me:{SECRET}@repo/maven", True),
