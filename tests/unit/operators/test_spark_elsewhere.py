@@ -1,8 +1,6 @@
 """A Spark job on a cluster: its secrets stay off the command line, and its task lasts as long as the job."""
 
 import json
-import os
-import stat
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,36 +12,10 @@ from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.operators.support.spark_connection import submit_hook
+from tests.unit.operators.spark_program import Submitted
 
 SECRET = "s3cr3t-of-the-job"
 ENV = {"AWS_SECRET_ACCESS_KEY": SECRET, "HADOOP_USER_NAME": "ann"}
-
-
-class Submitted:
-    """A program in spark-submit's place, which writes what it was given and what it read."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.program = folder / "spark-submit"
-        self.answer("")
-
-    def answer(self, text: str) -> None:
-        self.program.write_text(
-            f'#!/bin/sh\nprintf "%s\\n" "$@" > {self._folder}/words\nenv > {self._folder}/env\n'
-            'while [ $# -gt 0 ]; do [ "$1" = --properties-file ] && '
-            f'cat "$2" > {self._folder}/properties; shift; done\n'
-            f"echo {text!r}\n"
-        )
-        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
-
-    def words(self) -> str:
-        return (self._folder / "words").read_text()
-
-    def properties(self) -> str:
-        return (self._folder / "properties").read_text()
-
-    def environment(self) -> str:
-        return (self._folder / "env").read_text()
 
 
 @pytest.fixture
@@ -74,17 +46,19 @@ def test_variables_of_a_driver_elsewhere_are_not_on_the_command_line(
     monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.kube_client", object(), raising=False)
     submitted.answer("Exit code: 0")
     run(submitted, monkeypatch, master, env_vars=ENV)
-    assert SECRET not in submitted.words()
-    assert f"{name}.AWS_SECRET_ACCESS_KEY={SECRET}\n{name}.HADOOP_USER_NAME=ann\n" in submitted.properties()
-    assert ("HADOOP_USER_NAME=ann" in submitted.environment()) is (master == "yarn"), "as with Airflow's own operator"
+    (given,) = submitted.runs
+    assert SECRET not in str(given.words)
+    assert f"{name}.AWS_SECRET_ACCESS_KEY={SECRET}\n{name}.HADOOP_USER_NAME=ann\n" in given.properties
+    assert (given.environment.get("HADOOP_USER_NAME") == "ann") is (master == "yarn"), "as with Airflow's own operator"
 
 
 def test_variables_of_a_driver_here_are_in_its_environment_only(
     submitted: Submitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(submitted, monkeypatch, "local[1]", env_vars=ENV)
-    assert SECRET not in submitted.words() + submitted.properties()
-    assert f"AWS_SECRET_ACCESS_KEY={SECRET}" in submitted.environment()
+    (given,) = submitted.runs
+    assert SECRET not in str(given.words) + given.properties
+    assert given.environment["AWS_SECRET_ACCESS_KEY"] == SECRET
 
 
 def test_without_a_file_for_them_secret_variables_are_refused(
@@ -94,7 +68,7 @@ def test_without_a_file_for_them_secret_variables_are_refused(
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigurationError, match="AWS_SECRET_ACCESS_KEY: cannot be kept off the command line"):
         run(submitted, monkeypatch, "yarn", env_vars=ENV)
-    assert not (submitted.program.parent / "words").exists()
+    assert submitted.runs == []
 
 
 @pytest.mark.parametrize("status", ["FINISHED", "FAILED"])
@@ -125,7 +99,7 @@ def test_a_tracking_that_only_airflows_operator_has_is_refused(
     """With it, the hook returns at once, and the task would be a success before the job has begun."""
     with pytest.raises(ConfigurationError, match=f"spark, {name} .*spark-submit itself waits"):
         run(submitted, monkeypatch, "yarn", **{name: True})
-    assert os.listdir(submitted.program.parent).count("words") == 0
+    assert submitted.runs == []
 
 
 @pytest.mark.parametrize(
@@ -137,9 +111,7 @@ def test_a_wrong_argument_of_a_job_is_not_tried_again(
     submitted: Submitted, monkeypatch: pytest.MonkeyPatch, code: int, application: str, is_final: bool, said: str
 ) -> None:
     """The next try would start Spark to hear the same. What exit code 2 is in somebody else's job, nobody knows."""
-    submitted.answer(said)
-    with submitted.program.open("a") as program:
-        program.write(f"echo INFO ShutdownHookManager\nexit {code}\n")
+    submitted.answer(f"{said}\nINFO ShutdownHookManager", code)
     spark = {"spark_binary": str(submitted.program)}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
     task = KafkaSparkSubmitOperator(task_id="t", application=application, kafka="off", spark=spark)
@@ -173,7 +145,7 @@ def test_an_argument_of_spark_that_cannot_be_is_named_and_not_tried_again(
 
 def test_properties_may_be_json_as_other_mappings(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
     run(submitted, monkeypatch, "local[1]", conf='{"spark.app.own": "7"}', env_vars=None)
-    assert "spark.app.own=7" in submitted.properties()
+    assert "spark.app.own=7" in submitted.runs[0].properties
 
 
 def test_a_task_s_page_shows_no_secret_of_spark() -> None:
@@ -200,7 +172,7 @@ def test_a_task_that_is_killed_before_it_submits_starts_no_job(
     monkeypatch.setattr(KafkaSparkSubmitOperator, "_properties", lambda self, path: self.on_kill())
     with pytest.raises(KafkaGroupsError, match="the task was killed before the job was submitted"):
         task.execute({})
-    assert not (submitted.program.parent / "words").exists()
+    assert submitted.runs == []
 
 
 class Started:
