@@ -461,6 +461,31 @@ class EndReached:
         return waiting
 
 
+class Unmoved:
+    """Since when the offsets of groups have not moved, as seen by one process."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[str, float]] = {}
+
+    def forget(self) -> None:
+        """Restart the time of every group: none could commit anything while its cluster was away."""
+        self._since = {}
+
+    def see(self, groups: Mapping[str, GroupOffsets], now: float) -> dict[str, float]:
+        """Take in what could be read, and return for how many seconds each group has not moved.
+
+        A group that is missing starts again: there is a gap in the observations.
+        """
+        from airflow_kafka_groups.observe.fingerprint import fingerprint
+
+        before, self._since = self._since, {}
+        for group_id, offsets in groups.items():
+            seen = fingerprint(offsets)
+            earlier = before.get(group_id, ("", now))
+            self._since[group_id] = earlier if earlier[0] == seen else (seen, now)
+        return {group_id: now - since for group_id, (_, since) in self._since.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoProgress:
     """Groups' committed offsets have not moved for some time, as observed by this object.
@@ -476,30 +501,23 @@ class NoProgress:
     only_with_lag: bool = True
     any_group: bool = False
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
-    _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _unmoved: Unmoved = field(default_factory=Unmoved, init=False, repr=False, compare=False)
     _seen_on: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def missed(self) -> None:
-        """Restart the time of every group: none could commit anything while its cluster was away."""
-        self._since.clear()
+        """Restart the time of every group."""
+        self._unmoved.forget()
 
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' offsets, and the lag of those that have not moved."""
-        from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
+        from airflow_kafka_groups.observe.fingerprint import committed_partitions
 
         if await is_elsewhere(admin, self._seen_on):
-            self._since.clear()
+            self._unmoved.forget()
         found = await admin.list_consumer_group_offsets(list(self.group_ids))
-        now = self.clock()
         there, waiting = answers(self.group_ids, found)
-        for group_id in waiting:
-            self._since.pop(group_id, None)  # a gap in the observations resets the time
-        for group_id, offsets in there.items():
-            seen = fingerprint(offsets)
-            if self._since.get(group_id, ("", 0.0))[0] != seen:
-                self._since[group_id] = (seen, now)
-            unmoved = now - self._since[group_id][1]
-            if not committed_partitions(offsets):
+        for group_id, unmoved in self._unmoved.see(there, self.clock()).items():
+            if not committed_partitions(there[group_id]):
                 waiting[group_id] = "has no committed offsets"
             elif unmoved < self.seconds:
                 waiting[group_id] = f"no progress for {unmoved:.0f} s, {self.seconds:g} s required"

@@ -17,8 +17,9 @@ from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS, FastFamil
 from airflow_kafka_groups.judge.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.kafka.models import GroupState, keeps_progress_elsewhere
-from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.observe.fingerprint import committed_partitions
 from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.triggers.conditions import Unmoved
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
@@ -158,12 +159,12 @@ class GroupWatch:
     growth: FamilyGrowth = field(default_factory=FamilyGrowth)
     policy: Callable[[], PolicyFile] | None = None
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
-    _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _unmoved: Unmoved = field(default_factory=Unmoved, init=False, repr=False, compare=False)
     _seen_on: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def missed(self) -> None:
-        """Restart the idle time of every group: none could commit anything while its cluster was away."""
-        self._since.clear()
+        """Restart the idle time of every group."""
+        self._unmoved.forget()
 
     async def poll(self, admin: AdminClient) -> WatchResult:
         """Poll once. Errors of single groups are part of the result; errors of the complete call are raised.
@@ -173,7 +174,7 @@ class GroupWatch:
         here = await admin.cluster_id()
         moved = here is not None and self._seen_on not in ([], [here])
         if moved:
-            self._since.clear()
+            self._unmoved.forget()
             self.growth.forget()
         found = await self._poll(admin)
         if here is not None:
@@ -217,22 +218,13 @@ class GroupWatch:
 
     async def _stale(self, admin: AdminClient, empty: list[str], known: set[str]) -> _Found:
         found = await admin.list_consumer_group_offsets(empty) if empty else {}
-        now = self.clock()
-        matching: dict[str, str] = {}
-        unread = set()
-        for group_id, result in found.items():
-            if result.value is None:
-                unread.add(group_id)
-                continue
-            seen = fingerprint(result.value)
-            if self._since.get(group_id, ("", 0.0))[0] != seen:
-                self._since[group_id] = (seen, now)
-            unmoved = now - self._since[group_id][1]
-            if committed_partitions(result.value) and unmoved >= self.seconds:
-                matching[group_id] = f"empty and unmoved for {unmoved:.0f} s"
-        for group_id in [group_id for group_id in self._since if group_id not in found or group_id in unread]:
-            del self._since[group_id]  # a gap in the observations resets the time
-        return matching, known - unread
+        read = {group_id: result.value for group_id, result in found.items() if result.value is not None}
+        matching = {
+            group_id: f"empty and unmoved for {unmoved:.0f} s"
+            for group_id, unmoved in self._unmoved.see(read, self.clock()).items()
+            if committed_partitions(read[group_id]) and unmoved >= self.seconds
+        }
+        return matching, known - (found.keys() - read.keys())
 
     async def _lagging(self, admin: AdminClient, chosen: list[str]) -> _Found:
         found = await admin.list_consumer_group_lag(chosen) if chosen else {}
