@@ -25,11 +25,10 @@ from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partitio
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy, plan_backlog
 from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.storage.formats import FORMAT, plain, read_model
 from airflow_kafka_groups.storage.json_files import json_bytes, read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import BACKLOGS, time_prefix
-from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient

@@ -42,9 +42,9 @@ from airflow_kafka_groups.exceptions import (
     UnsupportedVersionError,
 )
 from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
+from airflow_kafka_groups.kafka.cluster.client import Patience
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
-from airflow_kafka_groups.kafka.cluster.patience import Patience
 from airflow_kafka_groups.kafka.models import BrokerId, TopicPartition
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 

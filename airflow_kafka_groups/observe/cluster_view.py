@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.checks import is_digest
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PlanError, UnsupportedByClientError
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
-from airflow_kafka_groups.storage.stored_models import read_model
+from airflow_kafka_groups.storage.formats import read_model
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient

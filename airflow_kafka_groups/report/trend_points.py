@@ -17,11 +17,10 @@ from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.shown import shortened
 from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format, plain, read_model
 from airflow_kafka_groups.storage.json_files import parse_json, write_json
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import REPORTS, TREND, is_id
-from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from airflow_kafka_groups.storage.formats import FORMAT, check_format
-from airflow_kafka_groups.storage.stored_models import plain, read_model
+from airflow_kafka_groups.storage.formats import FORMAT, check_format, plain, read_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

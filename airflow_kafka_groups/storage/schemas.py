@@ -244,6 +244,9 @@ COMMIT_GROUP_COLUMNS = columns(
 )
 """One row for each group in ``__consumer_offsets``. ``group_type`` is null for a group without its own record."""
 
+RECORDS, CORRUPT, FUTURE = "records", "corrupt", "future"
+"""The names of the counts of records of ``__consumer_offsets``."""
+
 ARCHIVE_COLUMNS = columns(
     {
         "group_id": "string",

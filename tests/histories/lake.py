@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.storage.stored_models import plain
+from airflow_kafka_groups.storage.formats import plain
 from tests.fakes.snapshot_groups import NO_MEMBERS, NO_SUBSCRIPTIONS
 from tests.histories.shorthand import ARROW_SCHEMA, SnapshotRow, hour, parquet, snapshot_id
 

@@ -27,8 +27,7 @@ from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLef
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
 from airflow_kafka_groups.ledger.ledger import fold_for_removal
-from airflow_kafka_groups.observe.snapshot.newer import SLOWEST
-from airflow_kafka_groups.observe.snapshot.reader import load_manifest
+from airflow_kafka_groups.observe.snapshot.reader import SLOWEST, load_manifest
 from airflow_kafka_groups.storage.access import storage_errors
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK

@@ -17,8 +17,7 @@ from itertools import islice
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, FileSet
 from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, SnapshotError, StorageError
 from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, other_folders
-from airflow_kafka_groups.observe.snapshot.newer import PLANNED_WITHIN, SLOWEST
-from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
+from airflow_kafka_groups.observe.snapshot.reader import PLANNED_WITHIN, SLOWEST, load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.file_storage import FILES, read_few
 from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath

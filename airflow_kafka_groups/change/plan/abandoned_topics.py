@@ -38,8 +38,7 @@ from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PrunePlan
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprints
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.snapshot.newer import is_news, may_see_less
-from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, looked_for, snapshot_ids
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, is_news, looked_for, may_see_less, snapshot_ids
 from airflow_kafka_groups.observe.snapshot.subscriptions import CONSUMER_PROTOCOL, Subscriptions, read_subscriptions
 from airflow_kafka_groups.storage.arrow_values import column, literal
 from airflow_kafka_groups.storage.layout import Layout

@@ -47,8 +47,7 @@ from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups, planned_schema
 from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdict, Verdicts, load_verdicts
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, recorded_view
-from airflow_kafka_groups.observe.snapshot.newer import PLANNED_WITHIN
-from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, SnapshotReader, latest_manifest
+from airflow_kafka_groups.observe.snapshot.reader import PLANNED_WITHIN, GroupSummary, SnapshotReader, latest_manifest
 from airflow_kafka_groups.shown import first_of
 from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now

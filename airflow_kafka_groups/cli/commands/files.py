@@ -21,8 +21,7 @@ from airflow_kafka_groups.storage.file_storage import FILES
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.backup.file import Backup
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.judge.policy.comparison import ChangedGroup
-    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.judge.policy.policy_file import ChangedGroup, PolicyFile
 
 BACKUP_COLUMNS = ("group_id", "result", "reason")
 
@@ -173,7 +172,7 @@ def _load(field: str, name: str) -> PolicyFile:
 
 
 def _changes(before: PolicyFile | None, after: PolicyFile, manifest: str) -> list[ChangedGroup]:
-    from airflow_kafka_groups.judge.policy.comparison import compare_policies
+    from airflow_kafka_groups.judge.policy.policy_file import compare_policies
     from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
     from airflow_kafka_groups.storage.layout import Layout
     from airflow_kafka_groups.storage.paths import MANIFESTS, is_id

@@ -9,29 +9,114 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from airflow_kafka_groups.durations import LONGEST_SECONDS, SECONDS, parse_duration
+from airflow_kafka_groups.durations import LONGEST_SECONDS, SECONDS, parse_duration, show_duration
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
-from airflow_kafka_groups.judge.policy.fleet import FleetCluster, read_clusters
-from airflow_kafka_groups.judge.policy.keep_file import keep_lines
 from airflow_kafka_groups.judge.policy.lint import lint, rule_places
 from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of, facts_of_all
 from airflow_kafka_groups.judge.policy.owners import OwnerRules
 from airflow_kafka_groups.judge.policy.quiet_times import QuietTimes, read_quiet_times
 from airflow_kafka_groups.judge.policy.rules import DEFAULT_RULE, Match, Rule, RuleAction, RuleFacts
 from airflow_kafka_groups.judge.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
-from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, GroupFilter, check_patterns
+from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, GroupFilter, check_patterns, spellings_of
 from airflow_kafka_groups.storage.access import raised_by
 from airflow_kafka_groups.storage.disk import LARGEST
 from airflow_kafka_groups.storage.json_files import read_named
 from airflow_kafka_groups.storage.layout import StoragePath
+from airflow_kafka_groups.storage.paths import CLUSTER_NAME_RULE, is_cluster_name
 from airflow_kafka_groups.storage.url_secrets import has_secret, is_webhook
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCluster:
+    """One cluster of a fleet.
+
+    :param name: the cluster's folder in the storage.
+    :param conn_id: the id of its connection.
+    """
+
+    name: str
+    conn_id: str
+
+
+def read_clusters(problems: Problems, given: Mapping[str, Mapping[str, Any] | None]) -> tuple[FleetCluster, ...]:
+    """Return the clusters in the order of the file, and add what cannot be meant to the problems.
+
+    :param given: the section ``clusters``, checked by the schema.
+    """
+    found: dict[str, FleetCluster] = {}
+    folders: dict[str, str] = {}
+    for name, settings in given.items():
+        path: Path = ("clusters", name)
+        conn_id = (settings or {}).get("connection", name)
+        if conn_id != conn_id.strip():
+            problems.add((*path, "connection"), f"(got {conn_id!r}) begins or ends with a space: remove it")
+        elif not is_cluster_name(name):
+            problems.add(path, f"cannot be the name of a folder: {CLUSTER_NAME_RULE}")
+        elif (other := folders.get(name.lower())) is not None:
+            problems.add(path, f"differs from {other!r} in case only, and some storages take both for one: rename it")
+        elif conn_id in found:
+            problems.add(
+                (*path, "connection"),
+                f"(got {conn_id!r}) is that of {found[conn_id].name!r}: two folders for one cluster are two histories. "
+                "Remove one",
+            )
+        else:
+            folders[name.lower()] = name
+            found[conn_id] = FleetCluster(name, conn_id)
+    return tuple(found.values())
+
+
+def keep_lines(problems: Problems, name: str, content: bytes) -> Iterator[str]:
+    """Yield the patterns of a keep file: one a line, with comments after ``#`` at the start of a line or a space.
+
+    Whatever a line may mean, it keeps: one keeps too much at worst. An id may contain what looks like a comment, a
+    line's end of Unicode's (U+0085, U+2028), blanks around it, or commas, and people write several patterns into a
+    line. Such a line counts in all readings.
+    """
+    try:
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as exc:
+        raise PolicyError(f"{name} is not UTF-8: {exc}; save it as UTF-8") from exc
+    for number, line in enumerate(lines, 1):
+        whole = line.removesuffix("\r")
+        parts = whole.splitlines()
+        for part in parts:
+            valid, why = _keep_patterns(part)
+            if why and not valid:
+                problems.found.append((number, f"{name}, line {number}: {why[0]}"))
+            yield from valid
+        if len(parts) > 1:
+            yield from _keep_patterns(whole)[0]
+
+
+def _keep_patterns(line: str) -> tuple[list[str], list[str]]:
+    """Return the patterns that a line of a keep file may mean, and why other readings of it are none."""
+    complete = line.strip()
+    pattern = "" if complete.startswith("#") else complete.partition(" #")[0].strip()
+    readings = [pattern] if pattern else []
+    if pattern != complete and complete[:2] not in ("#", "# "):
+        readings.append(complete)
+    for between in (",", r",\s*(?=re:)"):  # a regular expression may have commas itself
+        readings += filter(None, map(str.strip, re.split(between, pattern)))
+    readings = list(dict.fromkeys(readings))
+    valid, why = list[str](), list[str]()
+    for reading in readings:
+        try:
+            valid += check_patterns("pattern", [reading])
+        except ConfigurationError as exc:
+            why.append(str(exc))
+    if valid and line != complete:
+        valid += spellings_of(line)[1:]
+    return valid, why
+
 
 READY_MADE: Mapping[str, Mapping[str, Any]] = {
     # kafka-console-consumer without --group: console-consumer-<number>.
@@ -412,3 +497,58 @@ def _owner_lines(document: Document) -> Iterator[tuple[str, str]]:
         elif _patterns(problems, (pattern,), pattern):
             yield pattern, owner
     problems.raise_if_any()
+
+
+NO_POLICY = "keep (no policy)"
+
+
+class ChangedGroup(NamedTuple):
+    """A group of which two policies say different things, each with the rule that decides."""
+
+    group_id: str
+    before: str
+    after: str
+
+
+def compare_policies(
+    before: PolicyFile | None,
+    after: PolicyFile,
+    groups: Iterable[tuple[str, str]],
+    topics: Mapping[str, frozenset[str]] | None,
+) -> list[ChangedGroup]:
+    """Return the groups that an edit changes, in their order.
+
+    A condition on a group's last client is undecided here, and the stricter rule then counts, as in a plan.
+
+    :param before: the policy before the edit; ``None``: there was none, and every group was kept.
+    :param groups: the id and the type of each group.
+    :param topics: the topics with committed offsets of each group; ``None``: not known.
+    """
+    listed = list(groups)
+    said = [_said(policy, listed, topics) for policy in (before, after)]
+    rows = zip(listed, *said, strict=True)
+    return [ChangedGroup(group_id, old, new) for (group_id, _), old, new in rows if old != new]
+
+
+def _said(
+    policy: PolicyFile | None, groups: list[tuple[str, str]], topics: Mapping[str, frozenset[str]] | None
+) -> list[str]:
+    if policy is None:
+        return [NO_POLICY] * len(groups)
+    matcher, safe = RuleMatcher(policy.rules), GroupFilter(protected=(*ALWAYS_PROTECTED, *policy.protected))
+    found = list[str]()
+    for group_id, group_type in groups:
+        known = None if topics is None else topics.get(group_id, frozenset())
+        facts = facts_of(group_id, policy.owners, group_type=group_type, topics=known)
+        rule = matcher.rule_for(facts).rule
+        found.append("keep (protected)" if rule.deletes and safe.protects(group_id) else _demand(rule))
+    return found
+
+
+def _demand(rule: Rule) -> str:
+    if not rule.deletes:
+        return f"{rule.action.value} (rule {rule.name!r})"
+    parts = [f"delete after {show_duration(rule.min_idle_seconds)}, {rule.min_observations} snapshots"]
+    parts += [f"notice {show_duration(rule.notice_seconds)}"] if rule.notice_seconds else []
+    parts += ["approval"] if rule.approval else []
+    return f"{', '.join(parts)} (rule {rule.name!r})"

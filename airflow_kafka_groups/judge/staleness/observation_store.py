@@ -20,9 +20,8 @@ from airflow_kafka_groups.judge.staleness.observation_files import ObservationFi
 from airflow_kafka_groups.observe.history.snapshots import History, half_written
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
-from airflow_kafka_groups.storage.formats import FORMAT, digest_of
+from airflow_kafka_groups.storage.formats import FORMAT, digest_of, plain, read_model
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 PARTITION = "snapshot_id"
 """The column that the folders of the table are named after."""

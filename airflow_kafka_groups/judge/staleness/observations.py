@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_kafka_groups.judge.staleness.lives import Ints, Numbers, Strings, encoded, valid_of
-from airflow_kafka_groups.observe import counting
+from airflow_kafka_groups.kafka.admin.arrow import lag_and_lost
 from airflow_kafka_groups.observe.history.snapshot_rows import lacks_required
 from airflow_kafka_groups.storage.arrow_values import empty_table, fill_nulls, literal, of_numpy, to_numpy
 from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, unchecked_schema
@@ -71,7 +71,7 @@ def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
     size = rows.num_rows
     offset, start = (Numbers.of(rows[name]) for name in _OFFSETS[:2])
     committed = valid_of(rows["topic"]) & offset.known & (offset.values >= 0)
-    lag, lost = (Numbers.of(found) for found in counting.lag_and_lost(*(rows[name] for name in _OFFSETS)))
+    lag, lost = (Numbers.of(found) for found in lag_and_lost(*(rows[name] for name in _OFFSETS)))
     has_start, has_lag = committed & start.known, committed & lag.known
     digest = np.where(committed, _digests(rows, offset.values), np.uint64(0))
     numbers = {

@@ -53,7 +53,7 @@ class PartitionLag:
 def partition_lag(committed: int | None, bounds: tuple[int, int] | None, readable: int | None = None) -> PartitionLag:
     """Compare a committed offset with the ends of the log: the package's one definition of lag.
 
-    ``observe.counting`` has it for columns.
+    ``admin.arrow`` has it for columns.
 
     :param committed: the committed offset; ``None`` or negative where there is none.
     :param bounds: the log start and the end offset; ``None`` where one of them could not be read.

@@ -16,15 +16,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
+import os
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, MutableMapping
 from functools import partial
 from types import TracebackType
+from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
+    ClientClosedError,
     ConfigurationError,
     ConnectionFailedError,
     KafkaGroupsError,
@@ -32,8 +36,6 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.cluster.bootstrap import Bootstrap, ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.cluster.home import Home
-from airflow_kafka_groups.kafka.cluster.patience import Patience
 from airflow_kafka_groups.kafka.cluster.products import known_id
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.kafka.models import Broker, BrokerId
@@ -42,6 +44,126 @@ from airflow_kafka_groups.kafka.protocol.apis import metadata as metadata_api
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import TlsContext
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
 from airflow_kafka_groups.kafka.transport.connection import open_connection
+
+_OPENED = "`async with AdminClient(config) as admin:`"
+
+
+class Home:
+    """Where a client may be used: in the process and the event loop in which it was opened, until it is closed.
+
+    A fork shares the sockets: each process would take the answers of the other one for its own. The connections of
+    another loop get their answers in that one, or never if it is closed.
+    """
+
+    def __init__(self) -> None:
+        self._closed = False
+        self.place: tuple[int, asyncio.AbstractEventLoop] | None = None
+        """The process id and the loop in which the client was opened; ``None`` before."""
+
+    def open(self, *of_there: MutableMapping[Any, Any] | set[Any]) -> None:
+        """Note where the client is opened.
+
+        :param of_there: its connections, which are forgotten if the loop in which it was opened before has ended
+            without closing it: nothing can be sent or heard by them, nor can they be closed.
+
+        Raises what ``require`` raises where it is open elsewhere: the connections would be those of there.
+        """
+        if self.place is not None and not self._closed:
+            if self.place[1].is_closed():
+                for each in of_there:
+                    each.clear()
+            else:
+                self.require()
+        self._closed, self.place = False, (os.getpid(), asyncio.get_running_loop())
+
+    def close(self) -> bool:
+        """Note that the client is closed where its connections are those of this process; return whether they are."""
+        is_here = self.place is None or self.place[0] == os.getpid()
+        self._closed = self._closed or is_here
+        return is_here
+
+    def require(self) -> None:
+        """Raise ``ConfigurationError`` for a client that is not open, or was opened in another place."""
+        if self.place is None:  # it knows no broker, so that calls would wait for one until their deadline
+            raise ConfigurationError("client", None, f"it is not open: call it inside of {_OPENED}")
+        process, loop = self.place
+        for where, is_other in (
+            ("process (a fork)", process != os.getpid()),
+            ("event loop", loop is not asyncio.get_running_loop()),
+        ):
+            if is_other:
+                remedy = f"open one of its own in each: {_OPENED} in this {where}"
+                raise ConfigurationError("client", None, f"it was opened in another {where}; {remedy}")
+
+    def require_open(self) -> None:
+        """Raise ``ClientClosedError`` after the client was closed, and what ``require`` raises."""
+        self.require()
+        if self._closed:
+            raise ClientClosedError
+
+
+T = TypeVar("T")
+
+LAST_TRY = 1.0
+"""Seconds that each later call waits: the broker may have recovered. Any answer restarts the time."""
+
+
+class Patience:
+    """Since when brokers have answered nothing: one that is silent is waited for by all calls together.
+
+    A command or a task makes many calls. Each of them would wait for a frozen broker until its own deadline.
+
+    :param seconds: how long a broker is waited for (``api_timeout``).
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._since: dict[BrokerId, float] = {}
+
+    def asked(self, broker_id: BrokerId) -> None:
+        """Note that a broker is waited for from now on, if it was not before."""
+        self._since.setdefault(broker_id, time.monotonic())
+
+    def answered(self, broker_id: BrokerId) -> None:
+        """Note that a broker has answered, or that nobody waits for it any more."""
+        self._since.pop(broker_id, None)
+
+    def extend(self, seconds: float) -> None:
+        """Put the end of all waiting off, by time in which no answer was looked for."""
+        self._since = {broker_id: since + seconds for broker_id, since in self._since.items()}
+
+    def is_silent(self, broker_id: BrokerId) -> bool:
+        """Return whether others are better asked what any broker knows."""
+        return time.monotonic() - self._since.get(broker_id, math.inf) > LAST_TRY
+
+    def left(self, broker_id: BrokerId, begun: float | None = None) -> float:
+        """Return the seconds for which a broker may be waited for, infinite if it has answered all.
+
+        :param begun: when this call asked it first, by ``time.monotonic()``. Default: now.
+        """
+        if (since := self._since.get(broker_id)) is None:
+            return math.inf
+        now = time.monotonic()
+        return max(since + self.seconds, (now if begun is None else begun) + LAST_TRY) - now
+
+    async def wait(self, answer: Awaitable[T], broker_id: BrokerId | None) -> T:
+        """Wait for an answer as long as a silent broker may be waited for. Raises ``ConnectionFailedError`` after that.
+
+        The answer of another broker has a timeout of its own.
+
+        :param broker_id: the broker; ``None`` if it is not known yet.
+        """
+        if broker_id is None:
+            return await answer
+        self.asked(broker_id)
+        try:
+            async with asyncio.timeout(self.left(broker_id) if self.is_silent(broker_id) else None):
+                found = await answer
+        except TimeoutError as error:
+            raise ConnectionFailedError(f"broker {broker_id}", "it answers nothing, as in the calls before") from error
+        self.answered(broker_id)
+        return found
+
 
 log = logging.getLogger(__name__)
 

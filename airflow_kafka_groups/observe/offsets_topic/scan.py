@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.observe.offsets_topic import commit_records, group_records
 from airflow_kafka_groups.observe.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits, valid_texts
-from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.observe.offsets_topic.group_records import (
     CLASSIC_GROUP,
     EPOCH_TYPES,
@@ -33,6 +32,7 @@ from airflow_kafka_groups.observe.offsets_topic.group_records import (
     FutureRecordError,
     decode_group,
 )
+from airflow_kafka_groups.storage.schemas import CORRUPT, FUTURE, RECORDS
 
 CARRIED = (commit_records, group_records, sys.modules[__name__])
 """The modules that a task needs."""

@@ -14,8 +14,7 @@ from functools import partial
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, noted_folders, other_folders
-from airflow_kafka_groups.observe.snapshot.newer import SLOWEST
-from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
+from airflow_kafka_groups.observe.snapshot.reader import SLOWEST, SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.file_storage import read_few
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, time_of, time_prefix

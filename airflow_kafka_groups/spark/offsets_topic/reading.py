@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Range
-from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.frames import by_value
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.session.settings import settings_kept
+from airflow_kafka_groups.storage.schemas import CORRUPT, FUTURE, RECORDS
 
 TOPIC = "__consumer_offsets"
 RIGHTS = (

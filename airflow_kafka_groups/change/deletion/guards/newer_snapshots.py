@@ -22,8 +22,7 @@ from airflow_kafka_groups.ledger.outcomes import Decision, Reason
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
-from airflow_kafka_groups.observe.snapshot.newer import is_news, may_see_less
-from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, looked_for
+from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, is_news, looked_for, may_see_less
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import utc_times
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, overload
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.admin.client import access, changes, describing, listing
+from airflow_kafka_groups.kafka.admin.client import access, changes, listing
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of, many, one_or_many, partition_specs_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls, ChangePolicy, Progress
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
@@ -167,7 +167,7 @@ class AdminClient:
         streams groups (KIP-1071), unless a broker says that there is none of any type. A group that does not exist is a
         success with the state ``DEAD`` and the type ``UNKNOWN``. Groups that fail are in ``.failed``.
         """
-        return await describing.describe_groups(self._calls, group_ids, include_authorized_operations)
+        return await listing.describe_groups(self._calls, group_ids, include_authorized_operations)
 
     @overload  # a string is an iterable of strings too: the first signature that fits is the one meant
     async def list_consumer_group_offsets(  # type: ignore[overload-overlap]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.judge.policy.fleet import FleetCluster
+from airflow_kafka_groups.judge.policy.policy_file import FleetCluster
 from tests.unit.judge.policy.files import policy_of
 
 RULES = "rules: [{name: a, action: delete}]\n"

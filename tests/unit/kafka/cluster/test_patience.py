@@ -6,9 +6,9 @@ import time
 import pytest
 
 from airflow_kafka_groups.exceptions import ConnectionFailedError, DeadlineExceededError, OutcomeUnknownError
-from airflow_kafka_groups.kafka.cluster import patience
+from airflow_kafka_groups.kafka.cluster import client as cluster_client
+from airflow_kafka_groups.kafka.cluster.client import Patience
 from airflow_kafka_groups.kafka.cluster.clock import LargerProgress, now, system_clock
-from airflow_kafka_groups.kafka.cluster.patience import Patience
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.api_versions import (
     FIND_COORDINATOR,
@@ -37,7 +37,7 @@ def freeze(fake: FakeCluster) -> None:
 
 @pytest.fixture(autouse=True)
 def short_last_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "LAST_TRY", 0.1)
+    monkeypatch.setattr(cluster_client, "LAST_TRY", 0.1)
 
 
 async def test_calls_after_one_that_waited_in_vain_do_not_wait_again() -> None:
@@ -66,7 +66,7 @@ async def test_any_answer_restarts_the_time(monkeypatch: pytest.MonkeyPatch) -> 
             fake.control(api, wait)
         assert not (await admin.list_groups()).complete
         thawed.set()
-        monkeypatch.setattr(patience, "LAST_TRY", 30.0)  # a busy machine takes a while
+        monkeypatch.setattr(cluster_client, "LAST_TRY", 30.0)  # a busy machine takes a while
         assert (await admin.list_groups()).complete
         assert not admin._calls.cluster.patience.is_silent(3)
 

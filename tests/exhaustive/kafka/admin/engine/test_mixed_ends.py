@@ -24,7 +24,7 @@ from airflow_kafka_groups.kafka.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.kafka.admin.engine.handler import HandlerResult
 from airflow_kafka_groups.kafka.admin.engine.request_queue import DriverLimits
 from airflow_kafka_groups.kafka.admin.engine.runner import _Exchanges
-from airflow_kafka_groups.kafka.cluster.patience import Patience
+from airflow_kafka_groups.kafka.cluster.client import Patience
 from airflow_kafka_groups.kafka.models import BrokerId
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
 from airflow_kafka_groups.kafka.transport.base import OnAnswers

@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_groups.kafka.admin.arrow import lag_and_lost
 from airflow_kafka_groups.kafka.admin.lag import PartitionLag, partition_lag
-from airflow_kafka_groups.observe.counting import lag_and_lost
 
 OFFSET = st.one_of(st.none(), st.integers(0, 5), st.integers(2**63 - 3, 2**63 - 1))
 
