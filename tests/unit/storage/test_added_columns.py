@@ -19,7 +19,6 @@ from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
-from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.ledger.plan_rows import find_rows, read_rows
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
@@ -222,15 +221,3 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
 def test_what_is_lacking_is_null_and_the_order_is_the_table_s(make: Callable[..., Any]) -> None:
     rows = make({"b": pa.array(["x"]), "new": pa.array([1]), "a": pa.array([1], pa.int32())})
     assert with_missing(rows, COLUMNS).to_pylist() == [{"a": 1, "b": "x", "c": None}]
-
-
-async def test_another_type_in_a_snapshot_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    admin, layout = FakeAdmin(), layout_in(tmp_path)
-    admin.add("a", ("t", 0, 1))
-    taken = (await snapshot(admin, layout)).manifest
-    (path,) = (tmp_path / "prod" / "data" / taken.snapshot_id).glob("*.parquet")
-    table = pq.read_table(path)
-    at = table.column_names.index("members")
-    pq.write_table(table.set_column(at, "members", table["members"].cast(pa.int64())), path)
-    with pytest.raises(SnapshotError, match=r"column members is int64, not int32\. Take a new snapshot"):
-        SnapshotReader(layout, taken.snapshot_id)

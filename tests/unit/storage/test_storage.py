@@ -47,26 +47,6 @@ def test_a_folder_name_is_made_of_any_text(text: str, folder: str) -> None:
     assert cluster_folder(text) == folder
 
 
-def test_every_path_of_the_contract(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "prod")
-    found = [
-        layout.snapshot_data(ID),
-        layout.manifest(ID),
-        layout.plan(ID),
-        layout.backup_data(ID, "0a1b2c3d"),
-        layout.backup_manifest(ID),
-        layout.report(ID),
-    ]
-    assert [str(path).removeprefix(f"{tmp_path}/prod/") for path in found] == [
-        f"data/{ID}",
-        f"manifests/{ID}.json",
-        f"plans/{ID}.json",
-        f"backups/{ID}-0a1b2c3d.parquet",
-        f"backups/{ID}.json",
-        f"reports/{ID}.html",
-    ]
-
-
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage.write_json(tmp_path / "x", "a.json", {"format": 1, "name": "grüppe"})
     assert read_json(tmp_path / "x" / "a.json", "it", PlanError)["name"] == "grüppe"

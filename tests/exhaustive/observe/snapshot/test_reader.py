@@ -142,7 +142,7 @@ DAMAGES: list[tuple[str, Damage, str]] = [
         (
             f"{name} as {kind}",
             lambda m, p, d, name=name, kind=kind: replaced(p, name, lambda old: old.cast(kind)),
-            f"column {name} is .*, not ",
+            rf"column {name} is .*, not .*\. Take a new snapshot",
         )
         for name, kind in (
             ("group_id", pa.binary()),

@@ -61,7 +61,6 @@ from airflow_kafka_groups.kafka.protocol.apis.describe_groups import GROUP_TYPES
 from airflow_kafka_groups.kafka.protocol.apis.fetch import ends_of
 from airflow_kafka_groups.kafka.protocol.codec import (
     Message,
-    decode_message,
     encode_body,
     header_around,
     request_schema,
@@ -187,12 +186,6 @@ def test_headers_say_key_version_and_correlation(api: Api) -> None:
         assert (read.request_api_key, read.request_api_version, read.correlation_id) == (api.key, version, 77)
         assert getattr(read, "client_id", "me") == "me"
         assert size == len(header)
-
-
-@pytest.mark.parametrize("version", versions_of(OFFSET_FETCH))
-def test_answers_survive_the_wire(version: int) -> None:
-    response = answers.offset_fetch(version, {"g": ErrorCode.none}, {("t", 0): (5, ErrorCode.none)})
-    assert decode_message(OFFSET_FETCH, version, frame(response)) == response
 
 
 @pytest.mark.parametrize("cut", [1, 7, 20])
@@ -337,20 +330,6 @@ class TestVersions:
         with pytest.raises(UnsupportedVersionError, match="OffsetFetch"):
             ApiVersions(ranges).choose(OFFSET_FETCH)
         assert not ApiVersions(ranges).supports(OFFSET_FETCH, 2)
-
-
-class TestAssignments:
-    def test_an_assignment_is_read(self) -> None:
-        data = (
-            b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\x00\x00\x00\x02" + b"\x00\x00\x00\x03\x00\x00\x00\x05"
-        )
-        data += b"\xff\xff\xff\xff"
-        partitions = (TopicPartition("t", 3), TopicPartition("t", 5))
-        assert cp.read_assignment(data) == cp.Assignment(partitions=partitions)
-
-    def test_one_of_a_clients_own_is_not_known(self) -> None:
-        assert cp.read_assignment(b"x") is None
-        assert cp.read_assignment(b"") == cp.Assignment()
 
 
 def test_metadata_with_errors_has_no_leaders_for_them() -> None:

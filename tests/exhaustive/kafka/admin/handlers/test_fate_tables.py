@@ -192,12 +192,6 @@ def test_find_coordinator(code: ErrorCode, version: int) -> None:
     check(FindCoordinatorHandler().parse(3, ["g"], version, response), "g", code, LOOKUP_TABLE)
 
 
-@pytest.mark.parametrize("version", [3, 4])
-def test_a_coordinator_without_an_address_is_an_error(version: int) -> None:
-    response = decoded(answers.find_coordinator(version, {"g": NONE}, node=-1))
-    assert isinstance(FindCoordinatorHandler().parse(3, ["g"], version, response).failed["g"], RemoteProtocolError)
-
-
 @pytest.mark.parametrize("version", [0, 3, 4, 5])
 @rows("code", ALL_CODES)
 def test_list_groups_never_takes_an_error_for_an_empty_list(code: ErrorCode, version: int) -> None:
