@@ -16,9 +16,8 @@ from itertools import islice
 from typing import Any, cast
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
-from airflow_kafka_groups.judge.policy.matching import demanding_approval
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-from airflow_kafka_groups.judge.policy.rules import RuleFacts
+from airflow_kafka_groups.judge.policy.rules import RuleFacts, demanding_approval
 from airflow_kafka_groups.ledger.plan_rows import (
     KeptGroup,
     KeptGroups,

@@ -19,9 +19,8 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
-from airflow_kafka_groups.judge.policy.matching import RulesBefore
 from airflow_kafka_groups.judge.policy.notice import Notice, is_of_this_idle_time
-from airflow_kafka_groups.judge.policy.rules import Rule, RuleFacts
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleFacts, RulesBefore
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan

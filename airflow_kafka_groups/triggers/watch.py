@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS, FastFamily, NewGroup, family_of, too_fast
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+from airflow_kafka_groups.judge.policy.rules import RuleMatcher, facts_of
 from airflow_kafka_groups.kafka.models import GroupState, keeps_progress_elsewhere
 from airflow_kafka_groups.observe.fingerprint import committed_partitions
 from airflow_kafka_groups.observe.patterns import GroupFilter

@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.judge.policy.matching import Ruling, matches_exactly
-from airflow_kafka_groups.judge.policy.rules import Rule
+from airflow_kafka_groups.judge.policy.rules import Rule, Ruling, matches_exactly
 from airflow_kafka_groups.kafka.models import JUDGED_TYPES, GroupId
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive

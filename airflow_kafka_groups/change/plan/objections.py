@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 
 from airflow_kafka_groups.durations import show_duration
-from airflow_kafka_groups.judge.policy.matching import Ruling
 from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
 from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE
-from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, Ruling
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState
 from airflow_kafka_groups.ledger.journal.history import IdleReset

@@ -24,11 +24,10 @@ from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.change.plan.make_plan import require_usable
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of
 from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
 from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE, PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
-from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, RuleMatcher, Ruling, facts_of
 from airflow_kafka_groups.kafka.models import GroupId
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.ledger import Ledger

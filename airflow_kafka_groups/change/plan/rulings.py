@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS, FastFamily, Member, NewGroup, summarize, too_fast
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of_all
 from airflow_kafka_groups.judge.policy.owners import OwnerRules
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-from airflow_kafka_groups.judge.policy.rules import Rule
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleMatcher, Ruling, facts_of_all
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups
 from airflow_kafka_groups.ledger.verdicts import Verdicts
 from airflow_kafka_groups.observe.snapshot.members import QuietSince, last_client_ids

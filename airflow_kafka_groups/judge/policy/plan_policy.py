@@ -15,10 +15,9 @@ from typing import Any
 from airflow_kafka_groups.checks import check_integer, check_number, check_seconds, check_share, is_digest
 from airflow_kafka_groups.durations import LONGEST, LONGEST_SECONDS
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.judge.policy.matching import RulesBefore
 from airflow_kafka_groups.judge.policy.notice import check_notify
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
-from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, RulesBefore
 from airflow_kafka_groups.observe.patterns import (
     ALWAYS_PROTECTED,
     DEFAULT_PROTECTED,

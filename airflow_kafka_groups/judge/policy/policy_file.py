@@ -20,10 +20,19 @@ from typing import Any, NamedTuple, TypeAlias
 from airflow_kafka_groups.durations import LONGEST_SECONDS, SECONDS, parse_duration, show_duration
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
 from airflow_kafka_groups.judge.policy.lint import lint, rule_places
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of, facts_of_all
 from airflow_kafka_groups.judge.policy.owners import OwnerRules
 from airflow_kafka_groups.judge.policy.quiet_times import QuietTimes, read_quiet_times
-from airflow_kafka_groups.judge.policy.rules import DEFAULT_RULE, Match, Rule, RuleAction, RuleFacts
+from airflow_kafka_groups.judge.policy.rules import (
+    DEFAULT_RULE,
+    Match,
+    Rule,
+    RuleAction,
+    RuleFacts,
+    RuleMatcher,
+    Ruling,
+    facts_of,
+    facts_of_all,
+)
 from airflow_kafka_groups.judge.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
 from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, GroupFilter, check_patterns, spellings_of
 from airflow_kafka_groups.storage.access import raised_by

@@ -6,9 +6,9 @@ from pathlib import Path
 import yaml
 
 from airflow_kafka_groups.judge.policy.families import family_of
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile, load_policy
 from airflow_kafka_groups.judge.policy.retention import against_retention
+from airflow_kafka_groups.judge.policy.rules import RuleMatcher, facts_of
 from tests.demo import workload
 from tests.demo.policy import EXAMPLE, IDLE_SECONDS, NOTICE_SECONDS, write_policy
 

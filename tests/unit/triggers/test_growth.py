@@ -9,8 +9,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import RequestTimeoutError
 from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher
-from airflow_kafka_groups.judge.policy.rules import Rule
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleMatcher
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.watch import FamilyGrowth
 from tests.fakes.admin import FakeAdmin

@@ -17,9 +17,8 @@ from airflow_kafka_groups.change.plan.abandoned_topics import why_not_ruled
 from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.judge.policy.matching import RulesBefore
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
-from airflow_kafka_groups.judge.policy.rules import Rule
+from airflow_kafka_groups.judge.policy.rules import Rule, RulesBefore
 from airflow_kafka_groups.judge.verdict_names import KeptName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher, RulesBefore, demanding_approval, facts_of
 from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
-from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction, RuleFacts
+from airflow_kafka_groups.judge.policy.rules import (
+    Match,
+    Rule,
+    RuleAction,
+    RuleFacts,
+    RuleMatcher,
+    RulesBefore,
+    demanding_approval,
+    facts_of,
+)
 from airflow_kafka_groups.observe.patterns import GroupFilter, with_a_name
 
 DELETE, KEEP, REPORT = RuleAction.DELETE, RuleAction.KEEP, RuleAction.REPORT

@@ -9,9 +9,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import PolicyError, StorageError
 from airflow_kafka_groups.judge.policy import yaml_lines
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile, load_policy
-from airflow_kafka_groups.judge.policy.rules import RuleAction
+from airflow_kafka_groups.judge.policy.rules import RuleAction, RuleMatcher, facts_of
 from tests.unit.judge.policy.files import policy_of, write_policy
 
 DAY = 86_400.0

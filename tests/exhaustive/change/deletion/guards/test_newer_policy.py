@@ -14,9 +14,8 @@ from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_new
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.storage import policy_reader
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-from airflow_kafka_groups.judge.policy.rules import RuleFacts
+from airflow_kafka_groups.judge.policy.rules import RuleFacts, RuleMatcher, Ruling
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
