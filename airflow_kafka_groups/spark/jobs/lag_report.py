@@ -24,16 +24,7 @@ from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
-from airflow_kafka_groups.spark.lag.lags import (
-    OF_ALL,
-    SUM_NAMES,
-    SUMMED_BY,
-    largest,
-    of_partitions,
-    require_right,
-    sums,
-    with_lag,
-)
+from airflow_kafka_groups.spark.lag.lags import SUM_NAMES, SUMMED_BY, largest, of_partitions, sums, with_lag
 from airflow_kafka_groups.spark.lag.owners import OwnerRule, owner_of, parse_owners
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, folder_path
@@ -50,6 +41,7 @@ JOB = "lag_report"
 _LAG = TableName.LAG_PARTITIONS
 _SUMMARY = {"owners": TableName.LAG_OWNERS, "top_groups": TableName.LAG_GROUPS, "top_topics": TableName.LAG_TOPICS}
 _SHOWN = 20
+_UNREADABLE = "count(DISTINCT group_id) FILTER (WHERE error IS NOT NULL) AS unreadable_groups"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +62,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     check_cluster(arguments.cluster)
-    if arguments.max_lookups < 1:
-        raise ArgumentError("--max-lookups", arguments.max_lookups, "give 1 or more")
+    if not 1 <= arguments.max_lookups < 2**31:
+        raise ArgumentError("--max-lookups", arguments.max_lookups, "give 1 to 2147483647")
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -98,8 +90,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         require_own_summary(storage_of(spark, summary_path), summary_path, JOB, "--output", output)
     table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
     storage_of(spark, summary_path).remove(summary_path)
-    rows, found = read_snapshot(spark, history, *OF_ALL, added=with_lag)
-    require_right(found)
+    rows, found = read_snapshot(spark, history, _UNREADABLE, added=with_lag)
     looked_up = list[Timestamp]()
     if arguments.kafka_properties:
         behind = largest(rows, arguments.max_lookups)

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
 from airflow_kafka_groups.spark.frames import LAG_SCHEMA
 from airflow_kafka_groups.storage.paths import TableName
 
 _PLACE = ["topic", "partition", "first_offset"]
-_BEYOND, _MOST = 2**63, 2**31 - 1
 _TIMESTAMPS = "topic string, partition int, first_offset long, timestamp_ms long, clock string"
 # The functions greatest() and least() pass over nulls: a commit without a log has a flag before they count.
 _FIRST = "least(greatest(committed_offset, log_start), log_end)"
@@ -29,9 +27,8 @@ CASE WHEN error IS NOT NULL OR committed_offset IS NULL THEN 'unreadable'
 """
 _HAS_LAG = "topic IS NOT NULL AND flag IN ('ok', 'data_lost')"
 _MESSAGES = (
-    # No number for those that are more than 64 bits apart, which is looked for before anything is written.
-    f"CASE WHEN {_HAS_LAG} THEN try_subtract(log_end, {_FIRST}) END AS lag",
-    f"CASE WHEN {_HAS_LAG} THEN try_subtract({_FIRST}, committed_offset) ELSE 0 END AS lost",
+    f"CASE WHEN {_HAS_LAG} THEN log_end - {_FIRST} END AS lag",
+    f"CASE WHEN {_HAS_LAG} THEN {_FIRST} - committed_offset ELSE 0 END AS lost",
     "greatest(committed_offset, log_start) AS first_offset",
 )
 # A producer's clock may say anything, such as nanoseconds: what is beyond this counts as this.
@@ -67,42 +64,15 @@ SUMMED_BY = {
 }
 
 
-_EXACT = "sum(CAST({} AS decimal(38))) AS {}"  # has room for the sum of as many 64-bit numbers as there may be
-OF_ALL = (
-    _EXACT.format("lag", "all_lag"),
-    _EXACT.format("lost", "all_lost"),
-    "count(DISTINCT group_id) FILTER (WHERE error IS NOT NULL) AS unreadable_groups",
-    f"""
-any_value(struct(group_id, topic, partition, committed_offset, log_start, log_end))
-    FILTER (WHERE {_HAS_LAG} AND (lag IS NULL OR lost IS NULL)) AS wrong
-""",
-)
-"""Aggregates of the rows of ``with_lag``: what ``require_right`` checks, and the number of unreadable groups."""
-
-
 def with_lag(rows: DataFrame) -> DataFrame:
     """Add the lag in messages to a snapshot's rows, and ``first_offset``, the first one unread."""
     return rows.selectExpr("*", _FLAG).selectExpr("*", *_MESSAGES)
 
 
-def require_right(found: Row) -> None:
-    """Raise ``JobError`` for offsets, or sums of them, that have more than 64 bits.
-
-    :param found: the aggregates of ``OF_ALL``.
-    """
-    if row := found["wrong"]:
-        where = f"group {row['group_id']!r}, {Partition(row['topic'], row['partition'])}"
-        offsets = f"committed {row['committed_offset']}, log from {row['log_start']} to {row['log_end']}"
-        raise JobError(f"{where} has offsets that cannot be right, more than 64 bits apart: {offsets}")
-    for name, said in (("all_lag", "the lag of all groups"), ("all_lost", "what all groups lost")):
-        if (found[name] or 0) >= _BEYOND:
-            raise JobError(f"{said} has more than 64 bits: the offsets of the snapshot cannot be right")
-
-
 def largest(lags: DataFrame, count: int) -> list[tuple[Partition, int]]:
     """Return the first unread offsets of the largest lags, each once."""
     most = lags.where("lag > 0").groupBy(_PLACE).agg(F.max("lag").alias("lag"))
-    rows = most.orderBy(F.desc("lag"), *_PLACE).limit(min(count, _MOST)).collect()
+    rows = most.orderBy(F.desc("lag"), *_PLACE).limit(count).collect()
     return [(Partition(row["topic"], row["partition"]), row["first_offset"]) for row in rows]
 
 
