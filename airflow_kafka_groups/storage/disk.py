@@ -13,12 +13,10 @@ import os
 import secrets
 import shutil
 import stat
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from struct import Struct
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -74,12 +72,8 @@ class Disk:
             _sync_folder(path.parent)
 
     def read(self, path: Path, start: int | None, end: int | None) -> bytes:
-        """Read a regular file, or a part of it. All of it must be what its checksum says, if it has one."""
-        size = None if end is None else end - (start or 0)
-        content = _unless_absent(path, lambda: read_local(path, start or 0, size))
-        if start is None and end is None and (beside := checksum_of(path)).is_file():
-            _check(content, beside.read_bytes())
-        return content
+        """Read a regular file, or a part of it."""
+        return _unless_absent(path, lambda: read_local(path, start or 0, None if end is None else end - (start or 0)))
 
     def replace(self, path: Path, parts: Iterable[bytes]) -> bool:
         make_folder(path.parent)
@@ -228,12 +222,6 @@ def _look_anew(folder: Path) -> None:
         pass
 
 
-_HEADER = Struct(">4sI")
-"""What such a file begins with: ``crc``, a zero, and the number of bytes of a part."""
-
-_SUM = Struct(">I")
-
-
 def checksum_of(path: Path) -> Path:
     """Return the path of Hadoop's checksums of a file."""
     return path.with_name(f".{path.name}.crc")
@@ -242,17 +230,3 @@ def checksum_of(path: Path) -> Path:
 def is_checksum(name: str) -> bool:
     """Return whether a file has Hadoop's checksums of another one, by its name."""
     return name.startswith(".") and name.endswith(".crc")
-
-
-def _check(content: bytes, checksums: bytes) -> None:
-    """Raise ``OSError`` unless a file's content is what its checksums were made of."""
-    begins, size = _HEADER.unpack_from(checksums) if len(checksums) >= _HEADER.size else (b"", 0)
-    if begins != b"crc\0":
-        return  # Hadoop does not compare with what is no file of checksums either
-    view, parts = memoryview(content), range(0, len(content), size or 1)
-    sums = memoryview(checksums)[_HEADER.size :]
-    # Their number first: of a damaged size, there may have to be one for each byte.
-    if len(sums) != len(parts) * _SUM.size or any(
-        zlib.crc32(view[at : at + size]) != found for at, (found,) in zip(parts, _SUM.iter_unpack(sums), strict=True)
-    ):
-        raise OSError("Checksum error: it is not what Hadoop wrote, and has a checksum of, beside it")

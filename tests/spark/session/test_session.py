@@ -4,10 +4,8 @@ import platform
 import re
 import subprocess
 import sys
-import tracemalloc
 import zoneinfo
 from collections.abc import Iterator
-from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread, current_thread
@@ -27,11 +25,10 @@ from airflow_kafka_groups.spark.kafka.properties import HIDDEN_OPTIONS, options_
 from airflow_kafka_groups.spark.session import preflight
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 from airflow_kafka_groups.spark.session.settings import settings_of
-from airflow_kafka_groups.storage import disk as checksums
 from airflow_kafka_groups.storage.file_storage import LocalStorage
-from tests.histories.judged import hour_rows, judge, verdicts, write_hour
+from tests.histories.judged import judge, verdicts
 from tests.histories.lake import CLUSTER, write_snapshot
-from tests.histories.shorthand import ARROW_SCHEMA, HOUR, SnapshotRow, hour, parquet, seen, snapshot_id
+from tests.histories.shorthand import HOUR, SnapshotRow, hour, seen
 from tests.lab.spark.standalone import ARROW, bare_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -278,60 +275,6 @@ def test_a_relative_path_is_that_of_the_jvm_wherever_a_notebook_has_gone(
         storage.remove_folder(name, everything=True)
     assert not (began_in / name).exists()
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.safety
-def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
-    """A copy from HDFS has checksums of its own."""
-    for number in (0, 1):
-        write_hour(tmp_path, number)
-    part = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
-    content, storage = part.read_bytes(), storage_of(spark, str(part))
-    through_hadoop(Hadoop(spark, str(part))).replace(str(part), content)
-    assert judge(tmp_path)["snapshots_reduced"] == 2
-    rows: list[SnapshotRow] = [{**row, "committed_offset": 0} for row in hour_rows(1)]
-    part.write_bytes(parquet(rows, ARROW_SCHEMA))
-    with pytest.raises(StorageError, match=r"part-00000\.parquet could not be read: .*Checksum error"):
-        judge(tmp_path)
-    storage.replace(str(part), content)
-    judge(tmp_path)
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize(
-    ("checksums", "is_read"),
-    [
-        (b"", True),
-        (b"crc\0\0\0\2", True),
-        (b"crd\0\0\0\2\0wrong", True),
-        (b"crc\0\0\0\2\0", False),
-        (b"crc\0\0\0\0\0wrong", False),
-        (b"crc\0\0\0\2\0wrong", False),
-        (None, True),
-    ],
-)
-def test_a_file_is_read_where_hadoop_reads_it(
-    spark: SparkSession, tmp_path: Path, checksums: bytes | None, is_read: bool
-) -> None:
-    file, beside = tmp_path / "x", tmp_path / ".x.crc"
-    file.write_bytes(bytes(600))
-    beside.mkdir() if checksums is None else beside.write_bytes(checksums)
-    for storage in (through_hadoop(Hadoop(spark, str(file))), LocalStorage()):
-        with nullcontext() if is_read else pytest.raises(StorageError):
-            assert len(storage.read_bytes(str(file))) == 600
-
-
-@pytest.mark.safety
-def test_checksums_of_a_damaged_size_take_no_memory() -> None:
-    """One bit makes parts of no byte of Hadoop's 512."""
-    tracemalloc.start()
-    try:
-        for size in (0, 1, 512):
-            with pytest.raises(OSError, match="Checksum error"):
-                checksums._check(bytes(200_000), b"crc\0" + size.to_bytes(4) + b"sum." * 391)
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.safety
