@@ -77,18 +77,11 @@ async def committed_of(admin: AdminClient, group_ids: Sequence[str]) -> dict[str
     return {result.group_id: result async for result in read_offsets(admin, list(group_ids), require_stable=True)}
 
 
-async def selected_groups(admin: AdminClient, selection: GroupFilter, *, with_offsets: bool = False) -> list[str]:
-    """Return the groups of the cluster that are selected, sorted.
+def selected_of(listed: GroupListings, selection: GroupFilter, *, with_offsets: bool) -> list[str]:
+    """Return the listed groups that are selected, sorted.
 
-    :param with_offsets: without those that have no offsets that brokers show. Default false.
-
-    Raises ``IncompleteListingError`` if a broker did not answer.
+    :param with_offsets: without those that have no offsets that brokers show.
     """
-    return selected_of((await admin.list_groups()).require_complete(), selection, with_offsets=with_offsets)
-
-
-def selected_of(listed: GroupListings, selection: GroupFilter, *, with_offsets: bool = False) -> list[str]:
-    """Return the listed groups that are selected, sorted, as ``selected_groups`` does."""
     return [
         group_id
         for group_id, group in sorted(listed.items())

@@ -31,7 +31,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids
-from airflow_kafka_groups.observe.readings import selected_groups
+from airflow_kafka_groups.observe.readings import selected_of
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.storage.paths import new_id, time_of
 
@@ -225,7 +225,8 @@ class MigrateRequest(OffsetRequest):
         """Return the offsets of the source's groups, and the plans of those that could not be read."""
         wanted = self.group_ids
         if wanted is None:
-            wanted = await selected_groups(source, GroupFilter(exclude=DEFAULT_PROTECTED), with_offsets=True)
+            listed = (await source.list_groups()).require_complete()
+            wanted = selected_of(listed, GroupFilter(exclude=DEFAULT_PROTECTED), with_offsets=True)
         found = await commits_of(source, wanted, "its offsets in the source cannot be read")
         unread = {group_id: GroupPlan(kept=each) for group_id, each in found.items() if isinstance(each, Unread)}
         offsets = {group_id: self._only(each) for group_id, each in found.items() if not isinstance(each, Unread)}
