@@ -13,7 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -36,11 +36,11 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.cluster_admin import OFFSETS_RETENTION
 from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT
+from airflow_kafka_groups.ledger.keep_alive_records import WHAT, Verified, log_wanted
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
-from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
+from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
 
 if TYPE_CHECKING:
@@ -246,12 +246,13 @@ async def keep_alive(
             left[group_id] = sorted_out.reason
     path = None
     if due or (left and not dry_run):  # a clean-up spares what is recorded, whatever was done about it
-        wanted_at = await asyncio.to_thread(latest_known_time, layout, began, cluster_id)
-        facts = {KEPT_AT: wanted_at.isoformat(), KEPT_UNTIL: (wanted_at + clock.retention).isoformat()}
-        run = _Run(admin=admin, request=request, due=due, left=left, facts={**facts, KAFKA_CLUSTER_ID: cluster_id})
+        run = _Run(admin=admin, request=request, due=due, left=left, keeps=(began, clock.retention))
         terms = ChangeTerms(dry_run=dry_run, protects=protects, progress=progress)
         recorded = await change_offsets(admin, layout, run, terms)
         path = recorded.path
+        if kept := tuple(each.group_id for each in recorded.results if each.outcome is ChangeOutcome.CHANGED):
+            with unless_warned("The next keep-alive run does not know of this one: %s"):
+                await asyncio.to_thread(log_wanted, layout, cluster_id, Verified(at=began, groups=kept))
         for result in recorded.results:
             if result.group_id in left:
                 continue
@@ -340,7 +341,7 @@ class _Run(OffsetRequest):
     request: KeepAliveRequest
     due: Mapping[str, Remedy]
     left: Mapping[str, str]
-    facts: Mapping[str, Any]
+    keeps: tuple[datetime, timedelta]
 
     async def propose(
         self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries

@@ -141,7 +141,7 @@ async def remove_members(
         return RemovedMembers(results=[*results.values(), *absent], path=None, dry_run=terms.dry_run)
     facts = {KAFKA_CLUSTER_ID: cluster_id, "reason": request.reason}
     facts |= {} if terms.tries is None else {TASK_RUN: terms.tries.task_run}
-    record = ChangeRecord(layout, WHAT, WHAT, dry_run=False, facts=facts)
+    record = ChangeRecord(layout, WHAT, dry_run=False, facts=facts)
     await record.before(results[member.member_id].to_json() for member in to_remove)
     results |= await _remove(admin, request, group, to_remove, read_at + MAX_READ_AGE_SECONDS)
     path = await record.result(list(results.values()))

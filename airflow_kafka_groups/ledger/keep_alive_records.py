@@ -1,70 +1,67 @@
-"""The records of keep-alive runs and restores in ``changes/``: which groups somebody wants to stay, and since when.
+"""Which groups somebody wants to stay, by the log of their cluster: of keep-alive runs, and of what may create groups.
 
-They have names of their own, so that they are found without reading the records of other changes. A run writes the
-first file before it commits anything and the second one afterwards, so a run without a second file was interrupted: its
-groups may have been kept alive, or restored. Each reader takes the file that is safe for it. The time of a run is when
-it began: for what is due by the worker's own clock; for what a clean-up spares, no earlier than what others recorded
-before. Whatever may create a group has the record of a restore: also offsets that are set, or committed for a backlog.
+An entry is written before anything is committed, whichever connection asks, and stays for good. So a run that was
+interrupted may have kept its groups alive, or restored them, and they count. Another entry says of which groups a
+keep-alive run verified the commit. The time of a run is when it began, and no earlier than what others recorded before.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.layout import StoragePath
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry
+from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import parse_time
+from airflow_kafka_groups.storage.stored_models import plain, read_model
 
-_MOVES = ("reset", "delete offsets")
-_BEGIN = 8_192
-"""Bytes in which a record says what it is of; what is no longer is read at once."""
-
-
-def read_unless_move(path: StoragePath) -> bytes | None:
-    """Read the record of a change; of one that creates no group only the beginning: it may have hundreds of megabytes.
-
-    Return ``None`` if there is none. Raises ``StorageError``.
-    """
-    try:
-        begin = FILES.read(path, 0, _BEGIN)
-    except StorageError:  # an object store has no part of an empty file; every other error is raised again
-        return FILES.read(path)
-    is_enough = begin is None or without_moves(begin) != begin or (len(begin) < _BEGIN and _is_json(begin))
-    return begin if is_enough else FILES.read(path)
-
-
-def _is_json(data: bytes) -> bool:
-    """Return whether a record is complete: a storage may return fewer bytes than it was asked for."""
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def without_moves(data: bytes) -> bytes:
-    """Return the record of a change that creates no group without its groups; that of any other as it is."""
-    try:
-        return shorter if json.loads(shorter := without_groups(data))["what"] in _MOVES else data
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return data
-
-
-def without_groups(data: bytes) -> bytes:
-    """Return the record of a change, which may be incomplete, without its groups: these are at its end."""
-    head, groups, _ = data.partition(b'"groups": [')
-    return head + groups + b"]}" if groups else data
-
-
-WHAT = "keep-alive"
-RESTORE = "restore"
-SHOWN = {WHAT: "a keep-alive run", RESTORE: "a restore"}
-KINDS = tuple(SHOWN)
-KEPT_AT = "kept_at"
-KEPT_UNTIL = "kept_until"
+WHAT, RESTORE = "keep-alive", "restore"
+_SHOWN = {WHAT: "a keep-alive run", RESTORE: "a restore"}
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """An entry of the log: groups that are about to be kept alive, or that a change of offsets may create.
+
+    :param at: when the run began.
+    :param until: when its effect ends: no later than the brokers may forget the groups. A restore's ends at once: only
+        the idle time counts from it.
+    :param what: the kind of run.
+    :param folder: the folder of the connection that asks, which has the run's record.
+    """
+
+    at: datetime
+    until: datetime
+    what: str
+    folder: str
+    run_id: str
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """An entry of the log: groups whose offsets a keep-alive run that began then has committed again, and read back."""
+
+    at: datetime
+    groups: tuple[str, ...]
+
+
+_KINDS: Mapping[str, type[Wanted | Verified]] = {"wanted": Wanted, "kept_alive": Verified}
+
+
+def log_wanted(layout: Layout, kafka_cluster_id: str | None, entry: Wanted | Verified) -> None:
+    """Add an entry to the log of a cluster, durably.
+
+    Raises ``JournalError``, also where the brokers do not know their cluster's id yet, and ``StorageError``: then
+    nothing may be committed.
+    """
+    kind = next(kind for kind, model in _KINDS.items() if isinstance(entry, model))
+    ClusterLog(layout.base, kafka_cluster_id).add({"kind": kind, **plain(entry)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +69,14 @@ class KeptAlive:
     """A group that a keep-alive run meant to keep, or that was to be restored.
 
     :param at: when the run began.
-    :param until: when its effect ends: no later than the brokers may forget the group. A restore's ends at once: only
-        the idle time counts from it.
+    :param until: when its effect ends.
     :param what: what wants the group to stay, as the subject of a sentence.
     :param own_end: when the effect of this run ends, where that of an earlier one ends later. Default: at ``until``.
     """
 
     at: datetime
     until: datetime
-    what: str = SHOWN[WHAT]
+    what: str = _SHOWN[WHAT]
     own_end: datetime | None = None
 
     @property
@@ -96,10 +92,72 @@ class KeptAlive:
         """
         return self.until > now or (judged_at - self.at).total_seconds() < least_idle
 
+    def after(self, before: KeptAlive | None) -> KeptAlive:
+        """Return what two runs amount to: the later one, to the later end."""
+        if before is None:
+            return self
+        later, until = max(self, before, key=lambda each: each.at), max(self.until, before.until)
+        own_end = None if until == later.until else later.until
+        return replace(later, until=until, own_end=later.own_end or own_end)
 
-def tag_of(what: str) -> str:
-    """Return what the names of a change's files have after the run's id: nothing where nobody looks for them.
 
-    :param what: the kind of change.
+@dataclass(slots=True)
+class WantedGroups:
+    """What the entries of a log say of the groups that somebody wants to stay.
+
+    :param runs: by the kind of run, what its runs amount to for each group.
+    :param verified: when the last verified keep-alive of each group began.
     """
-    return f"{what}-" if what in SHOWN else ""
+
+    runs: dict[str, dict[str, KeptAlive]] = field(default_factory=dict)
+    verified: dict[str, datetime] = field(default_factory=dict)
+
+    def fold(self, entries: Iterable[Entry]) -> None:
+        """Add entries of the log. Raises ``JournalError`` for one that is damaged."""
+        for entry in entries:
+            if (model := _KINDS.get(entry.data.get("kind", ""))) is None:
+                continue
+            with unless_damaged(JournalError, f"the entry {entry.path}"):
+                found = read_model(model, entry.data)
+            if isinstance(found, Verified):
+                self.verified |= {id_: max(found.at, self.verified.get(id_, found.at)) for id_ in found.groups}
+                continue
+            kept = KeptAlive(found.at, found.until, _SHOWN.get(found.what, f"a change ({found.what})"))
+            of_kind = self.runs.setdefault(found.what, {})
+            of_kind |= {group_id: kept.after(of_kind.get(group_id)) for group_id in found.groups}
+
+    def groups(self, kinds: Iterable[str] = ()) -> dict[str, KeptAlive]:
+        """Return the groups of runs of these kinds. Default: of all."""
+        found: dict[str, KeptAlive] = {}
+        for kind in tuple(kinds) or self.runs:
+            found |= {id_: kept.after(found.get(id_)) for id_, kept in self.runs.get(kind, {}).items()}
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as JSON has it: the groups of each run, and of each verification."""
+        runs: dict[str, dict[tuple[Any, ...], list[str]]] = {}
+        for kind, groups in self.runs.items():
+            for group_id, kept in groups.items():
+                key = kept.at, kept.until, kept.what, kept.own_end
+                runs.setdefault(kind, {}).setdefault(key, []).append(group_id)
+        verified: dict[datetime, list[str]] = {}
+        for group_id, at in self.verified.items():
+            verified.setdefault(at, []).append(group_id)
+        return {
+            "runs": {
+                kind: [[*map(plain, key), groups] for key, groups in of_kind.items()] for kind, of_kind in runs.items()
+            },
+            "verified": [[at.isoformat(), groups] for at, groups in verified.items()],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> WantedGroups:
+        """Read ``to_json()`` back. Raises ``KeyError``, ``TypeError`` or ``ValueError``."""
+        runs: dict[str, dict[str, KeptAlive]] = {}
+        for kind, of_kind in data["runs"].items():
+            for at, until, what, own_end, groups in of_kind:
+                end = None if own_end is None else parse_time(own_end)
+                kept = KeptAlive(parse_time(at), parse_time(until), what, end)
+                runs.setdefault(kind, {}).update(dict.fromkeys(groups, kept))
+        verified = {group_id: parse_time(at) for at, groups in data["verified"] for group_id in groups}
+        return cls(runs, verified)

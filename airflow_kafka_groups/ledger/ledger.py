@@ -7,22 +7,24 @@ others. The answer says what is known, since when the cluster has been watched, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset, RecordedOutcome
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive, WantedGroups
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, latest
-from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords, last_kept
 from airflow_kafka_groups.ledger.outcomes import Reason
-from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
+from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import CHANGES
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
 
 BY_CHANGES = frozenset({Sign.MOVED, Sign.KIND, Sign.CAME_BACK, Sign.FIRST_SEEN, Sign.COMMIT})
 """The signs that a recorded change of offsets may have caused itself."""
@@ -96,7 +98,7 @@ class Ledger:
     def __init__(self, layout: Layout, kafka_cluster_id: str | None) -> None:
         self.layout = layout
         self._kafka_cluster_id = kafka_cluster_id
-        self._wanted = KeepAliveRecords(layout, kafka_cluster_id)
+        self._log: ClusterLog | None = None
         self._yielded = KnownSnapshots()
 
     def history(self) -> DeletionHistory:
@@ -107,35 +109,31 @@ class Ledger:
         return read_history(self.layout, self._kafka_cluster_id)
 
     def wanted(self, *kinds: str) -> dict[str, KeptAlive]:
-        """Return the groups that keep-alive runs and restores want to stay.
+        """Return the groups that keep-alive runs and restores want to stay, also interrupted ones.
 
-        :param kinds: the kinds of runs. Default: both.
+        Another program or the brokers may have removed a group that is restored before a snapshot showed that it was
+        gone: then it looks as if it had been idle all the time, to a plan that was made before as to the next one.
 
-        Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
+        :param kinds: the kinds of runs. Default: all.
+
+        Raises ``JournalError`` for a log that is damaged, and ``StorageError``.
         """
-        if kinds:
-            return KeepAliveRecords(self.layout, self._kafka_cluster_id, kinds).read()
-        return self._wanted.read()
+        return self._folded().wanted.groups(kinds)
 
     def wanted_since(self) -> dict[str, KeptAlive]:
-        """Return the groups of those that were recorded since the last question. Raises as ``wanted``."""
-        return self._wanted.read_new()
+        """Return the groups of runs that were logged since the last question; of all if there was none.
 
-    def last_kept(self, since: datetime, *, by_all: bool = False) -> dict[str, datetime]:
-        """Return when the last verified keep-alive of each group began that began since a time.
-
-        :param by_all: count the runs of all connections to the cluster, too. Default: only those of this one.
-
-        Raises ``StorageError``.
+        Raises as ``wanted``.
         """
-        folders = [self.layout]
-        if by_all:
-            folders += [other for other, inside in other_folders(self.layout) if CHANGES in inside]
-        found: dict[str, datetime] = {}
-        for folder in folders:
-            for group_id, at in last_kept(folder, since, self._kafka_cluster_id).items():
-                found[group_id] = max(at, found.get(group_id, at))
-        return found
+        if self._log is None:
+            return self.wanted()
+        new = WantedGroups()
+        new.fold(self._log.read(listed=False))
+        return new.groups()
+
+    def last_kept(self, since: datetime) -> dict[str, datetime]:
+        """Return when the last verified keep-alive of groups began that began since a time. Raises as ``wanted``."""
+        return {group_id: at for group_id, at in self._folded().wanted.verified.items() if at >= since}
 
     def later(
         self, snapshot_id: str, kafka_cluster_id: str, elsewhere_since: datetime | None = None
@@ -155,9 +153,10 @@ class Ledger:
 
         Raises ``SnapshotError`` for what cannot be read, besides.
         """
-        known = self._snapshots(group_ids, since)
-        known.require_read()
-        return dict(known.seen)
+        snapshots = self._folded()
+        found = snapshots.signs(since, group_ids)
+        Known(unread=tuple(snapshots.unread(since))).require_read()
+        return found
 
     def used(self, since: Mapping[str, datetime], set_before: Mapping[str, KeptAlive]) -> dict[str, SignOfLife]:
         """Return the groups that somebody uses, each since a time of its own, with the last sign.
@@ -170,11 +169,9 @@ class Ledger:
         """
         if not since:
             return {}
-        known = self._snapshots(since, min(since.values()))
-        known.require_read()
         found = {
             group_id: sign
-            for group_id, sign in known.seen.items()
+            for group_id, sign in self.seen(since, min(since.values())).items()
             if not (sign.sign in BY_CHANGES and group_id in set_before and set_before[group_id].at >= since[group_id])
         }
         for life in self.history().lives().values():
@@ -191,23 +188,22 @@ class Ledger:
 
         Raises ``JournalError`` and ``MaintenanceError`` for records that are damaged, and ``StorageError``.
         """
-        return replace(
-            self._snapshots(group_ids, since),
-            history=self.history(),
-            kept_alive=self.wanted(),
-        )
-
-    def _snapshots(self, group_ids: Iterable[str] | None, since: datetime | None) -> Known:
-        from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
-
-        snapshots = SnapshotSigns(self.layout, self._kafka_cluster_id)
-        snapshots.update()
+        snapshots = self._folded()
         return Known(
+            history=self.history(),
+            kept_alive=snapshots.wanted.groups(),
             seen=snapshots.signs(since, group_ids),
             watched_since=snapshots.since,
             watched_until=snapshots.until,
             unread=tuple(snapshots.unread(since)),
         )
+
+    def _folded(self) -> SnapshotSigns:
+        from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
+
+        found = SnapshotSigns(self.layout, self._kafka_cluster_id)
+        self._log = found.update()
+        return found
 
 
 def fold_snapshots(layout: Layout, kafka_cluster_id: str | None) -> None:

@@ -2,7 +2,8 @@
 
 ::
 
-    <storage>/_journal/<Kafka's cluster id>/log/000001.json    a snapshot was taken: by whom, where, complete or not
+    <storage>/_journal/<Kafka's cluster id>/log/000001.json    a snapshot was taken: by whom, where, complete or not;
+                                                               or groups are about to be kept alive, or restored
 
 Files are created exclusively, and numbers have no gaps: of two that write at once, one gets the next number, and a
 listing that is late costs a second look instead of an entry. Each entry carries the SHA-256 of the one before it.
@@ -89,15 +90,17 @@ class Chain:
         self.head = origin
         self.count = count
 
-    def read(self) -> list[Entry]:
+    def read(self, *, listed: bool = True) -> list[Entry]:
         """Read the entries that were added since the last call.
 
-        The listing only says how many there are at least: the next one is always asked for by its name. Raises
-        ``JournalError`` when one is missing, damaged or does not follow the one before it; ``StorageError``.
+        :param listed: list them, too, to notice a gap. Default true. A listing only says how many there are at least:
+            the next one is always asked for by its name.
+
+        Raises ``JournalError`` when one is missing, damaged or does not follow the one before it; ``StorageError``.
         """
-        listed = max(numbers_of(FILES.names(self.folder), _ENTRY_DIGITS), default=0)
+        last = max(numbers_of(FILES.names(self.folder), _ENTRY_DIGITS), default=0) if listed else 0
         found: list[Entry] = []
-        for path, entry in zip(*self._read_listed(listed), strict=True):
+        for path, entry in zip(*self._read_listed(last), strict=True):
             if entry is None:
                 raise JournalError(f"the journal has a gap: {path} is missing")
             found.append(self._follow(entry))

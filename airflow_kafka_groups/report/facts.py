@@ -100,7 +100,7 @@ def _kept_alive(layout: Layout, plan: DeletionPlan) -> KeepAliveRuns:
     oldest = min(each.at for each in meant.values())
     minutes = None if plan.snapshot_id == NAMED_BY_HAND else _retention_minutes(layout, plan)
     retention = None if minutes is None else timedelta(minutes=minutes)
-    return KeepAliveRuns(meant, ledger.last_kept(oldest, by_all=True), retention)
+    return KeepAliveRuns(meant, ledger.last_kept(oldest), retention)
 
 
 def _retention_minutes(layout: Layout, plan: DeletionPlan) -> int | None:

@@ -1,7 +1,8 @@
 """What the past costs a decision, with 100, 1,000 and 10,000 snapshots: ``python -m tests.bench.ledger``.
 
-Two connections take them in turns, of 100 groups, in memory; the storage is a local folder. Each snapshot is folded as
-by the task that takes it. Prints what the newest one took, a question by a plan, and the table made again.
+Two connections take them in turns, of 100 groups, in memory, and each tenth time a group is to be kept alive; the
+storage is a local folder. Prints how many files the log has, how long the newest snapshot took to fold after all others
+were, a question by a plan, and the table made again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW
+from tests.fakes.wanted import want
 
 GROUPS, PARTITIONS, ASKED = 100, 3, 5
 _IDLE = timedelta(days=30)
@@ -50,10 +52,15 @@ def measure(base: Path, counts: list[int]) -> None:
     for number in range(counts[-1]):
         layout, at = layouts[number % 2], NOW + timedelta(hours=number)
         asyncio.run(take_snapshot(admin, layout, now=repeat(at).__next__))
-        folded = seconds(partial(fold_snapshots, layout, CLUSTER_ID))
+        if number % 10 == 0:
+            want(layout, f"team-{number % GROUPS:06d}", at=at, lasts=_IDLE)
+        if {number + 1, number + 2}.intersection(counts):
+            folded = seconds(partial(fold_snapshots, layout, CLUSTER_ID))
         if number + 1 in counts:
+            files = len(list(base.glob("_journal/*/log/*")))
             ask = [seconds(partial(Ledger(layouts[0], CLUSTER_ID).known, None, at - _IDLE)) for _ in range(ASKED)]
-            print(f"{number + 1:6,} snapshots: fold {folded:.3f} s, ask {statistics.median(ask):.3f} s", flush=True)
+            took = f"fold {folded:.3f} s, ask {statistics.median(ask):.3f} s"
+            print(f"{number + 1:6,} snapshots, {files:,} files in the log: {took}", flush=True)
     next(base.glob("_journal/*/signs.parquet")).unlink()
     print(f"fold all again: {seconds(partial(fold_snapshots, layouts[0], CLUSTER_ID)):.1f} s")
 

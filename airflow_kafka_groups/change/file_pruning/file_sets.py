@@ -14,14 +14,8 @@ from enum import StrEnum
 
 from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.ledger.keep_alive_records import (
-    KAFKA_CLUSTER_ID,
-    KEPT_AT,
-    KEPT_UNTIL,
-    KINDS,
-    read_unless_move,
-    without_moves,
-)
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
+from airflow_kafka_groups.ledger.proposed_changes import read_head
 from airflow_kafka_groups.report.page import HEAD
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -70,9 +64,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.PLANS, re.compile(rf"({ID})\.json"), False),
         (paths.PRUNE_PLANS, re.compile(rf"({ID})\.json"), False),
     ),
-    FileKind.CHANGE: (
-        (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{'|'.join(KINDS)})-)?(?:before|result|plan)\.json"), False),
-    ),
+    FileKind.CHANGE: ((paths.CHANGES, re.compile(rf"({ID})-(?:before|result|plan)\.json"), False),),
     FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
     # Not its folder: what the job made of the records is the user's.
     FileKind.BACKLOG: ((paths.BACKLOGS, re.compile(rf"({ID})(?:-result)?\.json"), False),),
@@ -101,8 +93,6 @@ _OWN_NAME = {
     paths.LISTINGS: "",
     paths.BACKLOGS: "",
 }
-_COUNTS_FROM = (KEPT_AT, KEPT_UNTIL)
-"""The fields of a change with times from which idle times count, for clean-ups."""
 _BEFORE_ENDING = "-before.json"
 """How the name of what a change found ends, in ``changes``."""
 
@@ -130,8 +120,7 @@ class FileSet:
     :param files: all its files.
     :param inner: the folders in its folders, the innermost first.
     :param foreign: why they must not be removed.
-    :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
-    :param named: the Kafka clusters that its manifest or changes name; one may name none.
+    :param named: the Kafka clusters that its manifest names; it may name none.
     :param expires_at: when its plan became unusable; ``None`` if it has none.
     :param is_of_task: whether a task that is cleared goes by it, so that it sets no group back twice.
     """
@@ -142,7 +131,6 @@ class FileSet:
     files: list[StoragePath] = field(default_factory=list)
     inner: list[StoragePath] = field(default_factory=list)
     foreign: str | None = None
-    until: datetime | None = None
     named: set[str | None] = field(default_factory=set)
     expires_at: datetime | None = None
     is_of_task: bool = False
@@ -154,8 +142,8 @@ class FileSet:
 
     @property
     def ages_from(self) -> datetime:
-        """The time in the id, or that of what the files say, if it is later: until then they may be needed."""
-        return max(self.made_at, self.until or self.made_at, self.expires_at or self.made_at)
+        """The time in the id, or the end of its plan, if that is later: until then it may be needed."""
+        return max(self.made_at, self.expires_at or self.made_at)
 
     @property
     def is_torn(self) -> bool:
@@ -168,15 +156,6 @@ class FileSet:
         if self.kind is FileKind.SNAPSHOT:
             return any(found.place == paths.MANIFESTS and not found.is_torn for found in self.found)
         return not self.is_torn
-
-    @property
-    def is_of_wanted_groups(self) -> bool:
-        """Whether it is the record of a restore or a keep-alive run, by its name: clean-ups go by it.
-
-        A dry run of one has no file of what it found.
-        """
-        records = {f"{self.id}-{kind}{_BEFORE_ENDING}" for kind in KINDS}
-        return any(found.path.name in records for found in self.found)
 
     def look_into(self, cluster: str) -> None:
         """Find all its files, and read what they are.
@@ -242,24 +221,21 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
     if folder not in _OWN_NAME or not path.name.endswith(".json"):
         return None
     try:
-        content = read_json(path, "it", MaintenanceError, part=without_moves, read=read_unless_move)
+        content = read_json(path, "it", MaintenanceError, read=read_head if folder == paths.CHANGES else None)
     except MaintenanceError as error:
         return str(error)
     id_ = file_set.id
     if path.name.endswith(_BEFORE_ENDING):  # a dry run has no such file
         file_set.is_of_task |= TASK_RUN in content
-    if folder in (paths.MANIFESTS, paths.CHANGES):
+    if folder == paths.MANIFESTS:
         file_set.named.add(named if isinstance(named := content.get(KAFKA_CLUSTER_ID) or None, str) else None)
     name = _OWN_NAME[folder]
     same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     try:
-        counts = folder == paths.CHANGES and content.get("dry_run") is not True  # a keep-alive's has the times, too
-        times = [parse_time(content[name]) for name in _COUNTS_FROM if counts and name in content]
         if folder in (paths.PLANS, paths.PRUNE_PLANS):
             file_set.expires_at = parse_time(content["expires_at"])
     except (AttributeError, KeyError, TypeError, ValueError):
         return f"{path} is not what its name says"
-    file_set.until = max([*times, *([file_set.until] if file_set.until is not None else [])], default=None)
     return None if same else f"{path} is not what its name says"
 
 

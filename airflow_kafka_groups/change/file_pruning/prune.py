@@ -7,9 +7,8 @@ removed if it is older than the limit of its kind (by the time in its id), is no
 consists only of files that this package writes. A file with another name, or whose content contradicts its name, keeps
 its set. A clean-up ages from the end of its plan: until then groups may be deleted by it, which its backup restores.
 
-Later clean-ups spare groups by some sets: the record of a keep-alive run, which ages from the end of its effect, and
-that of a restore. They outlive the snapshots from before that time, which may show their groups idle. The record of a
-task that sets offsets stays for a year, whatever the limit.
+The record of a task that sets offsets stays for a year, whatever the limit. What was kept alive or restored is in the
+cluster's log, which stays.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class PruneReport:
 
 
 def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool) -> PruneReport:
-    """Remove old files of one cluster, the snapshots first.
+    """Remove old files of one cluster.
 
     :param limits: maximum age in days by kind; kinds without an entry are kept.
     :param dry_run: only report what would be removed.
@@ -101,14 +100,14 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
     found = cache(partial(find_sets, layout))  # each folder is listed once
     snapshots = SnapshotsLeft(layout, found)
     unread = cache(partial(_unread, layout))  # asked for once, before the first is removed
-    for kind in (kind for kind in FileKind if kind in limits.days):  # snapshots first: records must outlive them
+    for kind in (kind for kind in FileKind if kind in limits.days):
         sets = found(kind)
         # Those of a time to come, by a clock that was ahead, are no newest ones, and are not old.
         whole = [file_set for file_set in sets if file_set.is_whole and file_set.made_at <= now + CLOCK_SLACK]
         newest = {file_set.id for file_set in whole[-max(limits.keep_newest, 1) :]}
         others = [file_set for file_set in sets if file_set.id not in newest]
         gone: list[str] = []
-        for file_set in _removable(kind, _old(layout, others, limits, now, snapshots), snapshots, now, foreign):
+        for file_set in _removable(kind, _old(layout, others, limits, now), snapshots, now, foreign):
             if not gone and not any(removed.values()):
                 every = chain.from_iterable(map(found, FileKind))
                 _require_a_new_one(layout, every, now, limits)
@@ -121,8 +120,6 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
             if not dry_run:  # one by one: a run that is killed has done its part, and the next one goes on
                 file_set.remove()
             gone.append(file_set.id)
-        if kind is FileKind.SNAPSHOT:
-            snapshots.remove(gone)
         removed[kind.value] = tuple(gone)
         kept[kind.value] = len(sets) - len(gone)
     return PruneReport(dry_run=dry_run, removed=removed, files=files, kept=kept, foreign=foreign)
@@ -146,25 +143,14 @@ def _removable(
             yield one
 
 
-def _old(
-    layout: Layout, sets: Sequence[FileSet], limits: PruningLimits, now: datetime, snapshots: SnapshotsLeft
-) -> Iterator[FileSet]:
-    """Yield the sets that are old enough to be removed; hardly any others are looked into.
-
-    :param snapshots: those that are left: groups may seem to be idle since the oldest of them.
-    """
+def _old(layout: Layout, sets: Sequence[FileSet], limits: PruningLimits, now: datetime) -> Iterator[FileSet]:
+    """Yield the sets that are old enough to be removed; hardly any others are looked into."""
     for one in sets:
         days = limits.days[one.kind]
         # One that began a little earlier than that of a plan may have ended later: the plan is too old first.
         if now - one.made_at <= timedelta(days=days) + (SLOWEST if one.kind is FileKind.SNAPSHOT else timedelta(0)):
             continue
-        if one.is_of_wanted_groups and snapshots.are_here_from(one.made_at):
-            continue  # whatever it says: those of a year are not read each day to find that out
         one.look_into(layout.cluster)
-        if one.until is not None:
-            if snapshots.are_from(one.ages_from, one.named):
-                continue
-            days = max(days, limits.days.get(FileKind.SNAPSHOT, 0.0))
         if one.is_of_task:
             days = max(days, _DAYS_OF_TASKS)
         if now - one.ages_from > timedelta(days=days):

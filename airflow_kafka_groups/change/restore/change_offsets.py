@@ -11,6 +11,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -29,9 +30,9 @@ from airflow_kafka_groups.change.restore.earlier_tries import (
 from airflow_kafka_groups.change.restore.signs import wanted_before, with_signs
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, KeptAlive, tag_of
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, RESTORE, KeptAlive, Wanted, log_wanted
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
-from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time, note_folder
+from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
 from airflow_kafka_groups.storage.json_files import write_listing
@@ -91,8 +92,13 @@ class OffsetRequest(ABC):
 
     @property
     def may_be_absent(self) -> bool:
-        """Whether groups that do not exist are created (default). The record is that of a restore then."""
+        """Whether groups that do not exist are created (default): somebody wants them to stay then."""
         return True
+
+    @property
+    def keeps(self) -> tuple[datetime, timedelta] | None:
+        """Since when, and for how long, groups are kept alive. Default: they are not."""
+        return None
 
     @abstractmethod
     async def propose(
@@ -168,28 +174,27 @@ def _why_unread(result: ChangeResult) -> str | None:
 class ChangeRecord:
     """The two files of a change in ``changes/``: what was there before, and what became of it.
 
-    :param kind: names the files, where others look for them.
     :param facts: further fields of both.
     """
 
-    def __init__(self, layout: Layout, what: str, kind: str, *, dry_run: bool, facts: Mapping[str, Any]) -> None:
+    def __init__(self, layout: Layout, what: str, *, dry_run: bool, facts: Mapping[str, Any]) -> None:
         run_id = new_id(utc_now())
         self.head: dict[str, Any] = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run}
         self.head |= {"cluster": layout.cluster, **facts}
-        self._folder, self._name = layout.root / CHANGES, f"{run_id}-{tag_of(kind)}"
+        self._folder, self.run_id = layout.root / CHANGES, run_id
 
     async def before(self, groups: Iterable[Mapping[str, Any]]) -> None:
         """Record what is there, durably, before anything is changed: so that the change can be undone.
 
         Raises ``MaintenanceError`` or ``StorageError``; nothing must be changed then.
         """
-        write = partial(write_listing, self._folder, f"{self._name}before.json", self.head, "groups", groups)
+        write = partial(write_listing, self._folder, f"{self.run_id}-before.json", self.head, "groups", groups)
         await asyncio.to_thread(FILES.sync, await asyncio.to_thread(write))
 
     async def result(self, results: Sequence[ChangeResult]) -> StoragePath:
         """Record the results. Raises ``OutcomeUnknownError``, with what was changed, if that cannot be done."""
         counts = counts_of(results)
-        place, end = (self._folder, f"{self._name}result.json"), {**self.head, "counts": counts}
+        place, end = (self._folder, f"{self.run_id}-result.json"), {**self.head, "counts": counts}
         try:
             return await asyncio.to_thread(write_listing, *place, end, "groups", (each.to_json() for each in results))
         except MaintenanceError as exc:
@@ -226,7 +231,6 @@ class _Chain:
 
     def __init__(self, admin: MaintenanceClient, layout: Layout, request: OffsetRequest, terms: ChangeTerms) -> None:
         self._admin, self._layout, self._request, self._terms = admin, layout, request, terms
-        self._kind = RESTORE if request.may_be_absent else request.what
         self._earlier: Earlier | None = None
         facts = dict(request.facts)
         if terms.tries is not None and request.continues:
@@ -235,7 +239,7 @@ class _Chain:
             facts[TASK_RUN] = terms.tries.task_run
         elif terms.tries is not None:
             facts[BY] = terms.tries.task_run
-        self._record = ChangeRecord(layout, request.what, self._kind, dry_run=terms.dry_run, facts=facts)
+        self._record = ChangeRecord(layout, request.what, dry_run=terms.dry_run, facts=facts)
 
     async def run(self) -> RecordedChanges:
         head, writes = self._record.head, not self._terms.dry_run
@@ -244,29 +248,37 @@ class _Chain:
             wanted = await asyncio.to_thread(wanted_before, self._layout, cluster_id)
         self._signs = partial(with_signs, self._layout, cluster_id, began, wanted)
         if writes:
-            head.setdefault(KAFKA_CLUSTER_ID, cluster_id)  # for who looks from other folders
-            if self._kind == RESTORE or KEPT_AT in head:
-                await asyncio.to_thread(self._note_wanted)
+            head[KAFKA_CLUSTER_ID] = cluster_id  # for who looks from other folders
         changes = await self._propose()
         if writes:
             await self._record.before(change.to_json() for change in changes)
-        if writes and self._kind in KINDS:
-            names = [change.group_id for change in changes]
-            if await wait_for_deletions(self._layout, head[KAFKA_CLUSTER_ID], names, utc_now()):
-                changes = await self._propose()  # the groups are others by now, or none
-                await self._record.before(change.to_json() for change in changes)
+        wants, logged = writes and (self._request.may_be_absent or self._request.keeps is not None), set[str]()
+        while wants and (new := [change.group_id for change in changes if change.group_id not in logged]):
+            await asyncio.to_thread(self._log_wanted, cluster_id, began, new)  # a clean-up spares them from now on
+            logged.update(new)
+            if not await wait_for_deletions(self._layout, cluster_id, new, utc_now()):
+                break
+            changes = await self._propose()  # the groups are others by now, or none
+            await self._record.before(change.to_json() for change in changes)
         results = await self._apply(changes)
         if writes and self._request.what == RESTORE:  # offsets that are set are not all that a group had
             results = await self._once_more(results, changes)
         path = await self._record.result(results)
         return RecordedChanges(results=results, changes=changes, path=path, dry_run=self._terms.dry_run)
 
-    def _note_wanted(self) -> None:
-        """Note that a clean-up spares what is brought back, as what is kept alive, and that this folder names it."""
-        head = self._record.head
-        if KEPT_AT not in head:
-            head[KEPT_AT] = latest_known_time(self._layout, utc_now(), head[KAFKA_CLUSTER_ID]).isoformat()
-        note_folder(self._layout, head[KAFKA_CLUSTER_ID])
+    def _log_wanted(self, kafka_cluster_id: str | None, began: datetime, group_ids: Sequence[str]) -> None:
+        """Say in the cluster's log, durably, that groups are to stay: a log that cannot be written ends the change."""
+        since, lasts = self._request.keeps or (began, timedelta(0))
+        at = latest_known_time(self._layout, since, kafka_cluster_id)
+        entry = Wanted(
+            at=at,
+            until=at + lasts,
+            what=self._request.what,
+            folder=self._layout.cluster,
+            run_id=self._record.run_id,
+            groups=tuple(group_ids),
+        )
+        log_wanted(self._layout, kafka_cluster_id, entry)
 
     async def _propose(self) -> list[Change]:
         earlier, deletes = self._earlier, self._request.what == DELETION

@@ -25,7 +25,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import Journal
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, RESTORE, tag_of, without_groups
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.ledger.proposed_changes import (
     Change,
     ChangeOutcome,
@@ -33,6 +33,7 @@ from airflow_kafka_groups.ledger.proposed_changes import (
     commits_from,
     is_same,
     partition_name,
+    without_groups,
 )
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.shown import one_line
@@ -112,7 +113,7 @@ DELETION = "delete offsets"
 """The kind of change whose record has what was deleted."""
 _RECORD = "the record of a change"
 _NOT_KNOWN = "Earlier tries by a connection of another name are not known: %s"
-_ENDINGS = ("-before.json", f"-{tag_of(RESTORE)}before.json")
+_ENDING = "-before.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +286,7 @@ def _names(folder: StoragePath, *, is_own: bool) -> list[str]:
 
 def _is_in(name: str, since: datetime | None) -> bool:
     """Return whether a file's name is that of what a change found, at this time or later."""
-    ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
-    run_id = name.removesuffix(ending)
+    run_id = name.removesuffix(_ENDING)
     return run_id != name and is_id(run_id) and (since is None or time_of(run_id) >= since)
 
 

@@ -27,6 +27,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.staleness.lives import Ints, valid_of
 from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.ledger.keep_alive_records import WantedGroups
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife
 from airflow_kafka_groups.ledger.verdicts import judged_with_log, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.cluster_log import ClusterLog, TakenSnapshot, taken_in
@@ -126,6 +127,7 @@ class _State:
     unread: dict[tuple[str, str], tuple[TakenSnapshot, str]] = field(default_factory=dict)
     since: datetime | None = None
     folders: dict[str, _Folder] = field(default_factory=dict)
+    wanted: WantedGroups = field(default_factory=WantedGroups)
 
     def fold(self, taken: TakenSnapshot, reader: SnapshotReader) -> None:
         """Add a snapshot. Raises ``SnapshotError`` for one that is damaged, and ``StorageError``."""
@@ -264,8 +266,8 @@ class SnapshotSigns:
         self._state = _State()
         self._damaged: list[str] = []
 
-    def update(self, *, durable: bool = False) -> None:
-        """Fold what was taken since, and write the table if anything was.
+    def update(self, *, durable: bool = False) -> ClusterLog:
+        """Fold what was logged and taken since, and write the table if anything was. Return the log, which was read.
 
         :param durable: raise where the table cannot be written. Default false: the next one folds it again.
 
@@ -274,12 +276,14 @@ class SnapshotSigns:
         self._state = state = self._read()
         chain = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
         chain.require_known()
-        found = taken_in(chain.read())
+        entries = chain.read()
+        found = taken_in(entries)
+        state.wanted.fold(entries)
         state.entries, state.head = chain.count, chain.head
         logged = {(each.folder, each.snapshot_id) for each in found}
         found += self._not_logged(logged)
         again = [taken for taken, _ in state.unread.values()]
-        changed = bool(found) or state.is_new
+        changed = bool(entries or found)
         for taken in sorted([*found, *again], key=lambda each: each.snapshot_id):
             changed = self._take(taken) or changed
         here = set[str]().union(*(folder.folded for folder in state.folders.values()))
@@ -288,6 +292,12 @@ class SnapshotSigns:
         if changed:
             with unless_warned("" if durable else "The folded signs of life could not be written: %s"):
                 FILES.replace(self._place / _FILE, _content(self._state))
+        return chain
+
+    @property
+    def wanted(self) -> WantedGroups:
+        """The groups that somebody wants to stay."""
+        return self._state.wanted
 
     def _not_logged(self, logged: Collection[tuple[str, str]]) -> list[TakenSnapshot]:
         """Return the snapshots that nobody has folded, and that are not in the log.
@@ -448,6 +458,7 @@ def _content(state: _State) -> bytes:
         "names": state.names,
         "kinds": state.kinds,
         "since": None if state.since is None else state.since.isoformat(),
+        "wanted": state.wanted.to_json(),
         "unread": [[_plain(taken), why] for taken, why in state.unread.values()],
         "folders": {
             name: {
@@ -487,6 +498,7 @@ def _parsed(content: bytes) -> _State:
         names=list(meta["names"]),
         kinds=list(meta["kinds"]),
         since=None if meta["since"] is None else parse_time(meta["since"]),
+        wanted=WantedGroups.from_json(meta["wanted"]),
     )
     for each, why in meta["unread"]:
         taken = TakenSnapshot(**{**each, "observed_at": parse_time(each["observed_at"])})

@@ -187,7 +187,7 @@ def test_a_page_changes_nothing(server: Any, planned: dict[str, Any], storage: P
 
 
 def test_records_that_are_damaged_are_named(server: Any, planned: dict[str, Any], storage: Path) -> None:
-    (storage / CLUSTER / CHANGES / "20261121T120000Z-00000000-restore-result.json").write_text("{")
+    (storage / CLUSTER / CHANGES / "20261121T120000Z-00000000-result.json").write_text("{")
     assert get(server, f"/{CLUSTER}/group", id="a").status_code == 200
     body = next((storage / CLUSTER / "plans").glob("*.parquet"))
     body.write_bytes(body.read_bytes()[:-9])

@@ -255,34 +255,6 @@ def test_an_error_of_the_storage_is_reported_as_one(years: tuple[Path, list[set[
         prune_files(Layout(base, scene.CLUSTER), limits, now=datetime.now(UTC), dry_run=True)
 
 
-@pytest.mark.safety
-@pytest.mark.parametrize(
-    ("made", "until", "limits", "kept"),
-    [
-        (400, -1, {}, True),
-        (400, 300, {}, True),
-        (800, 393, {}, False),
-        (400, 300, {"change_days": 30}, False),
-        (400, 300, {"change_days": 30, "snapshot_days": 310}, True),
-    ],
-    ids=["it still counts", "it counted until then", "long over", "over", "snapshots show its groups still"],
-)
-def test_the_record_of_a_keep_alive_run_ages_from_the_end_of_its_effect(
-    made: int, until: int, limits: dict[str, Any], kept: bool, tmp_path: Path
-) -> None:
-    folder = tmp_path / scene.CLUSTER / "changes"
-    folder.mkdir(parents=True)
-    now = datetime.now(UTC)
-    for days, ends in ((made, until), (0, 0)):
-        run = f"{now - timedelta(days=days):%Y%m%dT%H%M%SZ}-00000001"
-        head = {"format": 1, "run_id": run, "cluster": scene.CLUSTER, "groups": []}
-        content = {**head, "kept_until": (now - timedelta(days=ends)).isoformat()}
-        for part in ("before", "result"):
-            (folder / f"{run}-keep-alive-{part}.json").write_text(json.dumps(content))
-    assert prune(tmp_path, **limits)["removed"]["change"] == (0 if kept else 1)
-    assert len(files(tmp_path)) == (4 if kept else 2)
-
-
 def test_the_plan_of_a_migration_ages_as_a_change_does(tmp_path: Path) -> None:
     folder = tmp_path / scene.CLUSTER / "changes"
     folder.mkdir(parents=True)
@@ -292,15 +264,6 @@ def test_the_plan_of_a_migration_ages_as_a_change_does(tmp_path: Path) -> None:
         (folder / f"{run}-plan.json").write_text(json.dumps(head))
     assert prune(tmp_path)["removed"]["change"] == 1
     assert len(files(tmp_path)) == 1
-
-
-def test_a_keep_alive_record_whose_end_nobody_can_read_stays(tmp_path: Path) -> None:
-    folder = tmp_path / scene.CLUSTER / "changes"
-    folder.mkdir(parents=True)
-    for run in ("20010101T000000Z-00000001", "20010102T000000Z-00000001"):
-        head: dict[str, Any] = {"format": 1, "run_id": run, "cluster": scene.CLUSTER, "groups": []}
-        (folder / f"{run}-keep-alive-before.json").write_text(json.dumps({**head, "kept_until": "soon"}))
-    assert list(prune(tmp_path)["foreign"]) == ["change 20010101T000000Z-00000001"]
 
 
 @pytest.mark.safety

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import Barrier
@@ -15,7 +14,6 @@ import pytest
 
 from airflow_kafka_groups.change.file_pruning.file_sets import find_sets
 from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLeft
-from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, other_folders
 from airflow_kafka_groups.observe.snapshot.later_snapshots import later_snapshots
 from airflow_kafka_groups.storage.file_storage import READERS
@@ -23,8 +21,6 @@ from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.unit.change.scene import layout_in, snapshot
-
-RESTORE = b'{"format": 1, "what": "restore", "kept_at": "2026-03-01T12:00:00+00:00", "groups": [{"group_id": "%d"}]}'
 
 
 @pytest.fixture
@@ -44,36 +40,15 @@ def left(layout: Layout) -> SnapshotsLeft:
     return SnapshotsLeft(layout, partial(find_sets, layout))
 
 
-@pytest.mark.parametrize("cluster", ["another", CLUSTER_ID])
-async def test_the_snapshots_beside_records_that_name_no_cluster_are_not_listed_for_each(
-    tmp_path: Path, cluster: str, listed: Counter[str]
-) -> None:
-    """By count: for a thousand restores that name no cluster, each plan and deletion listed them a thousand times."""
-    admin, other = FakeAdmin(), Layout(tmp_path, "other")
-    ours, admin.cluster = admin.cluster, cluster
-    await snapshot(admin, other)
-    (other.root / "changes").mkdir()
-    for number in range(20):
-        (other.root / "changes" / f"20260301T1200{number:02}Z-00000001-restore-before.json").write_bytes(
-            RESTORE % number
-        )
-    listed.clear()
-    found = KeepAliveRecords(layout_in(tmp_path), ours).read()
-    assert len(found) == (20 if cluster == ours else 0)
-    assert listed["other/manifests"] <= 2
-
-
 @pytest.mark.parametrize(
     "look",
     [
         lambda layout, _: other_folders(layout),
         lambda layout, _: folders_with_snapshots(layout, CLUSTER_ID),
-        lambda layout, _: KeepAliveRecords(layout, CLUSTER_ID).read(),
         lambda layout, snapshot_id: later_snapshots(layout, snapshot_id, CLUSTER_ID),
-        lambda layout, _: [left(layout).are_from(NOW - timedelta(days=1), {CLUSTER_ID})],
         lambda layout, _: [left(layout).are_needed(NOW, {CLUSTER_ID}, NOW)],
     ],
-    ids=["what is in them", "their snapshots", "records of restores", "later snapshots", "a pruning", "plans"],
+    ids=["what is in them", "their snapshots", "later snapshots", "plans"],
 )
 async def test_several_folders_are_listed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Layout, str], Any]

@@ -39,7 +39,7 @@ def test_groups_are_kept_alive_and_the_others_named(admin: FakeAdmin, tmp_path: 
     assert "in use" in found["left_alone"]["live"]
     assert sorted(admin.asked("alter")) == ["classic", "simple"]
     assert (admin.joined, found["margin_seconds"], found["not_kept"]) == ({"classic": ["t"]}, 864_000.0, {})
-    assert Path(found["result_path"]).name.endswith("-keep-alive-result.json")
+    assert Path(found["result_path"]).name.endswith("-result.json")
     again = keep(tmp_path, include=["*"])
     assert (again["counts"]["not_due"], len(admin.asked("alter"))) == (2, 2)
     assert [group["group_id"] for group in json.loads(Path(again["result_path"]).read_text())["groups"]] == ["live"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,16 @@ import pytest
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
-from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive, Verified, log_wanted
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.report.facts import gather_facts
 from airflow_kafka_groups.report.keep_alive import KeepAliveRuns, forecast, keep_alive_section
 from airflow_kafka_groups.report.trend_points import point_of
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup
+from tests.fakes.wanted import want
 from tests.ui.report_scene import plan_of
 from tests.unit.change.scene import layout_in, planned
 
@@ -99,15 +98,9 @@ def test_what_is_due_soon_is_counted_and_those_in_danger_come_first() -> None:
 
 
 def kept_alive(layout: Layout, at: datetime, retention: timedelta, cluster_id: str = CLUSTER_ID) -> None:
-    """Write the two files of a keep-alive run of the group a."""
-    run, folder = new_id(at), layout.root / "changes"
-    Path(str(folder)).mkdir(parents=True, exist_ok=True)
-    head: dict[str, Any] = {"format": 1, "run_id": run, "what": "keep-alive", "dry_run": False}
-    head |= {"cluster": layout.cluster, "kafka_cluster_id": cluster_id}
-    head |= {"kept_at": at.isoformat(), "kept_until": (at + retention).isoformat()}
-    for part, group in (("before", {"kept": None}), ("result", {"outcome": "changed"})):
-        content = {**head, "groups": [{"group_id": "a", **group}]}
-        (folder / f"{run}-keep-alive-{part}.json").write_bytes(json.dumps(content).encode())
+    """Let a keep-alive run of the group a be in the log, and be verified."""
+    want(layout, "a", at=at, lasts=retention, cluster_id=cluster_id)
+    log_wanted(layout, cluster_id, Verified(at=at, groups=("a",)))
 
 
 async def status(layout: Layout) -> tuple[str, datetime | None]:
@@ -134,4 +127,6 @@ async def test_what_is_remembered_for_less_since_the_last_run_is_not_called_safe
     for days, retention in ((12, 60), (10, 61), (8, 7)):
         kept_alive(layout, NOW - days * DAY, retention * DAY)
     assert await status(layout) == ("in use", NOW - DAY)
-    assert KeepAliveRecords(layout).read()["a"].until == NOW + 51 * DAY, "a clean-up spares it for as long as it did"
+    assert Ledger(layout, CLUSTER_ID).wanted()["a"].until == NOW + 51 * DAY, (
+        "a clean-up spares it for as long as it did"
+    )

@@ -18,8 +18,8 @@ from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, load_prune_plan
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.formats import digest_of
-from airflow_kafka_groups.storage.json_files import write_json
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, broker_error
+from tests.fakes.wanted import want
 from tests.unit.change.prune_topics.scene import HOUR, POLICY, cluster, kept, layout_in, plan, snapshots
 
 pytestmark = pytest.mark.safety
@@ -234,8 +234,7 @@ async def test_a_group_in_use_is_no_reason_against_pruning_it(tmp_path: Path) ->
 async def test_a_group_that_is_kept_alive_is_left_alone(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     now = await snapshots(admin, layout)
-    record = {"format": 1, "kept_until": (now + HOUR).isoformat(), "groups": [{"group_id": "app"}]}
-    write_json(layout.root / "changes", "20260301T120000Z-00000001-keep-alive-before.json", record)
+    want(layout, "app", at=NOW, lasts=now + HOUR - NOW)
     assert kept(plan(layout, now)) == {"app [old]": "excluded"}
     assert plan(layout, now + HOUR).group_ids == ["app [old]"]
 
@@ -244,8 +243,7 @@ async def test_the_idle_time_of_a_group_that_was_kept_alive_counts_from_then_on(
     """As for groups: nobody wanted its offsets to go before, and a clock may be ahead of the end."""
     admin, layout = cluster(), layout_in(tmp_path)
     now = await snapshots(admin, layout)
-    record = {"format": 1, "kept_until": (NOW + HOUR).isoformat(), "groups": [{"group_id": "app"}]}
-    write_json(layout.root / "changes", "20260301T123000Z-00000001-keep-alive-before.json", record)
+    want(layout, "app", at=NOW + HOUR / 2, lasts=HOUR / 2)
     assert kept(plan(layout, now)) == {"app [old]": "excluded"}
     assert plan(layout, now, replace(POLICY, min_idle_seconds=5_000)).group_ids == ["app [old]"]
 
@@ -253,8 +251,7 @@ async def test_the_idle_time_of_a_group_that_was_kept_alive_counts_from_then_on(
 async def test_a_group_that_was_restored_is_kept_for_that_reason(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     now = await snapshots(admin, layout)
-    record = {"format": 1, "kept_at": NOW.isoformat(), "groups": [{"group_id": "app"}]}
-    write_json(layout.root / "changes", "20260301T123000Z-00000001-restore-before.json", record)
+    want(layout, "app", at=NOW + HOUR / 2, what="restore")
     (topic,) = plan(layout, now, replace(POLICY, min_idle_seconds=9 * 86_400)).kept
     assert (topic.verdict, topic.reason.partition(" of ")[0]) == ("excluded", "a restore")
 

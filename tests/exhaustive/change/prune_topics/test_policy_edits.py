@@ -12,11 +12,10 @@ from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
-from tests.unit.change.prune_topics.scene import PRUNE, cluster, layout_in, outcomes, plan, planned, prune, snapshots
+from tests.unit.change.prune_topics.scene import PRUNE, cluster, layout_in, outcomes, planned, prune
 
 pytestmark = pytest.mark.safety
 LONGER = PRUNE.replace("[{", "[{name: longer, match: {groups: x}, action: prune-topics, idle: 2h}, {")
@@ -70,21 +69,6 @@ async def test_a_longer_idle_time_counts_from_what_is_on_record_too(tmp_path: Pa
     path.write_text(LONGER)
     of = await planned(admin, layout, file=load_policy(path))
     lost_and_restored(layout, of.created_at - timedelta(minutes=85))
-    path.write_text(LONGER.replace("idle: 1h", f"idle: {idle}"))
-    assert await outcomes(admin, layout, of, policy=lambda: load_policy(path)) == {"app [old]": fate}
-
-
-@pytest.mark.parametrize(("idle", "fate"), [("80m", "deleted:safe"), ("90m", "kept:policy")])
-async def test_it_counts_from_a_restore_whose_record_is_gone_by_then(tmp_path: Path, idle: str, fate: str) -> None:
-    """A pruning of files removes it with the last snapshot from before it, which the plan was made by."""
-    admin, layout, path = cluster(), layout_in(tmp_path), tmp_path / "policy.yaml"
-    path.write_text(LONGER)
-    now = await snapshots(admin, layout)
-    at = now - timedelta(minutes=90)
-    head = {"format": 1, "what": "restore", "kept_at": at.isoformat(), "groups": [{"group_id": "app"}]}
-    record = write_json(layout.root / "changes", f"{new_id(at)}-restore-before.json", head)
-    of = plan(layout, now, file=load_policy(path))
-    record.unlink()
     path.write_text(LONGER.replace("idle: 1h", f"idle: {idle}"))
     assert await outcomes(admin, layout, of, policy=lambda: load_policy(path)) == {"app [old]": fate}
 

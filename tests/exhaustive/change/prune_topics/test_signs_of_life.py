@@ -14,11 +14,11 @@ from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, snapshot_ids
-from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking, timeout
+from tests.fakes.wanted import want
 from tests.unit.change.prune_topics.scene import (
     HOUR,
     OLD,
@@ -253,8 +253,7 @@ async def test_a_keep_alive_run_since_the_plan_keeps_the_topics_also_when_it_has
     """The idle time counts from the run on, as for groups, and the clock of this worker may be ahead of its end."""
     admin, layout = cluster(), layout_in(tmp_path)
     of = await planned(admin, layout)
-    record = {"format": 1, "kept_until": of.created_at.isoformat(), "groups": [{"group_id": "app"}]}
-    write_json(layout.root / "changes", "20260301T140000Z-00000001-keep-alive-before.json", record)
+    want(layout, "app", at=of.created_at)
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:excluded"}
     assert old_offsets(admin) == SAVED
 
@@ -265,8 +264,7 @@ async def test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_i
 
     def before(call: str) -> None:
         if call == "describe":
-            record = {"format": 1, "kept_until": (of.created_at + HOUR).isoformat(), "groups": [{"group_id": "app"}]}
-            write_json(layout.root / "changes", "20260301T120000Z-00000001-keep-alive-before.json", record)
+            want(layout, "app", at=of.created_at - 2 * HOUR)
 
     admin.before = before
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:excluded"}

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking
@@ -48,7 +48,7 @@ async def test_the_first_restore_of_a_folder_is_known_afterwards(
     await restored(admin, layout, plan.plan_id)
     assert set(admin.groups) == {"a"}
     disk.happen()
-    assert set(KeepAliveRecords(layout).read()) == {"a"}
+    assert set(Ledger(layout, CLUSTER_ID).wanted()) == {"a"}
 
 
 async def test_a_snapshot_that_was_taken_shows_afterwards_that_a_group_was_in_use(

@@ -24,10 +24,10 @@ from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
-from airflow_kafka_groups.ledger.life.wanted import KeepAliveRecords
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, broker_error, timeout
+from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, timeout
 
 T0, U1 = TopicPartition("t", 0), TopicPartition("u", 1)
 EXACT = {T0: OffsetAndMetadata(5, "as it was", 7), U1: OffsetAndMetadata(0, "", None)}
@@ -67,8 +67,8 @@ async def test_exactly_the_same_offsets_are_committed_again_and_recorded(tmp_pat
     assert (admin.asked("alter"), admin.groups["a"].offsets, admin.joined) == (["a"], EXACT, {})
     before, result = (json.loads(path.read_text()) for path in sorted((tmp_path / "prod" / "changes").iterdir()))
     assert (before["what"], before["groups"][0]["before"]) == ("keep-alive", before["groups"][0]["after"])
-    assert (result["counts"]["changed"], result["kept_until"]) == (1, before["kept_until"])
-    assert str(report.path).endswith("-keep-alive-result.json")
+    assert result["counts"]["changed"] == 1
+    assert str(report.path).endswith("-result.json")
 
 
 async def test_it_is_done_again_only_in_the_last_third_of_the_retention(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ async def test_a_group_that_did_not_answer_is_recorded_all_the_same(tmp_path: Pa
     admin = cluster()
     admin.missing_brokers = {2: timeout()}
     assert outcomes(await run(admin, tmp_path, "a")) == {"a": "missing"}
-    assert set(KeepAliveRecords(Layout(tmp_path, "prod")).read()) == {"a"}
+    assert set(Ledger(Layout(tmp_path, "prod"), CLUSTER_ID).wanted()) == {"a"}
 
 
 async def test_a_clock_that_is_behind_the_newest_snapshot_records_the_later_time(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ async def test_a_clock_that_is_behind_the_newest_snapshot_records_the_later_time
     (tmp_path / "prod" / "manifests" / "20400101T000000Z-00000001.json").write_text("{}")
     report = await run(cluster(a=simple()), tmp_path, "a")
     later = datetime(2040, 1, 1, tzinfo=UTC)
-    assert KeepAliveRecords(Layout(tmp_path, "prod")).read() == {"a": KeptAlive(later, later + RETENTION)}
+    assert Ledger(Layout(tmp_path, "prod"), CLUSTER_ID).wanted() == {"a": KeptAlive(later, later + RETENTION)}
     assert report.groups[0].not_before is not None
     assert report.groups[0].not_before < later, "when it is due again is counted by the worker's own clock"
 

@@ -81,7 +81,7 @@ LEFT = ".0a1b2c3d.tmp"
         f"plans/.{OLD}.parquet{LEFT}",
         f"backups/.{OLD}-0a1b2c3d.parquet{LEFT}",
         f"reports/.{OLD}.html{LEFT}",
-        f"changes/.{OLD}-restore-before.json{LEFT}",
+        f"changes/.{OLD}-before.json{LEFT}",
         f"listings/.{OLD}.json{LEFT}",
     ],
 )

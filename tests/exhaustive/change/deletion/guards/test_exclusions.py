@@ -1,9 +1,7 @@
 """A deletion keeps what the journal knows: deleted before, possibly deleted, or found in use. Twice is never."""
 
-import json
-import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,9 @@ from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
+from tests.fakes.wanted import want
 from tests.unit.change.scene import LATER, backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
@@ -120,8 +118,6 @@ async def test_a_plan_spares_a_group_that_was_kept_alive_since(tmp_path: Path, l
     assert kept.counts["kept_alive"] == 1
     if at < NOW:
         plan, _ = await backed_up(admin, layout)
-    (record,) = (tmp_path / "prod" / "changes").glob("*-before.json")
-    record.rename(record.with_name(f"{new_id(at)}-keep-alive-before.json"))  # its id has the machine's own time
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome == "deleted", "a" not in admin.groups) == (deleted, deleted)
     assert deleted or (outcome.code == "excluded" and "keep-alive" in outcome.reason)
@@ -133,12 +129,7 @@ async def test_a_group_that_was_kept_alive_after_its_plan_is_spared_when_that_ef
     admin.add("a", ("t", 0, 0), protocol_type="")
     layout = layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
-    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0, offsets_retention_minutes=1)
-    await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False)
-    (record,) = (tmp_path / "prod" / "changes").glob("*-before.json")
-    at = LATER + timedelta(minutes=1)
-    record.write_text(re.sub(r'"kept_until": "[^"]*"', f'"kept_until": "{at.isoformat()}"', record.read_text()))
-    record.rename(record.with_name(f"{new_id(LATER)}-keep-alive-before.json"))
+    want(layout, "a", at=LATER, lasts=timedelta(minutes=1))
     now = Ticking(LATER + timedelta(hours=2))
     (outcome,) = (await delete_plan(admin, layout, plan, now=now)).report.outcomes
     assert (outcome.outcome, outcome.code) == ("kept", "excluded")
@@ -156,15 +147,8 @@ async def test_a_group_that_is_kept_alive_by_another_folder_of_the_cluster_is_sp
     assert (outcome.outcome, outcome.code) == ("kept", "excluded")
 
 
-def begin_keep_alive(folder: Path, *group_ids: str, run: str = "20991231T000000Z-00000001", **facts: str) -> None:
-    """Write what a keep-alive run records before it commits; by its clock, its effect is over."""
-    groups: list[dict[str, Any]] = [
-        {"group_id": group_id, "before": [], "after": [], "skipped": {}, "kept": None} for group_id in group_ids
-    ]
-    head = {"format": 1, "run_id": run, "what": "keep-alive", "dry_run": False, "cluster": folder.name, **facts}
-    content = json.dumps({**head, "kept_until": "2001-01-01T00:00:00+00:00", "groups": groups})
-    (folder / "changes").mkdir(exist_ok=True)
-    (folder / "changes" / f"{run}-keep-alive-before.json").write_text(content)
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
+"""By the clock of a run that is behind, its effect is over."""
 
 
 async def test_a_keep_alive_run_that_begins_during_a_deletion_is_heeded_before_the_next_request(tmp_path: Path) -> None:
@@ -173,11 +157,12 @@ async def test_a_keep_alive_run_that_begins_during_a_deletion_is_heeded_before_t
         admin.add(name, ("t", 0, 0), protocol_type="")
     plan, _ = await backed_up(admin, layout)
     first = plan.group_ids[0]
-    others = [name for name in plan.group_ids if name != first]
+    others, begun = [name for name in plan.group_ids if name != first], list[str]()
 
     def begin(call: str) -> None:
-        if call == "delete" and not (tmp_path / "prod" / "changes").exists():
-            begin_keep_alive(tmp_path / "prod", *others[:2])
+        if call == "delete" and not begun:
+            begun.append(call)
+            want(layout, *others[:2], at=LONG_AGO)
 
     admin.before = begin
     report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
@@ -198,7 +183,7 @@ async def test_a_run_recorded_between_reading_and_intent_spares_a_part_of_a_chun
 
     def begin(call: str) -> None:
         if call == "describe":
-            begin_keep_alive(tmp_path / "prod", "a")
+            want(layout, "a", at=LONG_AGO)
 
     admin.before = begin
     report = (await delete_plan(admin, layout, plan)).report
@@ -212,9 +197,8 @@ async def test_a_record_that_cannot_be_read_during_a_deletion_stops_it(tmp_path:
 
     def damage(call: str) -> None:
         if call == "describe":
-            begin_keep_alive(tmp_path / "prod", "a")
-            (record,) = (tmp_path / "prod" / "changes").iterdir()
-            record.write_text("{")
+            want(layout, "a", at=LONG_AGO)
+            max(tmp_path.glob("_journal/*/log/*.json")).write_text("{")
 
     admin.before = damage
     report = (await delete_plan(admin, layout, plan)).report
@@ -229,8 +213,6 @@ async def test_a_keep_alive_worker_whose_clock_is_behind_is_heeded(tmp_path: Pat
     behind = NOW - timedelta(days=400)
     request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
     await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False, now=lambda: behind)
-    (record,) = (tmp_path / "prod" / "changes").glob("*-before.json")
-    record.rename(record.with_name(f"{new_id(behind)}-keep-alive-before.json"))
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome, outcome.code) == ("kept", "excluded")
 
