@@ -118,10 +118,12 @@ class Ledger:
 
         Raises ``JournalError`` for a log that is damaged, and ``StorageError``.
         """
-        return self._folded().wanted.groups(kinds)
+        found = self._folded()
+        self._log = found.log  # only here: what is read for another question is no answer to this one
+        return found.wanted.groups(kinds)
 
     def wanted_since(self) -> dict[str, KeptAlive]:
-        """Return the groups of runs that were logged since the last question; of all if there was none.
+        """Return the groups of runs that were logged since ``wanted`` or this was asked; of all if neither was.
 
         Raises as ``wanted``.
         """
@@ -202,7 +204,7 @@ class Ledger:
         from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
 
         found = SnapshotSigns(self.layout, self._kafka_cluster_id)
-        self._log = found.update()
+        found.update()
         return found
 
 

@@ -104,7 +104,7 @@ class OffsetRequest(ABC):
     async def propose(
         self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
     ) -> list[Change]:
-        """Return the changes that would be made; nothing is written.
+        """Return the changes that would be made, each time of the same groups; nothing is written.
 
         :param earlier: reads what earlier tries meant to set, given the id that the brokers report.
         """
@@ -216,11 +216,12 @@ async def change_offsets(
 
     What a group had is recorded in ``changes/`` before anything is changed. A group that is protected, has members, or
     moves meanwhile is kept; a partition that does not exist is left out. An earlier try of the same change is
-    continued: the offsets that it meant to set are set, and groups that were used since are kept.
+    continued: the offsets that it meant to set are set, and groups that were used since are kept. What may create a
+    group, or keeps it alive, is in the cluster's log before, too.
 
     Raises ``GroupsFailedError`` before anything is changed if offsets are to be deleted of a group that is protected or
     cannot be read, ``BackupError``, ``ConfigurationError``, and ``MaintenanceError`` or ``StorageError`` if what is
-    there cannot be recorded; afterwards ``OutcomeUnknownError`` if only the result cannot be.
+    there cannot be recorded, or not be logged; afterwards ``OutcomeUnknownError`` if only the result cannot be.
     """
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
         return await _Chain(admin, layout, request, terms).run()
@@ -252,14 +253,12 @@ class _Chain:
         changes = await self._propose()
         if writes:
             await self._record.before(change.to_json() for change in changes)
-        wants, logged = writes and (self._request.may_be_absent or self._request.keeps is not None), set[str]()
-        while wants and (new := [change.group_id for change in changes if change.group_id not in logged]):
-            await asyncio.to_thread(self._log_wanted, cluster_id, began, new)  # a clean-up spares them from now on
-            logged.update(new)
-            if not await wait_for_deletions(self._layout, cluster_id, new, utc_now()):
-                break
-            changes = await self._propose()  # the groups are others by now, or none
-            await self._record.before(change.to_json() for change in changes)
+        if writes and (self._request.may_be_absent or self._request.keeps is not None):
+            names = [change.group_id for change in changes]
+            await asyncio.to_thread(self._log_wanted, cluster_id, began, names)  # a clean-up spares them from now on
+            if await wait_for_deletions(self._layout, cluster_id, names, utc_now()):
+                changes = await self._propose()  # the groups are others by now, or none
+                await self._record.before(change.to_json() for change in changes)
         results = await self._apply(changes)
         if writes and self._request.what == RESTORE:  # offsets that are set are not all that a group had
             results = await self._once_more(results, changes)

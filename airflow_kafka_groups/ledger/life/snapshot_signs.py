@@ -262,24 +262,26 @@ class SnapshotSigns:
     def __init__(self, layout: Layout, kafka_cluster_id: str | None) -> None:
         self._layout = layout
         self._kafka_cluster_id = kafka_cluster_id
-        self._place = ClusterLog(layout.base, kafka_cluster_id).folder.parent
+        self.log = ClusterLog(layout.base, kafka_cluster_id)
+        """The log, up to the last entry that ``update`` has read."""
+        self._place = self.log.folder.parent
         self._state = _State()
         self._damaged: list[str] = []
 
-    def update(self, *, durable: bool = False) -> ClusterLog:
-        """Fold what was logged and taken since, and write the table if anything was. Return the log, which was read.
+    def update(self, *, durable: bool = False) -> None:
+        """Fold what was logged and taken since, and write the table if anything was.
 
         :param durable: raise where the table cannot be written. Default false: the next one folds it again.
 
         Raises ``JournalError`` for a log that is damaged or was changed, and ``StorageError``.
         """
         self._state = state = self._read()
-        chain = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
-        chain.require_known()
-        entries = chain.read()
+        self.log = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
+        self.log.require_known()
+        entries = self.log.read()
         found = taken_in(entries)
         state.wanted.fold(entries)
-        state.entries, state.head = chain.count, chain.head
+        state.entries, state.head = self.log.count, self.log.head
         logged = {(each.folder, each.snapshot_id) for each in found}
         found += self._not_logged(logged)
         again = [taken for taken, _ in state.unread.values()]
@@ -292,7 +294,6 @@ class SnapshotSigns:
         if changed:
             with unless_warned("" if durable else "The folded signs of life could not be written: %s"):
                 FILES.replace(self._place / _FILE, _content(self._state))
-        return chain
 
     @property
     def wanted(self) -> WantedGroups:

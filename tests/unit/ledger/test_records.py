@@ -115,6 +115,7 @@ def test_runs_that_begin_during_a_deletion_are_asked_for_by_their_names_alone(
     assert (ledger.wanted_since(), listed) == ({}, [])
     monkeypatch.undo()
     want(other, "b", at=NOW)
+    assert ledger.known().kept_alive.keys() == {"a", "b"}, "another question, which reads the log as well"
     assert ledger.wanted_since().keys() == {"b"}
     assert ledger.wanted_since() == {}, "what was read counts from the first reading on"
     assert ledger.wanted().keys() == {"a", "b"}

@@ -25,6 +25,7 @@ from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, timeout
@@ -228,11 +229,14 @@ async def test_a_broker_that_lists_nothing_does_not_keep_the_other_groups_from_b
     assert "no answer" in str(report.problems()["broker 2"])
 
 
-async def test_nothing_is_committed_that_is_not_recorded_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("home", "name"), [(recorded, "write_listing"), (ClusterLog, "_create")], ids=["file", "log"])
+async def test_nothing_is_committed_that_is_not_recorded_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: object, name: str
+) -> None:
     def fail(*_: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(recorded, "write_listing", fail)
+    monkeypatch.setattr(home, name, fail)
     admin = cluster(a=simple())
     with pytest.raises(StorageError):
         await run(admin, tmp_path, "a")

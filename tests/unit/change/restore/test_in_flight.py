@@ -21,6 +21,8 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.disk import Disk
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -280,6 +282,34 @@ async def test_a_restore_goes_on_where_the_journal_cannot_be_read(scene: Scene, 
     (tmp_path / "_journal" / CLUSTER_ID / "00000001.json").write_text("{")
     (result,) = (await restore(admin, layout, plan.plan_id)).results
     assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
+
+
+async def test_a_restore_that_cannot_be_logged_sends_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deletion by a plan that was made before would not spare the group."""
+    admin, layout, plan = scene
+    del admin.groups["a"]
+
+    def full(*_: Any) -> None:
+        raise StorageError("the storage is full")
+
+    monkeypatch.setattr(ClusterLog, "_create", full)
+    with pytest.raises(StorageError, match="the storage is full"):
+        await restore(admin, layout, plan.plan_id)
+    assert "alter" not in admin.call_names
+
+
+async def test_what_a_restore_committed_is_in_the_log_by_then(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin, layout, plan = scene
+    del admin.groups["a"]
+    alter, known = admin.alter_consumer_group_offsets, list[set[str]]()
+
+    async def noted(*what: Any, **how: Any) -> Any:
+        known.append(set(Ledger(layout, CLUSTER_ID).wanted("restore")))
+        return await alter(*what, **how)
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", noted)
+    assert (await restore(admin, layout, plan.plan_id)).counts["changed"] == 1
+    assert known == [{"a"}]
 
 
 async def test_a_result_that_reads_back_differently_does_not_hide_that_the_restore_was_made(
