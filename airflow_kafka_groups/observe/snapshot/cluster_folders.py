@@ -80,7 +80,7 @@ def note_folder(layout: Layout, kafka_cluster_id: str | None) -> None:
 
     Its connection was switched, such as to a standby. A deletion looks into other clusters' folders once, and would
     overlook what is written there while it runs. If the newest snapshot names no cluster, the one before it may have
-    been another's. A journal that cannot be written ends no snapshot and no restore.
+    been another's. A journal that cannot be written ends no snapshot.
 
     :param kafka_cluster_id: the id that the brokers report; ``None``: every folder may have files of such a one.
     """
