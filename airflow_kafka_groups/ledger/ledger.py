@@ -17,7 +17,7 @@ from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleRes
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive, WantedGroups
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, latest
 from airflow_kafka_groups.ledger.outcomes import Reason
-from airflow_kafka_groups.observe.cluster_log import ClusterLog
+from airflow_kafka_groups.observe.cluster_log import ClusterLog, taken_in
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.access import unless_warned
@@ -100,6 +100,7 @@ class Ledger:
         self._kafka_cluster_id = kafka_cluster_id
         self._log: ClusterLog | None = None
         self._yielded = KnownSnapshots()
+        self._yielded_until: ClusterLog | None = None
 
     def history(self) -> DeletionHistory:
         """Return the deletions of the cluster, and the groups that a recheck found in use.
@@ -142,10 +143,19 @@ class Ledger:
     ) -> Iterator[SnapshotReader]:
         """Yield the snapshots that ended after another one began, each once; see ``later_snapshots``.
 
+        Other clusters' folders are looked into once. What a connection writes there that was switched to this cluster
+        is found by the log.
+
         :param elsewhere_since: yield those of other connections that ended since then, too.
 
-        Raises ``SnapshotError`` for one that is damaged, and ``StorageError``.
+        Raises ``SnapshotError`` for one that is damaged, ``JournalError`` for such a log, and ``StorageError``.
         """
+        if self._yielded_until is None:
+            found = self._folded()
+            self._yielded_until, noted = found.log, found.folders
+        else:
+            noted = {taken.folder for taken in taken_in(self._yielded_until.read(listed=False))}
+        self._yielded.noted |= noted
         return later_snapshots(
             self.layout, snapshot_id, kafka_cluster_id, self._yielded, elsewhere_since=elsewhere_since
         )

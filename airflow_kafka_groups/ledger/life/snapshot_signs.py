@@ -296,6 +296,11 @@ class SnapshotSigns:
                 FILES.replace(self._place / _FILE, _content(self._state))
 
     @property
+    def folders(self) -> set[str]:
+        """The names of the folders that have, or had, snapshots of the cluster, or are about to get their first."""
+        return {*self._state.folders, *(folder for folder, _ in self._state.unread)}
+
+    @property
     def wanted(self) -> WantedGroups:
         """The groups that somebody wants to stay."""
         return self._state.wanted

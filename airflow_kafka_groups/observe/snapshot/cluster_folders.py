@@ -9,7 +9,7 @@ folder, and a worker's clock may be behind those of the clean-up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -17,12 +17,11 @@ from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.access import raised_by, unless_warned
 from airflow_kafka_groups.storage.file_storage import FILES, read_few
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, journal_folder
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import is_cluster_name, time_of
 
 log = logging.getLogger(__name__)
 
-_NOT_NOTED = "A deletion that goes on now may overlook what is written to this folder: %s"
 _NOT_KNOWN = "Whether there are later snapshots in other folders is not known: %s"
 _MOST_DAMAGED = 10
 
@@ -60,45 +59,17 @@ def other_folders(
             yield other, found
 
 
-def may_be_of(
-    layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str] | None = None, *, unnamed: bool = True
-) -> bool:
+def may_be_of(layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str]) -> bool:
     """Return whether a folder's runs may be on this cluster, by its newest snapshot that is whole: in doubt they may.
 
-    :param ids: its snapshots. Default: they are listed.
-    :param unnamed: what to return if that names no cluster: brokers that start may not know their id yet. Default true.
+    One that names no cluster is in doubt: brokers that start may not know their id yet.
+
+    :param ids: its snapshots.
     """
-    for snapshot_id in (snapshot_ids(layout) if ids is None else ids)[: -_MOST_DAMAGED - 1 : -1]:
+    for snapshot_id in ids[: -_MOST_DAMAGED - 1 : -1]:
         with suppress(SnapshotError):
-            named = load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id
-            return unnamed if named is None else named == kafka_cluster_id
+            return load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id in (kafka_cluster_id, None)
     return True
-
-
-def note_folder(layout: Layout, kafka_cluster_id: str | None) -> None:
-    """Note in the journal that a folder gets files of a cluster now, unless it is that one's by its newest snapshot.
-
-    Its connection was switched, such as to a standby. A deletion looks into other clusters' folders once, and would
-    overlook what is written there while it runs. If the newest snapshot names no cluster, the one before it may have
-    been another's. A journal that cannot be written ends no snapshot.
-
-    :param kafka_cluster_id: the id that the brokers report; ``None``: every folder may have files of such a one.
-    """
-    with unless_warned(_NOT_NOTED):
-        if kafka_cluster_id is not None and not may_be_of(layout, kafka_cluster_id, unnamed=False):
-            FILES.create(_notes(layout, kafka_cluster_id) / layout.cluster, f"{layout.cluster}\n".encode())
-
-
-def noted_folders(layout: Layout, kafka_cluster_id: str, known: Iterable[Layout]) -> set[str]:
-    """Return the names of the folders that ``note_folder`` has noted, without those that are known.
-
-    Raises ``JournalError`` and ``StorageError``.
-    """
-    return set(FILES.names(_notes(layout, kafka_cluster_id))).difference(other.cluster for other in known)
-
-
-def _notes(layout: Layout, kafka_cluster_id: str) -> StoragePath:
-    return journal_folder(layout.base, kafka_cluster_id) / "folders"
 
 
 def folders_with_snapshots(

@@ -30,7 +30,7 @@ from airflow_kafka_groups.observe.cluster_view import ViewReader
 from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.observe.readings import is_out_of_reach, read_offsets
 from airflow_kafka_groups.observe.snapshot.broker_clocks import ClockReader, compare_with_the_last
-from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, note_folder
+from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.observe.snapshot.members import SeenMembers, write_members
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.observe.snapshot.subscriptions import SeenSubscriptions, write_subscriptions
@@ -178,8 +178,7 @@ async def take_snapshot(
         members=members_file,
         subscriptions=subscriptions_file,
     )
-    await asyncio.to_thread(note_folder, layout, kafka_cluster_id)  # first: then a deletion looks for the manifest
-    await asyncio.to_thread(log_snapshot, layout, manifest)
+    await asyncio.to_thread(log_snapshot, layout, manifest)  # first: then a deletion looks for the manifest
     path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
     return SnapshotSummary(
         snapshot_id=snapshot_id,

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, noted_folders, other_folders
+from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.observe.snapshot.reader import SLOWEST, SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.file_storage import read_few
 from airflow_kafka_groups.storage.layout import Layout
@@ -26,12 +26,13 @@ _BEFORE = 10
 class KnownSnapshots(set[str]):
     """The ids of snapshots that were looked at.
 
-    ``looked_at`` are the names of the other folders that were, and ``elsewhere`` those that may have snapshots of the
-    cluster, or get some.
+    ``noted`` are the names of folders that have snapshots of the cluster, or get some, by its log; ``looked_at`` those
+    of the other folders that were looked at, and ``elsewhere`` are those of them that may have some.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.noted: set[str] = set()
         self.looked_at: set[str] = set()
         self.elsewhere: list[Layout] = []
 
@@ -71,7 +72,7 @@ def later_snapshots(
             ) from exc
         known.add(snapshot_id)
     yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
-    noted = noted_folders(layout, kafka_cluster_id, known.elsewhere)
+    noted = known.noted.difference(other.cluster for other in known.elsewhere)
     new = [other for other, _ in other_folders(layout, known.looked_at - noted)]
     may_have_some = read_few(partial(_may_have_some, snapshot_id, kafka_cluster_id), new)
     for other, has_some in zip(new, may_have_some, strict=True):

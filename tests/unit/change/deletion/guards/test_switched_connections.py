@@ -1,17 +1,14 @@
 """A connection leads to the cluster by now, and its folder is another cluster's by its newest snapshot."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.observe.snapshot.cluster_folders import note_folder, noted_folders
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -85,19 +82,3 @@ async def test_what_it_writes_during_a_deletion_is_heeded(
     monkeypatch.setattr(admin, "delete_consumer_groups", meanwhile)
     report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=3)), chunk_size=1)
     assert fates(report) == {first: "deleted:safe", second: fate}
-    by_snapshots = fate == "kept:alive_before"  # what is wanted is in the cluster's log, whichever folder asks
-    assert noted_folders(layout, CLUSTER_ID, ()) == ({"s"} if by_snapshots else set())
-
-
-async def test_nothing_is_noted_of_a_folder_that_is_the_cluster_s_and_no_note_is_needed_for_a_snapshot(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    admin, layout = FakeAdmin(), layout_in(tmp_path)
-    for number in range(2):
-        await take_snapshot(admin, layout, now=Ticking(NOW + timedelta(hours=number)))
-    assert not list(tmp_path.glob("_journal/*/folders"))  # noqa: ASYNC240  # it is fast
-    rmtree(tmp_path / "_journal")
-    (tmp_path / "_journal").write_text("a file, where a folder is needed")
-    with caplog.at_level(logging.WARNING):
-        note_folder(layout, "another")
-    assert "may overlook what is written to this folder" in caplog.text
