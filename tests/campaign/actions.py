@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -13,12 +14,14 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.judge.evidence import Evidence
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
+from airflow_kafka_groups.ledger.verdicts import JudgedBy
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.layout import Layout
@@ -141,7 +144,12 @@ def _plan(session: Session, step: Step) -> Awaitable[None] | None:
     async def work() -> None:
         history = await asyncio.to_thread(read_history, session.layout, await session.admin.cluster_id())
         found = verdicts(world.snapshots, newest, step.b)
-        plan = make_plan(verdicts_of(found), cast("SnapshotReader", newest), POLICY, session.process.now(), history)
+        # Where the job reads the log of commits, it is required: a broker's clock that is off must not make it lie.
+        judged_by = JudgedBy(
+            evidence=Evidence(commits_until=newest.manifest.observed_at if world.reads_commits else None)
+        )
+        policy, reader = replace(POLICY, require_commit_log=world.reads_commits), cast("SnapshotReader", newest)
+        plan = make_plan(verdicts_of(found, judged_by), reader, policy, session.process.now(), history)
         if plan.groups:
             await asyncio.to_thread(save_plan, session.layout, plan)
             terms = ApprovalTerms(rule=ALWAYS if step.a else NEVER)

@@ -26,10 +26,13 @@ from tests.campaign.ending import check_end
 from tests.campaign.process import Loops
 from tests.campaign.pruning import PruneWorld, run_pruning
 from tests.campaign.pruning import story_of as pruning_of
-from tests.campaign.steps import Story, shorter, story_of
+from tests.campaign.steps import DAY, Story, shorter, story_of
 from tests.campaign.world import World
 
 _PRUNING_EVERY = 40
+BROKER_CLOCKS = (*[0.0] * 7, 240.0, -240.0, 7_200.0, -30.0 * DAY)
+"""What the brokers' clock may be wrong by, in seconds. No snapshot is sure to find one that is behind by less than the
+time since the one before."""
 INVARIANTS = (
     "live_deleted",
     "late_deleted",
@@ -64,7 +67,14 @@ def run_story(story: Story, loops: Loops) -> World:
     ):
         if story.prunes:
             return run_pruning(story, loops)
-        world = World(loops, story.behaviours, run_steps, reads_commits=bool(seed % 2), takes_lease=bool(seed % 3))
+        world = World(
+            loops,
+            story.behaviours,
+            run_steps,
+            reads_commits=bool(seed % 2),
+            takes_lease=bool(seed % 3),
+            broker_off=BROKER_CLOCKS[seed % len(BROKER_CLOCKS)],
+        )
         run_steps(world, story.steps)
         check_end(world)
     return world

@@ -12,16 +12,17 @@ from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.readings import read_offsets
+from airflow_kafka_groups.observe.snapshot.broker_clocks import ClockMarks, compared
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
 from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupRows, write_rows
 from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.manifest import BrokerClocks, SnapshotManifest
 from airflow_kafka_groups.storage.paths import new_id
 from tests.campaign.cluster import ModelAdmin
 from tests.campaign.process import Process
 from tests.campaign.world import MIN_IDLE, World
-from tests.fakes.groups import CLUSTER_ID
+from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.fakes.snapshot_groups import NO_MEMBERS, NO_SUBSCRIPTIONS, SnapshotGroup
 from tests.fakes.verdicts import VerdictRow
 from tests.histories.reference import Observation, judge_slowly
@@ -33,7 +34,8 @@ CLUSTER = "prod"
 class ModelSnapshot:
     """A snapshot in memory, with the parts of ``SnapshotReader`` that a plan uses.
 
-    :param last_commits: when each group committed last by the log of commits; empty where it is not read.
+    :param last_commits: when each group committed last by the log of commits, as its broker's clock has it; empty where
+        it is not read.
     """
 
     manifest: SnapshotManifest
@@ -82,10 +84,19 @@ async def take(world: World, process: Process, admin: ModelAdmin) -> None:
             errors=tuple(errors if of_group is not None else [*errors, "not described"]),
             group_epoch=value.group_epoch if value is not None else None,
         )
-    manifest = _manifest(started_at, at, listings.complete, rows)
+    manifest = replace(_manifest(started_at, at, listings.complete, rows), clocks=_clocks(world, process))
     commits = {group_id: max(times) for group_id, times in world.commits.items()} if world.reads_commits else {}
     _note_lives(world, rows, commits)
-    world.snapshots.append(ModelSnapshot(manifest, rows, world.clock, commits))
+    stamped = {group_id: at + world.broker_off for group_id, at in commits.items()}
+    world.snapshots.append(ModelSnapshot(manifest, rows, world.clock, stamped))
+
+
+def _clocks(world: World, process: Process) -> BrokerClocks:
+    """Compare the clocks by the log of commits, here of one partition."""
+    times = [at for of_group in world.commits.values() for at in of_group]
+    newest = {0: NOW + timedelta(seconds=max(times) + world.broker_off)} if times else {}
+    marks = ClockMarks(at=process.now(), until=process.now(), ends={0: len(times)}, newest=newest)
+    return compared(marks, world.snapshots[-1].manifest.clocks if world.snapshots else None)
 
 
 def write_snapshot(layout: Layout, snapshot: ModelSnapshot) -> None:

@@ -17,6 +17,7 @@ from airflow_kafka_groups.ledger import outcomes, plan_rows
 from airflow_kafka_groups.ledger.journal import history, journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.manifest import BrokerClocks
 from airflow_kafka_groups.storage.object_store import OBJECTS
 from tests.campaign import actions
 
@@ -33,6 +34,10 @@ def _no(*arguments: Any, **more: Any) -> bool:
 
 def _yes(*arguments: Any, **more: Any) -> bool:
     return True
+
+
+def _no_text(*arguments: Any, **more: Any) -> str:
+    return ""
 
 
 def _none(*arguments: Any, **more: Any) -> list[Any]:
@@ -137,6 +142,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     ),
     "the plan trusts the judge": ((make_plan, "keep_by_verdict", _trusting),),
     "the plan does not look at the snapshot": ((make_plan, "doubt", _nothing),),
+    "clocks of brokers are not compared": ((BrokerClocks, "why_off", _no_text),),
 }
 
 

@@ -63,13 +63,17 @@ class DeletionTruth:
 
 @dataclass
 class World:
-    """Everything that outlives a process."""
+    """Everything that outlives a process.
+
+    :param broker_off: by how many seconds the brokers' clock is ahead: they stamp the log of commits.
+    """
 
     loops: Loops
     behaviours: tuple[str, ...]
     run_steps: Callable[[World, tuple[Step, ...], int], None]
     reads_commits: bool = True
     takes_lease: bool = True
+    broker_off: float = 0.0
     clock: float = 0.0
     groups: dict[str, FakeGroup] = field(default_factory=dict)
     store: Store = field(default_factory=Store)
