@@ -27,7 +27,7 @@ from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, che
 from airflow_kafka_groups.storage.json_files import read_named
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, check_cluster, check_id, journal_folder
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.paths import parse_time
+from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 LARGEST_ENTRY = 1 << 29
 """Bytes: beyond what names and reasons of a run's groups can take."""
@@ -144,8 +144,7 @@ class Chain:
         self.head = entry.sha256
 
 
-SNAPSHOT = "snapshot"
-"""The kind of an entry that says that a snapshot was taken."""
+_SNAPSHOT = "snapshot"
 _TRIES = 100
 _NOT_LOGGED = "Other connections to the cluster may overlook this snapshot: %s"
 
@@ -192,15 +191,13 @@ class TakenSnapshot:
     """A snapshot as its entry in the log has it.
 
     :param folder: the folder of the connection that took it.
-    :param observed_at: when the last of it was read.
+    :param at: when the last of it was read.
     :param identity: as whom its connection was logged in; ``None`` if that is not known.
     """
 
     folder: str
     snapshot_id: str
-    observed_at: datetime
-    complete: bool = True
-    sees_all_topics: bool = True
+    at: datetime
     identity: str | None = None
 
 
@@ -214,34 +211,19 @@ def log_snapshot(layout: Layout, manifest: SnapshotManifest) -> None:
         return
     view = recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}")
     with unless_warned(_NOT_LOGGED):
-        ClusterLog(layout.base, manifest.kafka_cluster_id).add(
-            {
-                "kind": SNAPSHOT,
-                "at": manifest.observed_at.isoformat(),
-                "folder": layout.cluster,
-                "snapshot_id": manifest.snapshot_id,
-                "complete": manifest.complete,
-                "sees_all_topics": manifest.sees_all_topics,
-                "identity": None if view is None else view.connection.identity,
-            }
-        )
+        identity = None if view is None else view.connection.identity
+        taken = TakenSnapshot(layout.cluster, manifest.snapshot_id, manifest.observed_at, identity)
+        ClusterLog(layout.base, manifest.kafka_cluster_id).add({"kind": _SNAPSHOT, **plain(taken)})
 
 
 def taken_in(entries: Iterable[Entry]) -> list[TakenSnapshot]:
     """Return the snapshots among entries of the log. Raises ``JournalError`` for one that is damaged."""
     found = []
     for entry in entries:
-        if entry.data.get("kind") != SNAPSHOT:
+        if entry.data.get("kind") != _SNAPSHOT:
             continue
         with unless_damaged(JournalError, f"the entry {entry.path}"):
-            found.append(
-                TakenSnapshot(
-                    folder=check_cluster(entry.data["folder"]),
-                    snapshot_id=check_id("snapshot_id", entry.data["snapshot_id"]),
-                    observed_at=parse_time(entry.data["at"]),
-                    complete=bool(entry.data["complete"]),
-                    sees_all_topics=bool(entry.data["sees_all_topics"]),
-                    identity=entry.data["identity"],
-                )
-            )
+            found.append(taken := read_model(TakenSnapshot, entry.data))
+            check_cluster(taken.folder)
+            check_id("snapshot_id", taken.snapshot_id)
     return found

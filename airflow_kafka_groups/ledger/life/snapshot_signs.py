@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from io import BytesIO
@@ -46,6 +46,7 @@ from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from airflow_kafka_groups.storage.paths import parse_time, time_of
 from airflow_kafka_groups.storage.schemas import utc_times
+from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 log = logging.getLogger(__name__)
 
@@ -332,7 +333,7 @@ class SnapshotSigns:
         try:
             layout = Layout(self._layout.base, taken.folder)
             if not FILES.exists(layout.manifest(taken.snapshot_id)):
-                is_young = utc_now() - taken.observed_at < _GIVEN_UP and not (before and before[1])
+                is_young = utc_now() - taken.at < _GIVEN_UP and not (before and before[1])
                 if is_young or state.is_new or (before and before[1] == _REMOVED):
                     # About to be finished, killed, or removed since.
                     state.unread[key] = taken, "" if is_young else _REMOVED
@@ -380,7 +381,7 @@ class SnapshotSigns:
         return self._damaged + [
             f"snapshot {taken.snapshot_id} in the folder {taken.folder!r}: {why}"
             for taken, why in self._state.unread.values()
-            if why and (since is None or taken.observed_at >= since)
+            if why and (since is None or taken.at >= since)
         ]
 
     def signs(self, since: datetime | None = None, group_ids: Iterable[str] | None = None) -> dict[str, SignOfLife]:
@@ -465,7 +466,7 @@ def _content(state: _State) -> bytes:
         "kinds": state.kinds,
         "since": None if state.since is None else state.since.isoformat(),
         "wanted": state.wanted.to_json(),
-        "unread": [[_plain(taken), why] for taken, why in state.unread.values()],
+        "unread": [[plain(taken), why] for taken, why in state.unread.values()],
         "folders": {
             name: {
                 "rows": len(each.ids),
@@ -489,10 +490,6 @@ def _content(state: _State) -> bytes:
         return stream.getvalue()
 
 
-def _plain(taken: TakenSnapshot) -> dict[str, Any]:
-    return {**asdict(taken), "observed_at": taken.observed_at.isoformat()}
-
-
 def _parsed(content: bytes) -> _State:
     with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
         table = file.read(use_threads=False)
@@ -507,7 +504,7 @@ def _parsed(content: bytes) -> _State:
         wanted=WantedGroups.from_json(meta["wanted"]),
     )
     for each, why in meta["unread"]:
-        taken = TakenSnapshot(**{**each, "observed_at": parse_time(each["observed_at"])})
+        taken = read_model(TakenSnapshot, each)
         state.unread[taken.folder, taken.snapshot_id] = taken, why
     start = 0
     for name, each in meta["folders"].items():
