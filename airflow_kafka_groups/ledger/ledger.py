@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset, RecordedOutcome
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive, WantedGroups
-from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, latest
+from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.observe.cluster_log import ClusterLog, taken_in
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
@@ -52,19 +52,18 @@ class Known:
 
     def resets(self) -> dict[str, IdleReset]:
         """Return when the idle times of groups restarted at the latest: by the journal, or by a snapshot."""
-        return with_signs(self.history.idle_resets(), self.seen)
+        found = self.history.idle_resets()
+        for group_id, sign in self.seen.items():
+            if group_id not in found or found[group_id].at < sign.at:
+                found[group_id] = sign.reset()
+        return found
 
     def signs(self) -> dict[str, SignOfLife]:
         """Return the last sign of life of each group, by whatever is known."""
         found = dict(self.seen)
-        lives = {life.group_id: SignOfLife(Sign.RECHECK, life.at, f"run {life.run_id}") for life in self._lives()}
-        for more in (lives, {id_: _wanted(kept) for id_, kept in self.kept_alive.items()}):
-            for group_id, sign in more.items():
-                found[group_id] = latest((found.get(group_id), sign)) or sign
+        keep_latest(found, _rechecks(self.history.lives().values()))
+        keep_latest(found, ((group_id, _wanted(kept)) for group_id, kept in self.kept_alive.items()))
         return found
-
-    def _lives(self) -> Iterable[RecordedOutcome]:
-        return self.history.lives().values()
 
     def require_read(self) -> None:
         """Raise ``SnapshotError`` where something could not be read: what it shows is not known."""
@@ -79,13 +78,8 @@ def _wanted(kept: KeptAlive) -> SignOfLife:
     return SignOfLife(Sign.RESTORED if kept.until == kept.at else Sign.KEPT_ALIVE, kept.at, kept.what)
 
 
-def with_signs(resets: Mapping[str, IdleReset], signs: Mapping[str, SignOfLife]) -> dict[str, IdleReset]:
-    """Return when idle times restarted at the latest, by the journal or by a sign of life."""
-    found = dict(resets)
-    for group_id, sign in signs.items():
-        if group_id not in found or found[group_id].at < sign.at:
-            found[group_id] = sign.reset()
-    return found
+def _rechecks(lives: Iterable[RecordedOutcome]) -> Iterator[tuple[str, SignOfLife]]:
+    return ((life.group_id, SignOfLife(Sign.RECHECK, life.at, f"run {life.run_id}")) for life in lives)
 
 
 class Ledger:
@@ -186,10 +180,8 @@ class Ledger:
             for group_id, sign in self.seen(since, min(since.values())).items()
             if not (sign.sign in BY_CHANGES and group_id in set_before and set_before[group_id].at >= since[group_id])
         }
-        for life in self.history().lives().values():
-            if life.group_id in since and life.code != Reason.GONE.value:
-                sign = SignOfLife(Sign.RECHECK, life.at, f"run {life.run_id}")
-                found[life.group_id] = latest((found.get(life.group_id), sign)) or sign
+        lives = self.history().lives().values()
+        keep_latest(found, _rechecks(each for each in lives if each.group_id in since and each.code != Reason.GONE))
         return {group_id: sign for group_id, sign in found.items() if sign.at > since[group_id]}
 
     def known(self, group_ids: Iterable[str] | None = None, since: datetime | None = None) -> Known:

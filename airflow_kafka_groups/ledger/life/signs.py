@@ -53,6 +53,8 @@ def news_of(sign: SignOfLife | None, idle_since: datetime | None) -> IdleReset |
     return sign.reset()
 
 
-def latest(signs: Iterable[SignOfLife | None]) -> SignOfLife | None:
-    """Return the latest sign, ``None`` if there is none."""
-    return max((sign for sign in signs if sign is not None), key=lambda sign: sign.at, default=None)
+def keep_latest(found: dict[str, SignOfLife], more: Iterable[tuple[str, SignOfLife]]) -> None:
+    """Add signs of groups to those that are known, of which the latest one of each group counts."""
+    for group_id, sign in more:
+        if group_id not in found or found[group_id].at < sign.at:
+            found[group_id] = sign

@@ -28,7 +28,7 @@ from airflow_kafka_groups.judge.staleness.lives import Ints, valid_of
 from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.keep_alive_records import WantedGroups
-from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife
+from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.verdicts import judged_with_log, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.cluster_log import ClusterLog, TakenSnapshot, taken_in
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, parts_of
@@ -396,6 +396,7 @@ class SnapshotSigns:
         least = _NEVER + 1 if since is None else _micros(since)
         for name, folder in self._state.folders.items():
             is_own = name == self._layout.cluster
+            where = "" if is_own else f" in the folder {name!r}"
             is_same = is_own or own is None or folder.identity is None or own == folder.identity
             for kind in ("used", "appeared") if is_same else ("used",):
                 times = folder.numbers[f"{kind}_at"]
@@ -405,16 +406,13 @@ class SnapshotSigns:
                 rows = np.flatnonzero(asked)
                 ids = folder.ids.take(of_numpy(rows)).to_pylist()
                 signs, by = folder.numbers[f"{kind}_sign"][rows], folder.numbers[f"{kind}_by"][rows]
-                for group_id, at, sign, number in zip(ids, times[rows], signs, by, strict=True):
-                    where = "" if is_own else _where(name)
-                    each = SignOfLife(_SIGNS[sign], _time(int(at)), f"snapshot {self._state.names[number]}{where}")
-                    if group_id not in found or found[group_id].at < each.at:
-                        found[group_id] = each
-            by_judgement = f"a judgement{'' if is_own else _where(name)}"
+                names = [f"snapshot {self._state.names[number]}{where}" for number in by]
+                kinds, at = [_SIGNS[sign] for sign in signs], map(_time, times[rows].tolist())
+                keep_latest(found, zip(ids, map(SignOfLife, kinds, at, names), strict=True))
+            by_judgement = f"a judgement{where}"
             try:
-                for group_id, at in self._judged(Layout(self._layout.base, name), wanted, least):
-                    if group_id not in found or found[group_id].at < at:
-                        found[group_id] = SignOfLife(Sign.COMMIT, at, by_judgement)
+                judged = self._judged(Layout(self._layout.base, name), wanted, least)
+                keep_latest(found, ((group_id, SignOfLife(Sign.COMMIT, at, by_judgement)) for group_id, at in judged))
             except SnapshotError as exc:
                 self._damaged.append(f"{by_judgement}: {exc}")
         return found
@@ -442,10 +440,6 @@ class SnapshotSigns:
             yield from zip(
                 table["group_id"].filter(asked).to_pylist(), utc_times(times.filter(asked).cast(kind)), strict=True
             )
-
-
-def _where(folder: str) -> str:
-    return f" in the folder {folder!r}"
 
 
 def _content(state: _State) -> bytes:
