@@ -220,9 +220,12 @@ async def keep_alive(
     :param protects: whether the connection protects a group; such a group is left alone.
     :param dry_run: only report what would be done.
 
+    What was kept alive before and cannot be read is due: the brokers must not forget it meanwhile. But what cannot be
+    recorded, and added to the cluster's log, is not committed: a clean-up would not spare it.
+
     Raises ``ConfigurationError`` if the retention is not known, ``MaintenanceError`` or ``StorageError`` before
-    anything is committed if the previous offsets cannot be recorded, and ``KafkaGroupsError``. Groups that fail are in
-    the report.
+    anything is committed if the previous offsets cannot be recorded, or the log cannot be written, and
+    ``KafkaGroupsError``. Groups that fail are in the report.
     """
     clock = BrokerClock.of(
         await _retention(admin, request.offsets_retention_minutes),
@@ -232,7 +235,10 @@ async def keep_alive(
     began = now()
     listings = await admin.list_groups()
     cluster_id = await admin.cluster_id()
-    kept_at = await asyncio.to_thread(Ledger(layout, cluster_id).last_kept, began - clock.retention)
+    kept_at: Mapping[str, datetime] = {}
+    with unless_warned("Which groups were kept alive before is not known, so each of them is due: %s"):
+        last_kept = Ledger(layout, cluster_id).last_kept
+        kept_at = await asyncio.to_thread(last_kept, began - clock.retention, clock.retention)
     found: dict[str, GroupKeepAlive] = {}
     due: dict[str, Remedy] = {}
     left: dict[str, str] = {}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset, RecordedOutcome
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive, WantedGroups
+from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeptAlive, WantedGroups
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.observe.cluster_log import ClusterLog, taken_in
@@ -113,9 +113,8 @@ class Ledger:
 
         Raises ``JournalError`` for a log that is damaged, and ``StorageError``.
         """
-        found = self._folded()
-        self._log = found.log  # only here: what is read for another question is no answer to this one
-        return found.wanted.groups(kinds)
+        found, self._log = self._wanted()  # only here: what is read for another question is no answer to this one
+        return found.groups(kinds)
 
     def wanted_since(self) -> dict[str, KeptAlive]:
         """Return the groups of runs that were logged since ``wanted`` or this was asked; of all if neither was.
@@ -128,9 +127,19 @@ class Ledger:
         new.fold(self._log.read(listed=False))
         return new.groups()
 
-    def last_kept(self, since: datetime) -> dict[str, datetime]:
-        """Return when the last verified keep-alive of groups began that began since a time. Raises as ``wanted``."""
-        return {group_id: at for group_id, at in self._folded().wanted.verified.items() if at >= since}
+    def last_kept(self, since: datetime, lasts: timedelta | None = None) -> dict[str, datetime]:
+        """Return when the last verified keep-alive of groups began that began since a time. Raises as ``wanted``.
+
+        :param lasts: for how long clean-ups spare the groups: what another connection keeps for less time, by a shorter
+            retention, is left out. Default: any time.
+        """
+        found, _ = self._wanted()
+        runs = found.runs.get(WHAT, {})
+
+        def counts(group_id: str, at: datetime) -> bool:
+            return lasts is None or (group_id in runs and runs[group_id].until >= at + lasts)
+
+        return {group_id: at for group_id, at in found.verified.items() if at >= since and counts(group_id, at)}
 
     def later(
         self, snapshot_id: str, kafka_cluster_id: str, elsewhere_since: datetime | None = None
@@ -201,6 +210,13 @@ class Ledger:
             watched_until=snapshots.until,
             unread=tuple(snapshots.unread(since)),
         )
+
+    def _wanted(self) -> tuple[WantedGroups, ClusterLog]:
+        """Return who wants groups to stay, and the log up to what was read of it. No folder of snapshots is read."""
+        from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
+
+        found = SnapshotSigns(self.layout, self._kafka_cluster_id)
+        return found.read_wanted(), found.log
 
     def _folded(self) -> SnapshotSigns:
         from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns

@@ -145,6 +145,8 @@ class Chain:
 
 
 _SNAPSHOT = "snapshot"
+_KINDS = (_SNAPSHOT, "wanted", "kept_alive")
+"""The kinds of entries. One that this version does not know may protect a group."""
 _TRIES = 100
 _NOT_LOGGED = "Other connections to the cluster may overlook this snapshot: %s"
 
@@ -161,6 +163,16 @@ class ClusterLog(Chain):
 
     def __init__(self, base: StoragePath, kafka_cluster_id: str | None, count: int = 0, head: str | None = None):
         super().__init__(journal_folder(base, kafka_cluster_id) / "log", head, count)
+
+    def read(self, *, listed: bool = True) -> list[Entry]:
+        """Read the entries that were added since the last call, as ``Chain`` does.
+
+        Raises ``JournalError`` for an entry of a later version, too: nobody here knows what it says.
+        """
+        found = super().read(listed=listed)
+        if other := next((each for each in found if each.data.get("kind") not in _KINDS), None):
+            raise JournalError(f"{other.path} is of the kind {other.data.get('kind')!r}, of a later version: update")
+        return found
 
     def require_known(self) -> None:
         """Raise ``JournalError`` unless the last known entry is there as it was, and ``StorageError``."""

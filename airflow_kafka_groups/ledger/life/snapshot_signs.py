@@ -30,7 +30,7 @@ from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.keep_alive_records import WantedGroups
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.verdicts import judged_with_log, load_verdicts, newest_judged
-from airflow_kafka_groups.observe.cluster_log import ClusterLog, TakenSnapshot, taken_in
+from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry, TakenSnapshot, taken_in
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, parts_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import (
@@ -264,7 +264,7 @@ class SnapshotSigns:
         self._layout = layout
         self._kafka_cluster_id = kafka_cluster_id
         self.log = ClusterLog(layout.base, kafka_cluster_id)
-        """The log, up to the last entry that ``update`` has read."""
+        """The log, up to the last entry that was read."""
         self._place = self.log.folder.parent
         self._state = _State()
         self._damaged: list[str] = []
@@ -276,13 +276,8 @@ class SnapshotSigns:
 
         Raises ``JournalError`` for a log that is damaged or was changed, and ``StorageError``.
         """
-        self._state = state = self._read()
-        self.log = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
-        self.log.require_known()
-        entries = self.log.read()
-        found = taken_in(entries)
-        state.wanted.fold(entries)
-        state.entries, state.head = self.log.count, self.log.head
+        entries = self._read_log()
+        state, found = self._state, taken_in(entries)
         logged = {(each.folder, each.snapshot_id) for each in found}
         found += self._not_logged(logged)
         again = [taken for taken, _ in state.unread.values()]
@@ -295,6 +290,24 @@ class SnapshotSigns:
         if changed:
             with unless_warned("" if durable else "The folded signs of life could not be written: %s"):
                 FILES.replace(self._place / _FILE, _content(self._state))
+
+    def read_wanted(self) -> WantedGroups:
+        """Return the groups that somebody wants to stay, by the table and the log alone: no snapshot is read.
+
+        Raises as ``update``.
+        """
+        self._read_log()
+        return self._state.wanted
+
+    def _read_log(self) -> list[Entry]:
+        """Read the table, then the entries that it does not know, and return these."""
+        self._state = state = self._read()
+        self.log = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
+        self.log.require_known()
+        entries = self.log.read()
+        state.wanted.fold(entries)
+        state.entries, state.head = self.log.count, self.log.head
+        return entries
 
     @property
     def folders(self) -> set[str]:
@@ -485,7 +498,9 @@ def _content(state: _State) -> bytes:
 
 
 def _parsed(content: bytes) -> _State:
-    with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
+    most = (1 << 31) - 1  # Parquet's own limit would end with a million groups that somebody ever wanted
+    how = {"page_checksum_verification": True, "thrift_string_size_limit": most}
+    with pq.ParquetFile(pa.BufferReader(content), **how) as file:
         table = file.read(use_threads=False)
     meta = json.loads(table.schema.metadata[b"ledger"])
     number_of = np.array([_SIGNS.index(Sign[name]) for name in meta["signs"]], np.int64)  # as this version counts them

@@ -10,6 +10,7 @@ import pytest
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeptAlive, Verified, log_wanted
 from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.file_storage import FILES, Storage
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.groups import CLUSTER_ID, NOW
@@ -86,6 +87,7 @@ def test_all_is_known_still_where_the_table_is_lost(
     log_wanted(layout, CLUSTER_ID, Verified(at=NOW, groups=("a",)))
     known = ledger.wanted(), ledger.last_kept(NOW)
     assert known == ({"a": KeptAlive(NOW + DAY, NOW + WEEK, own_end=NOW + 2 * DAY)}, {"a": NOW})
+    assert ledger.known().kept_alive == known[0], "which folds it into the table"
     (table,) = tables(tmp_path)
     if lost:
         table.unlink()
@@ -119,6 +121,16 @@ def test_runs_that_begin_during_a_deletion_are_asked_for_by_their_names_alone(
     assert ledger.wanted_since().keys() == {"b"}
     assert ledger.wanted_since() == {}, "what was read counts from the first reading on"
     assert ledger.wanted().keys() == {"a", "b"}
+
+
+def test_an_entry_of_a_later_version_stops_whoever_decides(ledger: Ledger, layout: Layout) -> None:
+    """It may protect a group in a way that nobody here knows."""
+    want(layout, "a", at=NOW)
+    assert ledger.wanted().keys() == {"a"}
+    ClusterLog(layout.base, CLUSTER_ID).add({"kind": "held", "groups": ["b"]})
+    for ask in (ledger.wanted_since, ledger.wanted, ledger.known, lambda: ledger.last_kept(NOW)):
+        with pytest.raises(JournalError, match="'held', of a later version"):
+            ask()
 
 
 @pytest.mark.parametrize("damage", [b"{", b'{"format": 1, "kind": "wanted", "previous": null, "at": "soon"}'])

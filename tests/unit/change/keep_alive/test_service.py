@@ -23,12 +23,14 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive, Verified, log_wanted
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, timeout
+from tests.fakes.wanted import want
 
 T0, U1 = TopicPartition("t", 0), TopicPartition("u", 1)
 EXACT = {T0: OffsetAndMetadata(5, "as it was", 7), U1: OffsetAndMetadata(0, "", None)}
@@ -289,3 +291,23 @@ async def test_a_run_on_another_cluster_proves_nothing_of_this_one(tmp_path: Pat
     admin = cluster(a=simple())
     admin.cluster = "another"
     assert outcomes(await run(admin, tmp_path, "a")) == {"a": "kept_alive"}
+
+
+async def test_what_the_log_cannot_tell_is_due(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Brokers must not forget a group while somebody mends the storage."""
+    admin, layout = cluster(a=simple()), Layout(tmp_path, "prod")
+    for group_id in ("x", "y", "z"):
+        want(layout, group_id, at=utc_now())
+    FILES.remove(ClusterLog(layout.base, CLUSTER_ID).folder / "000002.json")
+    assert outcomes(await run(admin, tmp_path, "a")) == {"a": "kept_alive"}
+    assert "so each of them is due: the journal has a gap" in caplog.text
+
+
+async def test_what_another_connection_keeps_for_less_time_is_due(tmp_path: Path) -> None:
+    """Otherwise a clean-up would spare the group by the other's retention alone."""
+    admin, layout, began = cluster(a=simple()), Layout(tmp_path, "prod"), utc_now()
+    want(Layout(tmp_path, "other"), "a", at=began, lasts=timedelta(hours=1))
+    log_wanted(layout, CLUSTER_ID, Verified(at=began, groups=("a",)))
+    report = await run(admin, tmp_path, "a", now=at(began + timedelta(minutes=1)))
+    assert outcomes(report) == {"a": "kept_alive"}
+    assert Ledger(layout, CLUSTER_ID).wanted()["a"].until > began + RETENTION
