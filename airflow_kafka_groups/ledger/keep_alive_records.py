@@ -15,9 +15,9 @@ from typing import Any
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry
 from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.formats import plain, read_model
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import parse_time
-from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 WHAT, RESTORE = "keep-alive", "restore"
 _SHOWN = {WHAT: "a keep-alive run", RESTORE: "a restore"}

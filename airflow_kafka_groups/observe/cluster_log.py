@@ -23,11 +23,10 @@ from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.observe.cluster_view import recorded_view
 from airflow_kafka_groups.storage.access import unless_damaged, unless_warned
 from airflow_kafka_groups.storage.file_storage import FILES, read_all
-from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format, plain, read_model
 from airflow_kafka_groups.storage.json_files import read_named
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, check_cluster, check_id, journal_folder
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 LARGEST_ENTRY = 1 << 29
 """Bytes: beyond what names and reasons of a run's groups can take."""

@@ -43,10 +43,10 @@ from airflow_kafka_groups.observe.snapshot.reader import (
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, in_one_piece, literal, of_numpy, to_numpy
 from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.formats import plain, read_model
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from airflow_kafka_groups.storage.paths import parse_time, time_of
 from airflow_kafka_groups.storage.schemas import utc_times
-from airflow_kafka_groups.storage.stored_models import plain, read_model
 
 log = logging.getLogger(__name__)
 
