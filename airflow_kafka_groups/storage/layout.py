@@ -168,5 +168,6 @@ def journal_folder(base: StoragePath, kafka_cluster_id: str | None) -> StoragePa
     """
     name = quote(kafka_cluster_id or "", safe="")
     if not name.strip("."):
-        raise JournalError(f"the cluster reports no usable id ({kafka_cluster_id!r}); nothing is deleted without one")
+        why = "without one, nothing is deleted, restored or kept alive"
+        raise JournalError(f"the cluster reports no usable id ({kafka_cluster_id!r}); {why}")
     return base / FOLDER / name
