@@ -266,7 +266,7 @@ class _Chain:
         return RecordedChanges(results=results, changes=changes, path=path, dry_run=self._terms.dry_run)
 
     def _log_wanted(self, kafka_cluster_id: str | None, began: datetime, group_ids: Sequence[str]) -> None:
-        """Say in the cluster's log, durably, that groups are to stay: a log that cannot be written ends the change."""
+        """Add to the cluster's log, durably, that groups are to stay: a log that cannot be written ends the change."""
         since, lasts = self._request.keeps or (began, timedelta(0))
         at = latest_known_time(self._layout, since, kafka_cluster_id)
         entry = Wanted(
