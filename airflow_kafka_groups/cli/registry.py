@@ -22,6 +22,7 @@ OTHER_NAMES = {
     "group_id": "group",
     "plan_digest": "digest",
     "assignors": "assignor",
+    "types": "type",
 }
 """Arguments of operators whose option has another name."""
 _OF_ANOTHER = re.compile(r"^with \S+: ")

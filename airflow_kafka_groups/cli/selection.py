@@ -154,12 +154,8 @@ def policy_of(
 def read_chosen(
     args: argparse.Namespace,
     read: Callable[[AdminClient, GroupSelection], Awaitable[R]],
-    *,
-    with_offsets: bool = True,
 ) -> R:
     """Read the named groups, or those of the cluster that match.
-
-    :param with_offsets: without those that have no offsets that brokers show. Default true.
 
     Raises ``ConfigurationError`` for names with patterns.
     """
@@ -169,7 +165,6 @@ def read_chosen(
     selection = GroupSelection(
         group_ids=args.groups or None,
         groups=filter_of(args),
-        with_offsets=with_offsets,
         protected=cluster.settings.protected_groups,
         may_be_short=True,
     )

@@ -93,12 +93,21 @@ _TYPE_BY_NAME = {kind.value: kind for kind in GroupType}
 ELIGIBLE_TYPES = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """Types that may be changed or deleted: their committed offsets are all there is to lose, and a backup holds them.
 
-A broker deletes a share group just as readily, together with progress that no backup has. ``UNKNOWN`` is not among
-them: whoever changes a group has described it a moment before, and a description names the type.
+``UNKNOWN`` is not among them: whoever changes a group has described it a moment before, and a description names the
+type.
+"""
+
+NAMED_TYPES = frozenset({GroupType.SHARE, GroupType.STREAMS})
+"""Types that are deleted only where their name was given: a backup has the offsets, but not all that the groups know.
+
+A share group also knows which records after its start offset were acknowledged; a streams group has state in topics.
 """
 
 JUDGED_TYPES = ELIGIBLE_TYPES | {GroupType.UNKNOWN}
-"""Types that may be judged and planned. Brokers below ListGroups v5 report none, and have classic groups only."""
+"""The types of consumers, as listed. Brokers below ListGroups v5 report none, and have classic groups only."""
+
+EPOCH_TYPES = NAMED_TYPES | {GroupType.CONSUMER}
+"""Types whose groups have an epoch, which a description shows: it moves whenever a member joins or leaves."""
 
 ELIGIBLE_PROTOCOL_TYPES = frozenset({"", "consumer"})
 """Protocol types that may be judged, changed or deleted: consumers, and clients that only commit (no protocol).
@@ -106,22 +115,20 @@ ELIGIBLE_PROTOCOL_TYPES = frozenset({"", "consumer"})
 Kafka Connect, schema registries and others use the group protocol for state of their own.
 """
 
-_PROGRESS_ELSEWHERE = frozenset({GroupType.SHARE, GroupType.STREAMS})
-
 
 def has_eligible_kind(group_type: str, protocol_type: str) -> bool:
     """Return whether a group of this described type and protocol type may be changed or deleted."""
     return group_type in ELIGIBLE_TYPES and protocol_type in ELIGIBLE_PROTOCOL_TYPES
 
 
-def keeps_progress_elsewhere(group_type: str, protocol_type: str = "") -> bool:
-    """Return whether committed offsets do not show a group's progress, so that nobody asks for them.
+def has_judged_kind(group_type: str, protocol_type: str) -> bool:
+    """Return whether a group of this listed type and protocol type may be judged and planned.
 
-    That of share groups is in a topic of its own, and that of a Streams application includes its state stores. Some
-    brokers report the protocol type only. Such groups are listed and counted, never read. This is narrower than "not
-    eligible": the offsets of a Connect group, for example, are read and kept in snapshots.
+    The protocol type of share and streams groups is the name of their type.
     """
-    return group_type in _PROGRESS_ELSEWHERE or protocol_type in _PROGRESS_ELSEWHERE
+    if group_type in NAMED_TYPES:
+        return protocol_type == group_type
+    return group_type in JUDGED_TYPES and protocol_type in ELIGIBLE_PROTOCOL_TYPES
 
 
 GroupId: TypeAlias = str
@@ -181,7 +188,8 @@ class MemberToRemove(NamedTuple):
 class GroupDescription(NamedTuple):
     """A group as described by its coordinator. One that does not exist has the state ``DEAD``, and no type.
 
-    Its ``group_epoch`` grows whenever a member joins or leaves (KIP-848); it is ``None`` for a classic group.
+    Its ``group_epoch`` grows whenever a member joins or leaves (KIP-848); it is ``None`` for a classic group. The
+    ``internal_topics`` are those that a streams group makes for itself (KIP-1071): changelog and repartition topics.
     """
 
     group_id: GroupId
@@ -193,6 +201,7 @@ class GroupDescription(NamedTuple):
     members: tuple[MemberDescription, ...] = ()
     authorized_operations: frozenset[str] | None = None
     group_epoch: int | None = None
+    internal_topics: tuple[str, ...] = ()
 
 
 NO_OFFSET = -1
@@ -423,6 +432,13 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
             self._topics, self._packed = tuple(_plain_topics(self._packed)), None
         return self._topics
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no commit. Undecoded offsets stay so."""
+        if self._packed is not None:
+            return self._packed[0] == 1
+        return not any(topic.committed for topic in self._topics)
+
     def __len__(self) -> int:
         return sum(map(len, self.topics))
 
@@ -464,6 +480,19 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
             offset, metadata = (NO_OFFSET, "") if value is None else (value.offset, value.metadata)
             by_topic.setdefault(partition.topic, []).append((partition.partition, offset, epoch, metadata))
         return cls(group_id, tuple(TopicOffsets.of_rows(topic, rows) for topic, rows in by_topic.items()))
+
+
+class ShareGroupOffsets(GroupOffsets):
+    """The start offsets of a share group (KIP-932): before them, all records are acknowledged or archived.
+
+    :param restorable: whether the broker sets start offsets, as those of Kafka 4.2 do.
+    """
+
+    __slots__ = ("restorable",)
+
+    def __init__(self, group_id: GroupId, topics: tuple[TopicOffsets, ...], restorable: bool = False) -> None:
+        super().__init__(group_id, topics)
+        self.restorable = restorable
 
 
 class PackedGroups(Mapping[GroupId, GroupOffsets]):

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import StoragePath
 
@@ -41,6 +41,7 @@ class Change:
     :param rereads: the most records that it would read again.
     :param as_of: of when the new offsets are: signs of life since then count. Default: since it was proposed.
     :param alive: such a sign, for which the group is kept if it exists. Default: none is known.
+    :param group_type: the type that its offsets are of. Default: a consumer's, classic or new.
     """
 
     group_id: str
@@ -51,6 +52,7 @@ class Change:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     skips: int = 0
     rereads: int = 0
+    group_type: str = GroupType.CLASSIC
     as_of: datetime | None = None
     alive: str | None = None
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError
 from airflow_kafka_groups.kafka.admin.lag import GroupLag
-from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
-from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, keeps_progress_elsewhere
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, protecting
 
 if TYPE_CHECKING:
@@ -77,33 +77,18 @@ async def committed_of(admin: AdminClient, group_ids: Sequence[str]) -> dict[str
     return {result.group_id: result async for result in read_offsets(admin, list(group_ids), require_stable=True)}
 
 
-def selected_of(listed: GroupListings, selection: GroupFilter, *, with_offsets: bool) -> list[str]:
-    """Return the listed groups that are selected, sorted.
-
-    :param with_offsets: without those that have no offsets that brokers show.
-    """
-    return [
-        group_id
-        for group_id, group in sorted(listed.items())
-        if selection.selects(group_id)
-        and not (with_offsets and keeps_progress_elsewhere(group.type, group.protocol_type))
-    ]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelection:
     """The groups that are read.
 
     :param group_ids: named groups; duplicates are ignored. Default: those of the cluster that match ``groups``.
     :param groups: the patterns of the groups. Default: all.
-    :param with_offsets: leave out what matches and has no offsets that brokers show. Default false.
     :param protected: patterns of groups that may be refused, besides those of platform groups: that is no failure.
     :param may_be_short: whether groups are read although a broker did not list its own. Default false.
     """
 
     group_ids: Sequence[str] | None = None
     groups: GroupFilter = field(default_factory=GroupFilter)
-    with_offsets: bool = False
     protected: Sequence[str] = ()
     may_be_short: bool = False
 
@@ -143,7 +128,7 @@ async def read_groups(
     else:
         listed = await admin.list_groups()
         unlisted = dict(listed.errors if selection.may_be_short else listed.require_complete().errors)
-        wanted = selected_of(listed, selection.groups, with_offsets=selection.with_offsets)
+        wanted = sorted(filter(selection.groups.selects, listed))
     found = await read(wanted)
     if named is None:
         refused = {id_ for id_, one in found.items() if is_out_of_reach(id_, one.error, selection.protected)}

@@ -16,6 +16,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_number,
     read_switch,
     read_text,
+    read_type_names,
 )
 from airflow_kafka_groups.hooks.links import CleanupReportLink
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
@@ -45,6 +46,8 @@ class DeleteGroupsOperator(DeletingOperator):
         anything is deleted, unless earlier tries of it deleted them, or found them gone.
     :param observe_seconds: with ``group_ids``: how long they are watched, such as ``"5min"``, or seconds. Default 60
         (templated).
+    :param types: with ``group_ids``: ``share`` or ``streams``, whose groups are kept otherwise; a policy names them in
+        its rules. Default: none (templated).
     :param ignore_signs_of_life: with ``group_ids``: delete also groups that somebody saw alive within the site's least
         idle time, or a day where it has none. Default false (templated).
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
@@ -69,6 +72,7 @@ class DeleteGroupsOperator(DeletingOperator):
     group_ids = Argument(optional(read_group_ids_once))
     ignore_missing = Argument(read_switch, templated=False)
     observe_seconds = Argument(partial(read_duration, maximum=86_400))
+    types = Argument(read_type_names)
     ignore_signs_of_life = Argument(read_flag)
     allow_hidden_topics = Argument(read_flag)
     groups_per_second = Argument(read_number)
@@ -83,6 +87,7 @@ class DeleteGroupsOperator(DeletingOperator):
         group_ids: Sequence[str] | str | None = None,
         ignore_missing: bool = False,
         observe_seconds: float | str = 60,
+        types: Sequence[str] | str = (),
         ignore_signs_of_life: bool | str = False,
         allow_hidden_topics: bool | str = False,
         groups_per_second: float | str = 0,
@@ -131,6 +136,7 @@ class DeleteGroupsOperator(DeletingOperator):
             request,
             observe_seconds=self.observe_seconds,
             protected=self.hook.settings.kept_patterns,
+            types=self.types,
             allow_hidden_topics=self.allow_hidden_topics,
             ignore_missing=self.ignore_missing,
             ignore_signs_of_life=self.ignore_signs_of_life,

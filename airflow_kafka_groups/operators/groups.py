@@ -141,7 +141,8 @@ class DescribeGroupsOperator(_ListingOperator):
     :param fail_on_error: fail the task if any group could not be described. Default false: it is in the result.
 
     Returns ``{"count", "states", "failed", "failures", "groups": [{"group_id", "state", "type", "protocol_type",
-    "coordinator", "members", "topics"}] or None, "path"}``. A group that does not exist has the state ``Dead``.
+    "coordinator", "members", "topics", "internal_topics"}] or None, "path"}``. A group that does not exist has
+    the state ``Dead``.
     """
 
     group_ids = Argument(read_group_ids)
@@ -161,6 +162,7 @@ class DescribeGroupsOperator(_ListingOperator):
                 **_row(group),
                 "members": len(group.members),
                 "topics": sorted({where.topic for member in group.members for where in member.assignment}),
+                "internal_topics": list(group.internal_topics),
             }
             for group in found.succeeded.values()
         ]

@@ -150,7 +150,7 @@ class ListGroupLagOperator(SelectingOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.observe.readings import measure_lag
 
-        selection = self.selection(self.group_ids, with_offsets=True)
+        selection = self.selection(self.group_ids)
         read: LagReading = self.hook.run(lambda admin: measure_lag(admin, selection))
         if read.warning is not None:
             self.log.warning("%s", read.warning)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS, FastFamily, NewGroup, family_of, too_fast
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import RuleMatcher, facts_of
-from airflow_kafka_groups.kafka.models import GroupState, keeps_progress_elsewhere
+from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.fingerprint import committed_partitions
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.triggers.conditions import Unmoved
@@ -198,13 +198,13 @@ class GroupWatch:
 
     async def _found(self, admin: AdminClient, listed: GroupListings, chosen: list[str]) -> _Found:
         if self.event is GroupEvent.LAGGING:
-            return await self._lagging(admin, _readable(listed, chosen))
+            return await self._lagging(admin, chosen)
         states = await _states(admin, listed, chosen)
         empty = [group_id for group_id in chosen if states.get(group_id) is GroupState.EMPTY]
         known = {group_id for group_id in chosen if states.get(group_id, GroupState.UNKNOWN) != "Unknown"}
         if self.event is GroupEvent.EMPTY:
             return dict.fromkeys(empty, "has no members"), known
-        return await self._stale(admin, _readable(listed, empty), known)
+        return await self._stale(admin, empty, known)
 
     async def _growing(self, listed: GroupListings, chosen: list[str]) -> WatchResult:
         complete = not listed.errors
@@ -238,12 +238,6 @@ class GroupWatch:
             if lag > self.max_lag:
                 matching[group_id] = f"lag {lag}"
         return matching, known
-
-
-def _readable(listed: GroupListings, group_ids: Iterable[str]) -> list[str]:
-    """Return the groups whose progress is stored as committed offsets."""
-    kinds = ((group_id, listed[group_id]) for group_id in group_ids)
-    return [group_id for group_id, kind in kinds if not keeps_progress_elsewhere(kind.type, kind.protocol_type)]
 
 
 async def _states(admin: AdminClient, listed: GroupListings, chosen: list[str]) -> dict[str, GroupState]:

@@ -170,7 +170,7 @@ MEANINGS = {
     "found": "listed by the brokers, each once",
     "live": "have members: kept",
     "moving": "no members, but their offsets move (Flink, Spark): kept",
-    "untouchable": "share and streams groups: kept",
+    "untouchable": "groups of other programs: kept",
     "protected": "stale, but protected by name: kept",
     "families": "of which the stale groups are",
     "owners": "by pattern or name, of the stale groups",

@@ -6,7 +6,7 @@ Kafka itself.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from airflow_kafka_groups.exceptions import (
@@ -233,6 +233,7 @@ class FakeAdmin(ClusterState, MaintenanceClient):
         *,
         send_within: float | None = None,
         coordinators: Mapping[str, BrokerId] | None = None,
+        share_groups: Collection[str] = (),
     ) -> GroupResults[None]:
         wanted = commits_of(offsets)
         self._note("alter", wanted)
@@ -242,7 +243,7 @@ class FakeAdmin(ClusterState, MaintenanceClient):
 
         def alter(group_id: str) -> None:
             self._require_coordinator(group_id, coordinators)
-            self._alter(group_id, wanted[group_id])
+            self._alter(group_id, wanted[group_id], is_share=group_id in share_groups)
 
         return self._results(list(wanted), {}, alter)
 

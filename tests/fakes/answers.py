@@ -7,9 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from airflow_kafka_groups.kafka.protocol.api_versions import (
+    ALTER_SHARE_OFFSETS,
     API_VERSIONS,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
+    DESCRIBE_SHARE_OFFSETS,
     FIND_COORDINATOR,
     LIST_GROUPS,
     LIST_OFFSETS,
@@ -267,6 +269,40 @@ def offset_delete(code: ErrorCode, partitions: dict[tuple[str, int], ErrorCode])
         for (topic, partition), item in partitions.items()
     )
     return _throttled(schema, "OffsetDeleteResponse", error_code=code, topics=topics)
+
+
+def share_offsets(
+    version: int,
+    groups: Mapping[str, ErrorCode],
+    starts: Mapping[str, Mapping[tuple[str, int], tuple[int, ErrorCode]]] | None = None,
+) -> Any:
+    schema = response_schema(DESCRIBE_SHARE_OFFSETS, version)
+
+    def topics(group_id: str) -> Any:
+        for (topic, number), (start, code) in (starts or {}).get(group_id, {}).items():
+            part = schema.DescribeShareGroupOffsetsResponsePartition(
+                partition_index=number, start_offset=start, leader_epoch=0, error_code=code
+            )
+            yield schema.DescribeShareGroupOffsetsResponseTopic(topic_name=topic, topic_id=None, partitions=(part,))
+
+    made = [
+        schema.DescribeShareGroupOffsetsResponseGroup(group_id=one, topics=tuple(topics(one)), error_code=code)
+        for one, code in groups.items()
+    ]
+    return _throttled(schema, "DescribeShareGroupOffsetsResponse", groups=tuple(made))
+
+
+def altered_share_offsets(code: ErrorCode, partitions: Mapping[tuple[str, int], ErrorCode]) -> Any:
+    schema = response_schema(ALTER_SHARE_OFFSETS, 0)
+    topics = [
+        schema.AlterShareGroupOffsetsResponseTopic(
+            topic_name=topic,
+            topic_id=None,
+            partitions=(schema.AlterShareGroupOffsetsResponsePartition(partition_index=number, error_code=each),),
+        )
+        for (topic, number), each in partitions.items()
+    ]
+    return _throttled(schema, "AlterShareGroupOffsetsResponse", error_code=code, responses=tuple(topics))
 
 
 ALL_CODES = tuple(ErrorCode)

@@ -23,7 +23,9 @@ from tests.fakes.apis import ALL_APIS
 
 MODERN: Mapping[str, tuple[int, int]] = {api.name: (api.min_version, api.max_version) for api in ALL_APIS}
 OLD: Mapping[str, tuple[int, int]] = {
-    **{name: versions for name, versions in MODERN.items() if not name.endswith("GroupDescribe")},
+    **{
+        name: versions for name, versions in MODERN.items() if not name.endswith(("GroupDescribe", "ShareGroupOffsets"))
+    },
     "FindCoordinator": (0, 3),
     "OffsetFetch": (0, 7),
     "ListGroups": (0, 4),
@@ -242,6 +244,8 @@ class FakeCluster:
             case "OffsetDelete":
                 code = codes[request.group_id]
                 return answers.offset_delete(code, dict.fromkeys(_partitions(request), ErrorCode.none))
+            case "DescribeShareGroupOffsets":
+                return answers.share_offsets(version, codes)
             case "ConsumerGroupDescribe":
                 return answers.modern_group_describe(api, version, codes)
         raise AssertionError(f"the scripted broker does not know {api.name}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import BrokerError, RequestTimeoutError
 from airflow_kafka_groups.kafka.models import (
+    EPOCH_TYPES,
     GroupDescription,
     GroupOffsets,
     GroupState,
@@ -150,7 +151,7 @@ def describe(group_id: str, group: FakeGroup, operations: frozenset[str] | None 
         coordinator=group.coordinator,
         members=members,
         authorized_operations=operations,
-        group_epoch=group.epoch if group.type is GroupType.CONSUMER else None,
+        group_epoch=group.epoch if group.type in EPOCH_TYPES else None,
     )
 
 

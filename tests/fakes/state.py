@@ -15,6 +15,7 @@ from airflow_kafka_groups.kafka.models import (
     MemberToRemove,
     OffsetAndMetadata,
     OffsetSpec,
+    ShareGroupOffsets,
     TopicPartition,
 )
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, committed, describe, describe_dead
@@ -42,6 +43,7 @@ class ClusterState:
         self.ids: dict[str, str] = {}
         self.cluster: str | None = CLUSTER_ID
         self.without_states = False
+        self.restores_share_groups = True
         self.deleted: list[str] = []
         self.after_delete: Callable[[str], None] = lambda group_id: None
 
@@ -72,7 +74,12 @@ class ClusterState:
 
     def _offsets(self, group_id: str, spec: ListConsumerGroupOffsetsSpec | None) -> GroupOffsets:
         # A group that does not exist reads as "no offsets", without any error.
-        commits = self.groups[group_id].offsets if group_id in self.groups else {}
+        group = self.groups.get(group_id)
+        commits = group.offsets if group is not None else {}
+        if group is not None and group.type is GroupType.SHARE and commits:
+            starts = {where: OffsetAndMetadata(value.offset) for where, value in commits.items()}
+            found = GroupOffsets.from_mapping(group_id, starts)
+            return ShareGroupOffsets(group_id, found.topics, self.restores_share_groups)
         if spec is None or spec.topic_partitions is None:
             return GroupOffsets.from_mapping(group_id, dict(commits))
         return GroupOffsets.from_mapping(group_id, {where: commits.get(where) for where in spec.topic_partitions})
@@ -84,15 +91,20 @@ class ClusterState:
         self.deleted.append(group_id)
         self.after_delete(group_id)
 
-    def _alter(self, group_id: str, commits: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def _alter(
+        self, group_id: str, commits: Mapping[TopicPartition, OffsetAndMetadata], *, is_share: bool = False
+    ) -> None:
         group = self.groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:
-            group = FakeGroup({}, protocol_type="")
+            group = FakeGroup({}, type=GroupType.SHARE, protocol_type="share")
+            group = group if is_share else FakeGroup({}, protocol_type="")
+        if is_share and (group.type is not GroupType.SHARE or group.busy):
+            raise broker_error("NON_EMPTY_GROUP" if group.type is GroupType.SHARE else "GROUP_ID_NOT_FOUND")
         errors: dict[TopicPartition, KafkaGroupsError] = {}
         for where, value in commits.items():
             if not self._exists(where):
                 errors[where] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
-            elif group.type is GroupType.SHARE:
+            elif group.type is GroupType.SHARE and not is_share:
                 errors[where] = broker_error("GROUP_ID_NOT_FOUND")
             elif group.busy:
                 errors[where] = broker_error("UNKNOWN_MEMBER_ID")

@@ -208,7 +208,7 @@ def _verdict(
 ) -> str:
     if last.error is not None:
         return "unreadable"
-    if last.group_type in ("share", "streams") or last.protocol_type not in ("", "consumer"):
+    if last.protocol_type not in ((last.group_type,) if last.group_type in ("share", "streams") else ("", "consumer")):
         return "untouchable"
     if idle is None:
         return "live"

@@ -14,6 +14,8 @@ from tests.lab.machine.maven import Artifact, Download
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KNOWN_VERSIONS = ("4.4.0", "4.1.0", "3.9.2", "2.8.2")
+STREAMS_VERSIONS = ("4.4.0", "4.1.0")
+"""Those with streams groups (KIP-1071)."""
 
 
 def lab_dir() -> Path:
@@ -52,9 +54,19 @@ def fetch(version: str) -> Path:
     return wanted.fetch()
 
 
+def fetch_streams(version: str) -> Path:
+    """Return the folder with Kafka Streams of ``version``, alone: state stores in memory need no other jar."""
+    home = lab_dir() / version / "streams"
+    pom = maven.render_pom([Artifact("org.apache.kafka", "kafka-streams", version, alone=True)])
+    what = f"Kafka Streams {version}"
+    return Download(what=what, pom=pom, libs=home / "libs", home=home, proof="kafka-streams-*.jar").fetch()
+
+
 if __name__ == "__main__":
     try:
         for known in KNOWN_VERSIONS:
             print(fetch(known))
+        for known in STREAMS_VERSIONS:
+            print(fetch_streams(known))
     except LabError as exc:
         sys.exit(str(exc))

@@ -3,10 +3,13 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+from tests.lab import jars
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.jars import parse_version
+from tests.lab.machine.java import find_java
 from tests.lab.machine.process import JavaProgram, LabProcess, run_tool
 from tests.lab.workload.groups import list_groups
 
@@ -17,6 +20,7 @@ _GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _GROUPS_TOOL_OLD = "kafka.admin.ConsumerGroupCommand"
 _SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 _SHARE_GROUPS_FROM = (4, 1, 0)
+_STREAMS_PROGRAM = Path(__file__).with_name("StreamsGroup.java")
 
 
 def consumer_groups(
@@ -60,6 +64,24 @@ def share_consumer(
     process = cluster.start_process(f"share-{group_id}", program.command())
     try:
         _wait_for_group(cluster, group_id, process, timeout)
+        yield process
+    finally:
+        process.terminate()
+
+
+@contextmanager
+def streams_application(cluster: KafkaCluster, group_id: str, topic: str) -> Iterator[LabProcess]:
+    """Run a Kafka Streams application (KIP-1071) for the length of the ``with`` block; it prints what it reads.
+
+    The group outlives it: afterwards it is an empty streams group. A broker of 4.1 must have it switched on.
+    """
+    streams = jars.fetch_streams(cluster.version)
+    options = (*_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+    state = cluster.folder / f"state-{group_id}"
+    arguments = (cluster.bootstrap, group_id, topic, str(state))
+    command = [find_java(), *options, "-cp", f"{cluster.libs}/*:{streams}/*", str(_STREAMS_PROGRAM), *arguments]
+    process = cluster.start_process(f"streams-{group_id}", command)
+    try:
         yield process
     finally:
         process.terminate()

@@ -36,7 +36,7 @@ from airflow_kafka_groups.change.backup.file import (
 from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds, planned_topics, read_topics
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, collection_paused
-from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, TopicOffsets, keeps_progress_elsewhere
+from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_here
@@ -339,7 +339,7 @@ async def backup_named(
         wanted = sorted(group_id for group_id in listed if chosen.selects(group_id))
     else:
         wanted = check_group_ids(group_ids)
-    not_backed_up = {id_: reason for id_ in wanted if (reason := _why_not_named(listed.get(id_))) is not None}
+    not_backed_up = {id_: "it does not exist" for id_ in wanted if id_ not in listed}
     asked = [group_id for group_id in wanted if group_id not in not_backed_up]
     draft = BackupDraft(utc_now(), await TopicIds.of(admin, await read_topics(admin, asked)))
     draft.left_out.update(not_backed_up)
@@ -358,11 +358,3 @@ async def backup_named(
     if (warning := await why_short(admin, "This backup may lack")) is not None:
         _logger.warning("%s", warning)
     return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)
-
-
-def _why_not_named(listing: GroupListing | None) -> str | None:
-    if listing is None:
-        return "it does not exist"
-    if keeps_progress_elsewhere(listing.type, listing.protocol_type):
-        return f"it is a {listing.type.value} group, which keeps its progress elsewhere"
-    return None

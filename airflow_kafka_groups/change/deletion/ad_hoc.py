@@ -25,7 +25,7 @@ from airflow_kafka_groups.checks import check_seconds
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.kafka.admin.results import GroupListings
-from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, GroupType
+from airflow_kafka_groups.kafka.models import NAMED_TYPES, GroupOffsets, GroupState, GroupType
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
@@ -120,6 +120,7 @@ async def delete_by_name(
     *,
     observe_seconds: float = OBSERVE_SECONDS,
     protected: Iterable[str] = DEFAULT_PROTECTED,
+    types: Iterable[str] = (),
     allow_hidden_topics: bool = False,
     ignore_missing: bool = True,
     ignore_signs_of_life: bool = False,
@@ -131,6 +132,7 @@ async def delete_by_name(
     :param group_ids: the groups; duplicates count once.
     :param observe_seconds: time between the two readings, in seconds, above 0. Default 60.
     :param protected: patterns of groups that are kept even when they are named. Default ``DEFAULT_PROTECTED``.
+    :param types: share and streams groups are kept unless their type is here. Default: none is.
     :param allow_hidden_topics: delete also where this user may not describe topics in general, so that groups may have
         offsets that nobody here has seen or backed up. Default false.
     :param ignore_missing: whether groups that do not exist are fine; those that an earlier try of the request deleted,
@@ -162,6 +164,10 @@ async def delete_by_name(
             if missing := [group_id for group_id in missing if group_id not in before and group_id not in gone]:
                 raise ConfigurationError("group_ids", missing, "these groups do not exist; nothing was deleted")
         outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
+        for kind in NAMED_TYPES.difference(types):
+            why = f"it is a {kind.value} group: name its type, too, to delete it"
+            of_kind = (id_ for id_ in ids if id_ in listings and listings[id_].type is kind and id_ not in outcomes)
+            outcomes |= {id_: kept(id_, Reason.WRONG_TYPE, why) for id_ in of_kind}
         asked = [group_id for group_id in ids if group_id not in outcomes]
         look = FirstLook(layout, request, cluster_id := await admin.cluster_id())
         await asyncio.to_thread(require_after_other_folders, layout, request.now(), cluster_id)

@@ -20,6 +20,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES
 from airflow_kafka_groups.ledger.outcomes import PARTLY_DELETED, GroupOutcome, Outcome, Reason, kept, of_deletion
 from airflow_kafka_groups.ledger.plan_rows import Target
 
@@ -42,10 +43,22 @@ async def delete_safe(
     """
     if any(target.topic is not None for target in reading.expected):
         return await _delete_topics(admin, reading, clock.now() + send_within, ready)
-    safe = reading.safe
-    return await admin.delete_consumer_groups(
-        list(safe), offsets=safe, send_within=send_within, coordinators=reading.coordinators, before_sending=ready
-    )
+    send_by, done = clock.now() + send_within, list[GroupResult[None]]()
+    for types in (ELIGIBLE_TYPES, NAMED_TYPES):  # a group that became one of the others meanwhile is not deleted
+        named = types is NAMED_TYPES
+        names = [target.name for target in reading.expected if (target.group_type in NAMED_TYPES) is named]
+        if names:
+            results = await admin.delete_consumer_groups(
+                names,
+                offsets={name: reading.safe[name] for name in names},
+                types=types,
+                send_within=send_within,
+                coordinators=reading.coordinators,
+                before_sending=ready,
+            )
+            done += results.values()
+            send_within = max(send_by - clock.now(), 0.0)
+    return GroupResults(done)
 
 
 async def _delete_topics(admin: AdminClient, reading: ChunkReading, send_by: float, ready: Ready) -> GroupResults[None]:

@@ -3,8 +3,8 @@
 Pure; every doubt keeps.
 
 Kafka itself refuses only to delete a group *with members* (NON_EMPTY_GROUP). A consumer that assigns its own partitions
-(Flink, Spark, ``assign()``) has none, and a share group can be deleted together with its progress: the broker will not
-stop us there, so this has to.
+(Flink, Spark, ``assign()``) has none, and a share group that no broker could restore can be deleted: the broker will
+not stop us there, so this has to.
 
 Brokers refuse to delete the offsets of a topic that a member of a *classic* group subscribes to, if they can read its
 subscription, and so they do for ``consumer`` groups. Everything else has to be seen here.
@@ -16,14 +16,15 @@ from dataclasses import dataclass
 
 from airflow_kafka_groups.kafka.admin.results import GroupResult, is_not_found
 from airflow_kafka_groups.kafka.models import (
-    ELIGIBLE_PROTOCOL_TYPES,
     ELIGIBLE_TYPES,
-    JUDGED_TYPES,
+    NAMED_TYPES,
     GroupDescription,
     GroupListing,
     GroupOffsets,
     GroupState,
     GroupType,
+    ShareGroupOffsets,
+    has_judged_kind,
 )
 from airflow_kafka_groups.ledger.outcomes import SAFE, Action, Decision, Reason
 from airflow_kafka_groups.ledger.plan_rows import Target
@@ -81,9 +82,6 @@ def _described(group_id: str, reading: GroupReading, subject: str) -> GroupDescr
 
     :param subject: the group in the reasons: ``it``, or what it is to the subject of the decision.
     """
-    listed_type = _UNKNOWN if reading.listing is None else reading.listing.type
-    if listed_type not in JUDGED_TYPES:
-        return keep(Reason.WRONG_TYPE, f"{subject} is a {listed_type.value} group, which keeps its progress elsewhere")
     described = reading.description
     if described is None or (described.error is None and described.value is None):
         return keep(Reason.NOT_DESCRIBED, f"the coordinator said nothing about {subject}")
@@ -94,7 +92,11 @@ def _described(group_id: str, reading: GroupReading, subject: str) -> GroupDescr
     group = described.unwrap()
     if group.group_id != group_id or described.group_id != group_id:
         return keep(Reason.NOT_DESCRIBED, f"the answer is about another group ({group.group_id!r})")
-    return _gone(subject) if group.state is _DEAD else group
+    if group.state is not _DEAD:
+        return group
+    if reading.listing is not None and reading.listing.type in NAMED_TYPES:  # not every broker describes these
+        return keep(Reason.NOT_DESCRIBED, f"its coordinator does not know {subject}, which a broker lists")
+    return _gone(subject)
 
 
 def _by_backup(target: Target, backup: Target | None) -> Decision | None:
@@ -127,12 +129,11 @@ def _by_subscription(target: Target, group: GroupDescription) -> Decision | None
 
 def _by_kind(expected: Target, listing: GroupListing, group: GroupDescription) -> Decision | None:
     """Keep what is not ours to delete, or is no longer the kind of group that was judged."""
-    if group.type not in ELIGIBLE_TYPES:
-        return keep(Reason.WRONG_TYPE, f"its type is {group.type.value}: only classic and consumer groups are deleted")
-    if expected.group_type not in JUDGED_TYPES:
-        return keep(Reason.WRONG_TYPE, f"it was judged as a {expected.group_type} group")
+    if group.type not in ELIGIBLE_TYPES and not (group.type in NAMED_TYPES and group.type == expected.group_type):
+        why = f"its type is {group.type.value}: other groups than classic and consumer ones are deleted by name only"
+        return keep(Reason.WRONG_TYPE, why)
     for protocol in (listing.protocol_type, group.protocol_type, expected.protocol_type):
-        if protocol not in ELIGIBLE_PROTOCOL_TYPES:
+        if not has_judged_kind(group.type, protocol):
             return keep(Reason.WRONG_PROTOCOL, f"its protocol type is {protocol!r}: another program keeps state there")
     for kind in (listing.type, expected.group_type):
         if kind not in (group.type, _UNKNOWN):
@@ -151,6 +152,8 @@ def _by_life(expected: Target, group: GroupDescription) -> Decision | None:
         return keep(Reason.NOT_EMPTY, f"its state is {group.state.value}")
     if expected.has_moved_on(group.group_epoch):
         return keep(Reason.CAME_BACK, "its group epoch moved since it was judged: a member joined or left")
+    if group.type in NAMED_TYPES and None in (group.group_epoch, expected.group_epoch):  # their offsets show less
+        return keep(Reason.NOT_DESCRIBED, "its group epoch is not known: a member may have joined since it was judged")
     return None
 
 
@@ -163,6 +166,9 @@ def _by_offsets(target: Target, reading: GroupReading) -> Decision | None:
     value = read.unwrap()
     if value.group_id != group_id or read.group_id != group_id:
         return keep(Reason.UNREADABLE, f"the offsets that came are of another group ({value.group_id!r})")
+    restorable = value.restorable if isinstance(value, ShareGroupOffsets) else target.group_type != GroupType.SHARE
+    if not restorable:
+        return keep(Reason.WRONG_TYPE, "its brokers cannot restore a share group: that takes Kafka 4.2")
     part = target.part_of(value)
     if target.topic is not None and not committed_partitions(part):
         return Decision(Action.GONE, Reason.GONE, "its group has no offsets of it any more")

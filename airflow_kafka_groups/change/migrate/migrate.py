@@ -28,10 +28,9 @@ from airflow_kafka_groups.change.restore.earlier_tries import in_topics
 from airflow_kafka_groups.change.restore.reset import Existing, propose_commits
 from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids
-from airflow_kafka_groups.observe.readings import selected_of
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.storage.paths import new_id, time_of
 
@@ -226,8 +225,8 @@ class MigrateRequest(OffsetRequest):
         wanted = self.group_ids
         if wanted is None:
             listed = (await source.list_groups()).require_complete()
-            wanted = selected_of(listed, GroupFilter(exclude=DEFAULT_PROTECTED), with_offsets=True)
-        found = await commits_of(source, wanted, "its offsets in the source cannot be read")
+            wanted = sorted(filter(GroupFilter(exclude=DEFAULT_PROTECTED).selects, listed))
+        found = await commits_of(source, wanted, "its offsets in the source cannot be read", shares=False)
         unread = {group_id: GroupPlan(kept=each) for group_id, each in found.items() if isinstance(each, Unread)}
         offsets = {group_id: self._only(each) for group_id, each in found.items() if not isinstance(each, Unread)}
         return offsets, unread
@@ -240,7 +239,8 @@ class MigrateRequest(OffsetRequest):
         offsets, starts = dict[str, Commits](), dict[TopicPartition, int]()
         for group in groups:
             if self.group_ids is None or group.entry.group_id in self.group_ids:
-                offsets[group.entry.group_id] = self._only(commits_in(group.offsets))
+                is_share = group.entry.group_type == GroupType.SHARE
+                offsets[group.entry.group_id] = {} if is_share else self._only(commits_in(group.offsets))
                 starts.update(zip(group.offsets, group.bounds[0], strict=True))
         if missing := [group_id for group_id in self.group_ids or () if group_id not in offsets]:
             raise ConfigurationError("group_ids", missing, f"these groups are not in the backup {backup_id}")

@@ -10,7 +10,7 @@ from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
 from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, Ruling
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
-from airflow_kafka_groups.kafka.models import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState
+from airflow_kafka_groups.kafka.models import GroupState, has_judged_kind
 from airflow_kafka_groups.ledger.journal.history import IdleReset
 from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
@@ -39,9 +39,9 @@ def keep_by_verdict(verdict: Verdict, ruling: Ruling, refused: Mapping[str, str]
         name = KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED
         return keep(verdict.group_id, name, reason)
     rule = ruling.rule
-    if not rule.deletes:
+    if (why := rule.why_kept(verdict.group_type)) is not None:
         name = KeptName.REPORTED if rule.action is RuleAction.REPORT else KeptName.BY_RULE
-        return keep(verdict.group_id, name, f"rule {rule.name!r} says {rule.action.value}{_may_match(ruling)}")
+        return keep(verdict.group_id, name, f"rule {rule.name!r} {why}{_may_match(ruling)}")
     idle = verdict.idle_seconds
     if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
         return keep(verdict.group_id, KeptName.DOUBT, "the verdict lacks the group's idle time")
@@ -95,9 +95,7 @@ def doubt(group: GroupSummary, verdict: Verdict) -> str | None:
         return f"could not be read: {group.error}"
     if verdict.observed_at != group.observed_at:
         return "the verdict is about another observation"
-    if group.group_type not in JUDGED_TYPES:
-        return f"groups of type {group.group_type!r} are not eligible"
-    if group.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
+    if not has_judged_kind(group.group_type, group.protocol_type):
         return f"its protocol type is {group.protocol_type!r}: another program stores its state in it"
     if group.state != _EMPTY:
         return f"its state was {group.state}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from operator import itemgetter
@@ -31,6 +31,7 @@ from airflow_kafka_groups.kafka.models import (
     BrokerId,
     GroupDescription,
     GroupOffsets,
+    GroupType,
     TopicPartition,
 )
 from airflow_kafka_groups.ledger.proposed_changes import (
@@ -191,7 +192,8 @@ async def _write(
 ) -> tuple[dict[str, ChangeResult], list[str]]:
     """Commit and read back; return the results, and the groups of which nothing was committed as they have moved."""
     after = {group_id: change.after for group_id, change in ready.items()}
-    done = await _commit(admin, after, send_within, coordinators)
+    share_groups = {group_id for group_id, change in ready.items() if change.group_type == GroupType.SHARE}
+    done = await _commit(admin, after, send_within, coordinators, share_groups)
     now = await committed_of(admin, list(ready))
     results: dict[str, ChangeResult] = {}
     moved: list[str] = []
@@ -222,19 +224,19 @@ async def _commit(
     after: Mapping[str, Commits],
     send_within: float | None,
     coordinators: Mapping[str, BrokerId] | None,
+    share_groups: Collection[str],
 ) -> Mapping[str, GroupResult[None]]:
     """Commit offsets: to the brokers that described the groups, and to any broker those of groups that none described.
 
     An error that says that a group is absent names no broker. It is no reason to ask any broker about the others.
     """
+    alter = partial(admin.alter_consumer_group_offsets, send_within=send_within, share_groups=share_groups)
     if coordinators is None or coordinators.keys() >= after.keys():
-        return await admin.alter_consumer_group_offsets(after, send_within=send_within, coordinators=coordinators)
+        return await alter(after, coordinators=coordinators)
     described = {group_id: of_group for group_id, of_group in after.items() if group_id in coordinators}
     absent = {group_id: of_group for group_id, of_group in after.items() if group_id not in coordinators}
     parts = ((described, coordinators), (absent, None)) if described else ((absent, None),)
-    done = await asyncio.gather(
-        *(admin.alter_consumer_group_offsets(some, send_within=send_within, coordinators=only) for some, only in parts)
-    )
+    done = await asyncio.gather(*(alter(some, coordinators=only) for some, only in parts))
     return {group_id: result for some in done for group_id, result in some.items()}
 
 

@@ -22,9 +22,11 @@ from airflow_kafka_groups.kafka.models import (
     GroupDescription,
     GroupOffsets,
     GroupState,
+    GroupType,
     ListedOffset,
     OffsetAndMetadata,
     OffsetSpec,
+    ShareGroupOffsets,
     TopicPartition,
     has_eligible_kind,
 )
@@ -56,16 +58,24 @@ def unread_part(skipped: Mapping[str, str]) -> str | None:
 
 
 async def commits_of(
-    admin: MaintenanceClient, group_ids: Sequence[str], unread: str = "its offsets cannot be read"
+    admin: MaintenanceClient,
+    group_ids: Sequence[str],
+    unread: str = "its offsets cannot be read",
+    *,
+    shares: bool = True,
 ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | Unread]:
     """Return what each group has committed, or why that is not known.
 
     :param unread: the beginning of that reason.
+    :param shares: whether a share group has what it starts at, which is no commit for another group. Default true.
     """
-    return {
-        group_id: Unread(f"{unread}: {read.error}") if read.value is None else commits_in(read.value)
-        for group_id, read in (await committed_of(admin, group_ids)).items()
-    }
+    found: dict[str, dict[TopicPartition, OffsetAndMetadata] | Unread] = {}
+    for group_id, read in (await committed_of(admin, group_ids)).items():
+        if read.value is None:
+            found[group_id] = Unread(f"{unread}: {read.error}")
+        else:
+            found[group_id] = commits_in(read.value) if shares or not isinstance(read.value, ShareGroupOffsets) else {}
+    return found
 
 
 def why_kept(
@@ -88,8 +98,8 @@ def why_kept(
             return "it does not exist"
     elif group.state is not GroupState.EMPTY or group.members:
         return f"state {group.state.value}, {len(group.members)} member(s)"
-    elif not has_eligible_kind(group.type, group.protocol_type):
-        return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
+    elif (why := _why_not_taken(group, change.group_type, now.value)) is not None:
+        return why
     elif change.alive is not None:
         return change.alive
     found = commits_in(now.value)
@@ -97,6 +107,20 @@ def why_kept(
         return None
     were_there = all(change.before.get(where) == value for where, value in found.items())
     return DELETED_MEANWHILE if were_there else "its offsets moved meanwhile"
+
+
+def _why_not_taken(group: GroupDescription, offsets_of: str, now: GroupOffsets) -> str | None:
+    """Return why a group takes no offsets of a type, ``None`` if it does. Those of streams groups are commits."""
+    if GroupType.SHARE in (group.type, offsets_of):
+        takes = group.type == offsets_of
+    else:
+        of_streams = group.type is GroupType.STREAMS and offsets_of == GroupType.STREAMS
+        takes = of_streams or has_eligible_kind(group.type, group.protocol_type)
+    if not takes:
+        return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
+    if isinstance(now, ShareGroupOffsets) and not now.restorable:
+        return "its brokers cannot set the offsets of a share group: that takes Kafka 4.2"
+    return None
 
 
 Ends = Mapping[TopicPartition, tuple[int, int] | str]

@@ -17,7 +17,7 @@ from airflow_kafka_groups.change.deletion.verify import Verification, verify_del
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import unread_part
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, MaintenanceError
-from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES, GroupState
 from airflow_kafka_groups.ledger.proposed_changes import (
     Change,
     ChangeOutcome,
@@ -197,6 +197,6 @@ async def _remove_empty(admin: MaintenanceClient, names: list[str], changes: Seq
         if group.value.state is GroupState.EMPTY and all(change.after.get(where) == held[where] for where in held):
             ours[change.group_id] = read.value
     if ours:
-        await admin.delete_consumer_groups(list(ours), offsets=ours)
+        await admin.delete_consumer_groups(list(ours), offsets=ours, types=ELIGIBLE_TYPES | NAMED_TYPES)
     found = await verify_deleted(admin, names)
     return {**found.present, **found.unclear}

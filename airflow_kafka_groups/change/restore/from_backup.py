@@ -175,6 +175,7 @@ def _change(
         skipped=skipped,
         kept=kept,
         topic_ids=topic_ids,
+        group_type=group.entry.group_type,
         skips=sum(move for move in moves if move > 0),
         rereads=-sum(move for move in moves if move < 0),
     )

@@ -238,7 +238,7 @@ class CopyRequest(OffsetRequest):
     ) -> list[Change]:
         """Return the changes that would give the targets what the sources have."""
         is_chosen = in_topics(self.topics)
-        found = await commits_of(admin, list(self.groups), "the offsets of the source cannot be read")
+        found = await commits_of(admin, list(self.groups), "the offsets of the source cannot be read", shares=False)
         copied: dict[str, Commits] = {}
         why_none: dict[str, str] = {}
         for source, target in self.groups.items():

@@ -16,6 +16,7 @@ from airflow_kafka_groups.cli.selection import add_pattern_arguments, filter_of,
 from airflow_kafka_groups.example_dags import dag_files
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
 from airflow_kafka_groups.hooks.arguments import read_integer
+from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.storage.file_storage import FILES
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def export_backup(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.hooks.storage import open_layout
 
     wanted = distinct(args.groups)
-    _, saved = open_backup(open_layout(args.storage_path, args.cluster, args.cluster), args.backup_id)
+    _, groups = open_backup(open_layout(args.storage_path, args.cluster, args.cluster), args.backup_id)
+    saved = list(groups)
     rows = [
         (group.entry.group_id, *where, value.offset, value.leader_epoch, value.metadata)
         for group in saved
@@ -87,7 +89,10 @@ def export_backup(args: argparse.Namespace, out: Output) -> ExitCode:
     if missing := set(wanted or ()).difference(row[0] for row in rows):
         raise ConfigurationError("GROUP", min(missing), f"is not in the backup {args.backup_id}")
     with_group = wanted is None or len(wanted) != 1
-    csv = list(csv_rows(((row[0], row[1], row[2], row[3]) for row in rows), with_group=with_group))
+    # The tool that reads the CSV would make consumer groups of share groups.
+    shared = {group.entry.group_id for group in saved if group.entry.group_type == GroupType.SHARE}
+    commits = ((row[0], row[1], row[2], row[3]) for row in rows if row[0] not in shared)
+    csv = list(csv_rows(commits, with_group=with_group))
     out.write(Table("offsets", EXPORT_BACKUP_COLUMNS, rows, csv))
     return ExitCode.DONE
 

@@ -72,7 +72,7 @@ def list_groups(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 MEMBER = ("member_id", "group_instance_id", "client_id", "host")
-DESCRIBE_COLUMNS = ("group_id", "state", "type", "protocol", "coordinator", *MEMBER, "assignment")
+DESCRIBE_COLUMNS = ("group_id", "state", "type", "protocol", "coordinator", *MEMBER, "assignment", "internal_topics")
 
 
 def add_describe(parser: ArgumentTarget) -> None:
@@ -96,9 +96,10 @@ def _rows(group: GroupDescription) -> Iterator[tuple[Any, ...]]:
     kind = None if group.type is GroupType.UNKNOWN else group.type.value
     facts = (group.group_id, group.state.value, kind, group.protocol, group.coordinator)
     if not group.members:
-        yield (*facts, *[None] * len(MEMBER), [])
+        yield (*facts, *[None] * len(MEMBER), [], list(group.internal_topics))
     for member in group.members:
-        yield (*facts, *(getattr(member, name) for name in MEMBER), _assignment(member))
+        named = (getattr(member, name) for name in MEMBER)
+        yield (*facts, *named, _assignment(member), list(group.internal_topics))
 
 
 def _assignment(member: MemberDescription) -> list[str]:
@@ -221,7 +222,7 @@ def readiness(args: argparse.Namespace, out: Output) -> ExitCode:
     ) -> tuple[Release | None, GroupsRead[GroupDescription]]:
         return await _oldest_release(admin), await read_groups(admin, groups, admin.describe_consumer_groups)
 
-    release, read = read_chosen(args, describe, with_offsets=False)
+    release, read = read_chosen(args, describe)
     judged = [judge_readiness(group, release) for _, group in sorted(read.found.succeeded.items())]
     wanted = set(args.status or _STATUSES)
     rows = [_row(one) for one in judged if one.status.value in wanted]

@@ -26,7 +26,13 @@ from airflow_kafka_groups.cli.selection import (
     take_defaults,
 )
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.hooks.arguments import read_duration, read_group_ids_once, read_integer, read_number
+from airflow_kafka_groups.hooks.arguments import (
+    read_duration,
+    read_group_ids_once,
+    read_integer,
+    read_number,
+    read_type_names,
+)
 from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms
 
 
@@ -110,6 +116,7 @@ def add_delete(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
     parser.add_argument("groups", nargs="+", metavar="GROUP")
     add_value(parser, "observe_seconds", default="60s")
+    parser.add_argument("--type", action="append")
     for flag in ("--ignore-missing", "--ignore-signs-of-life", "--allow-hidden-topics"):
         parser.add_argument(flag, action="store_true")
     add_stopping_arguments(parser)
@@ -121,6 +128,7 @@ def delete(args: argparse.Namespace, out: Output) -> ExitCode:
 
     cluster = Cluster(args)
     group_ids, seconds = read_group_ids_once("GROUP", args.groups), read_duration("--observe", args.observe_seconds)
+    types = read_type_names("--type", args.type or [])
     layout, floors = cluster.layout(), cluster.floors()
     require_allowed(args, cluster)
     result = run_deletion(
@@ -134,6 +142,7 @@ def delete(args: argparse.Namespace, out: Output) -> ExitCode:
             request,
             observe_seconds=seconds,
             protected=cluster.settings.kept_patterns,
+            types=types,
             allow_hidden_topics=args.allow_hidden_topics,
             ignore_missing=args.ignore_missing,
             ignore_signs_of_life=args.ignore_signs_of_life,

@@ -22,7 +22,7 @@ from airflow_kafka_groups.checks import check_integer, check_number, check_secon
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.judge.policy.families import TailShape, family_of
 from airflow_kafka_groups.judge.policy.owners import OwnerRules
-from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, GroupType
+from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES, GroupType
 from airflow_kafka_groups.observe.patterns import PatternSet, check_patterns
 
 DEFAULT_RULE = "default"
@@ -65,7 +65,7 @@ class Match:
 
     :param groups: patterns of group ids; ``excepted``: patterns of those that it is not about.
     :param owners: names of owners.
-    :param types: types of groups, of the eligible ones.
+    :param types: types of groups. Share and streams groups are deleted only by a rule that names their type here.
     :param families: shapes of tails, or names of families such as ``report-<uuid>``.
     :param topics: patterns of topics with committed offsets.
     :param clients: patterns of the last client id.
@@ -85,8 +85,9 @@ class Match:
         for name in ("groups", "excepted", "topics", "clients"):
             check_patterns(name, getattr(self, name))
         for name in self.types:
-            if name not in ELIGIBLE_TYPES:  # no other is ever deleted
-                raise ConfigurationError("types", name, f"must be one of {', '.join(sorted(ELIGIBLE_TYPES))}")
+            if name not in ELIGIBLE_TYPES | NAMED_TYPES:  # no other is ever deleted
+                known = ", ".join(sorted(ELIGIBLE_TYPES | NAMED_TYPES))
+                raise ConfigurationError("types", name, f"must be one of {known}")
         for name in self.families:
             if "<" not in name and name not in list(TailShape):
                 shapes = ", ".join(TailShape)
@@ -149,6 +150,14 @@ class Rule:
     def deletes(self) -> bool:
         """Whether its groups may be deleted."""
         return self.action is RuleAction.DELETE
+
+    def why_kept(self, group_type: str) -> str | None:
+        """Return why a group of this type is kept where this rule decides, ``None`` if it may be deleted."""
+        if not self.deletes:
+            return f"says {self.action.value}"
+        if group_type in NAMED_TYPES and group_type not in self.match.types:
+            return f"does not name the type {group_type!r}"
+        return None
 
     @property
     def prunes(self) -> bool:
@@ -245,7 +254,7 @@ class RuleMatcher:
         for place in self._ids.of(facts.group_id):
             outcome = _all(self._conditions[place], facts)
             if outcome:
-                return self._strictest(place, undecided) if undecided else self._plain[place]
+                return self._strictest(place, undecided, facts.group_type) if undecided else self._plain[place]
             if outcome is None:
                 undecided.append(place)
         raise AssertionError("the last rule matches every group")
@@ -254,12 +263,12 @@ class RuleMatcher:
         """Return the ruling for each group, in the same order."""
         return list(map(self.rule_for, groups))
 
-    def _strictest(self, decided: int, undecided: Sequence[int]) -> Ruling:
+    def _strictest(self, decided: int, undecided: Sequence[int], group_type: str) -> Ruling:
         certain, others = self._rules[decided], [self._rules[place] for place in undecided]
         names = tuple(rule.name for rule in others)
         if not certain.deletes:
             return Ruling(certain, names)
-        keeping = [rule for rule in others if not rule.deletes]
+        keeping = [rule for rule in others if rule.why_kept(group_type) is not None]
         if keeping:
             return Ruling(keeping[0], names)
         every = [certain, *others]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from airflow_kafka_groups.judge.staleness.lives import Life
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
-from airflow_kafka_groups.kafka.models import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState, GroupType
+from airflow_kafka_groups.kafka.models import EPOCH_TYPES, JUDGED_TYPES, GroupState, has_judged_kind
 from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema
 
@@ -110,10 +110,10 @@ def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) ->
     )
     if life.error is not None:
         return VerdictName.UNREADABLE, f"not read in full: {life.error}"
-    if life.group_type not in JUDGED_TYPES:
-        return VerdictName.UNTOUCHABLE, f"a {life.group_type} group keeps state of its own"
-    if life.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
+    if not has_judged_kind(life.group_type, life.protocol_type):
         reason = f"protocol type {life.protocol_type}: another program keeps its own state in this group"
+        if life.group_type not in JUDGED_TYPES:
+            reason = f"a {life.group_type} group keeps state of its own"
         return VerdictName.UNTOUCHABLE, reason
     if life.members:
         return VerdictName.LIVE, f"it has {life.members} member(s), state {life.state}"
@@ -125,7 +125,7 @@ def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) ->
             "no committed offset is visible: a broker removes such a group by itself, so some may be hidden",
         )
     if moved is not None and moved < enough:
-        what = "offsets or group epoch" if life.group_type == GroupType.CONSUMER else "offsets"
+        what = "offsets or group epoch" if life.group_type in EPOCH_TYPES else "offsets"
         return (
             VerdictName.MOVING,
             f"{what} moved {duration(moved)} ago; the policy requires {duration(enough)} without",

@@ -78,6 +78,7 @@ class DescribedGroup(NamedTuple):
     members: tuple[MemberDescription, ...]
     authorized_operations: frozenset[str] | None
     group_epoch: int | None = None
+    internal_topics: tuple[str, ...] = ()
 
 
 class DescribeGroupsAnswer(NamedTuple):

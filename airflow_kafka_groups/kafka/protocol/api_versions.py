@@ -60,8 +60,10 @@ OFFSET_DELETE = Api(47, "OffsetDelete", 0, 0, None)
 CONSUMER_GROUP_DESCRIBE = Api(69, "ConsumerGroupDescribe", 0, 1, 0)
 SHARE_GROUP_DESCRIBE = Api(77, "ShareGroupDescribe", 1, 1, 0)
 STREAMS_GROUP_DESCRIBE = Api(89, "StreamsGroupDescribe", 0, 0, 0)
+DESCRIBE_SHARE_OFFSETS = Api(90, "DescribeShareGroupOffsets", 0, 1, 0)
+ALTER_SHARE_OFFSETS = Api(91, "AlterShareGroupOffsets", 0, 0, 0)
 
-CHANGES = frozenset({OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE})
+CHANGES = frozenset({OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE, ALTER_SHARE_OFFSETS})
 """Those by which this package changes groups that it is no member of."""
 
 

@@ -20,6 +20,7 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     metadata,
     offset_commit,
     offset_fetch,
+    share_offsets,
 )
 from airflow_kafka_groups.kafka.protocol.codec import Message, decode_message
 
@@ -38,6 +39,8 @@ _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
     api_versions.LIST_GROUPS: list_groups.from_kio,
     api_versions.DELETE_GROUPS: delete_groups.from_kio,
     api_versions.OFFSET_DELETE: offset_commit.from_kio,
+    api_versions.DESCRIBE_SHARE_OFFSETS: share_offsets.from_kio,
+    api_versions.ALTER_SHARE_OFFSETS: share_offsets.altered_from_kio,
 }
 _BY_HAND: Mapping[Api, tuple[int, Callable[[bytes, int], Any]]] = {
     api_versions.METADATA: (9, metadata.decode),

@@ -2,8 +2,7 @@
 
 The steps: list groups (and the brokers that did not answer), describe those whose state or member count the listing
 lacks, stream the committed offsets into columns, list the log start and end of each partition, write the rows and the
-members, and write the manifest last. Whatever could not be read is a row with an error: nothing is dropped. Share and
-streams groups are listed, but their offsets are not requested because they are stored elsewhere.
+members, and write the manifest last. Whatever could not be read is a row with an error: nothing is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from airflow_kafka_groups.kafka.models import (
     GroupDescription,
     OffsetSpec,
     TopicPartition,
-    keeps_progress_elsewhere,
 )
 from airflow_kafka_groups.observe.cluster_log import log_snapshot
 from airflow_kafka_groups.observe.cluster_view import ViewReader
@@ -267,21 +265,15 @@ async def _gather_offsets(
 ) -> dict[str, KafkaGroupsError]:
     """Add every group to the columns; return the groups that could not be read, with the error."""
     failed: dict[str, KafkaGroupsError] = {}
-    asked = []
-    for group_id, fact in facts.items():
-        if keeps_progress_elsewhere(fact.group_type, fact.protocol_type):
-            table.add(now(), None, facts=fact)
-        else:
-            asked.append(group_id)
     done = 0
-    async for result in read_offsets(admin, asked, require_stable=False):
+    async for result in read_offsets(admin, list(facts), require_stable=False):
         offsets, failures = readable_part(result)
         table.add(now(), offsets, facts=facts[result.group_id], **failures)
         if result.error is not None:
             failed[result.group_id] = result.error
         done += 1
-        if done % 1_000 == 0 or done == len(asked):
-            progress("offsets", done, len(asked))
+        if done % 1_000 == 0 or done == len(facts):
+            progress("offsets", done, len(facts))
     return failed
 
 

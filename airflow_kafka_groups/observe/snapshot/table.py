@@ -22,6 +22,7 @@ from airflow_kafka_groups.exceptions import PartitionOffsetsError, StorageError
 from airflow_kafka_groups.kafka.admin.arrow import OffsetColumns, OffsetRows, null_if_negative
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, is_not_found
 from airflow_kafka_groups.kafka.models import (
+    EPOCH_TYPES,
     GroupDescription,
     GroupListing,
     GroupOffsets,
@@ -29,7 +30,6 @@ from airflow_kafka_groups.kafka.models import (
     GroupType,
     TopicOffsets,
     TopicPartition,
-    keeps_progress_elsewhere,
 )
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.storage.access import storage_errors
@@ -365,9 +365,7 @@ def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFa
 
 
 def _needs_describing(facts: GroupFacts) -> bool:
-    if keeps_progress_elsewhere(facts.group_type, facts.protocol_type):
-        return False
-    return facts.state != GroupState.EMPTY.value or facts.group_type == GroupType.CONSUMER.value  # for its epoch
+    return facts.state != GroupState.EMPTY.value or facts.group_type in EPOCH_TYPES
 
 
 def _is_absent(result: GroupResult[GroupDescription]) -> bool:

@@ -200,15 +200,12 @@ class SelectingOperator(MatchingOperator):
     def __init__(self, *, group_ids: Sequence[str] | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
-    def selection(self, named: Sequence[str] | None, *, with_offsets: bool = False) -> GroupSelection:
-        """Return the request for these groups, or those that match.
-
-        :param with_offsets: leave out what matches and has no offsets that brokers show. Default false.
-        """
+    def selection(self, named: Sequence[str] | None) -> GroupSelection:
+        """Return the request for these groups, or those that match."""
         from airflow_kafka_groups.observe.readings import GroupSelection
 
         protected = self.hook.settings.protected_groups
-        return GroupSelection(group_ids=named, groups=self.matching, protected=protected, with_offsets=with_offsets)
+        return GroupSelection(group_ids=named, groups=self.matching, protected=protected)
 
 
 NOT_MAPPED = "-1"

@@ -32,7 +32,7 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputP
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.admin.results import GroupResult
-from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, OffsetSpec, keeps_progress_elsewhere
+from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, OffsetSpec
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.observe.snapshot.table import GroupRows, readable_part
@@ -189,13 +189,7 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
         places.append(number)
         rows.add(utc_now(), offsets, **failures)
 
-    place: dict[str, int] = {}
-    listed = [chunk.groups[name].to_pylist() for name in ("group_id", "group_type", "protocol_type")]
-    for number, (group_id, group_type, protocol_type) in enumerate(zip(*listed, strict=True)):
-        if not keeps_progress_elsewhere(group_type, protocol_type):
-            place[group_id] = number
-        elif not filters.has_topic:
-            add(number, None)
+    place = {group_id: number for number, group_id in enumerate(chunk.groups["group_id"].to_pylist())}
     async with AdminClient(options.client_config()) as admin:
         async with aclosing(admin.stream_consumer_group_offsets(list(place))) as results:
             async for result in results:

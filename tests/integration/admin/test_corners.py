@@ -22,7 +22,6 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.readings import selected_of
 from airflow_kafka_groups.triggers.conditions import EndReached, OffsetsReached
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
@@ -193,7 +192,7 @@ async def test_the_group_with_the_empty_id_is_one_of_all_groups(kafka41: KafkaCl
         (await admin.alter_consumer_group_offsets({"": {where: OffsetAndMetadata(5)}})).raise_for_errors()
         listed = (await admin.list_groups()).require_complete()
         assert listed[""].state is GroupState.EMPTY
-        assert "" in selected_of(listed, GroupFilter(), with_offsets=False)
+        assert "" in filter(GroupFilter().selects, listed)
         assert (await admin.list_consumer_group_offsets([""]))[""].unwrap()[where] == OffsetAndMetadata(5)
         assert (await admin.delete_consumer_groups([""]))[""].ok
         assert "" not in (await admin.list_groups()).require_complete()

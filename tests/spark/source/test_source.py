@@ -287,13 +287,3 @@ async def test_partitions_that_fail_have_rows_of_their_own_and_metadata_stays_wi
         errors = {key: row["error"] for key, row in rows.items() if row["error"]}
         assert list(errors) == [("t", 1)]
         assert "TOPIC_AUTHORIZATION_FAILED" in errors["t", 1]
-
-
-async def test_groups_of_other_programs_are_not_asked_and_have_one_row() -> None:
-    async with FakeCluster(groups={"s"}) as cluster:
-        options = SourceOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap})
-        (batch,) = await fetch(options, PushedFilters(), chunk_of("s", protocol_type="share"))
-        assert [(row["group_id"], row["topic"], row["error"]) for row in batch.to_pylist()] == [("s", None, None)]
-        filters = PushedFilters()
-        list(filters.take([EqualTo(("topic",), "t")]))
-        assert list(await fetch(options, filters, chunk_of("s", protocol_type="share"))) == []

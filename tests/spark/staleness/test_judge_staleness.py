@@ -86,7 +86,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(session: SparkS
     assert dict(zip(*table.select(["group_id", "verdict"]).to_pydict().values(), strict=True)) == {
         "live": "live",
         "moving": "moving",
-        "share": "untouchable",
+        "share": "no_offsets",
         "stale": "stale",
         "torn": "unreadable",
     }
@@ -102,9 +102,9 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(session: SparkS
         "groups": 5,
         "verdicts": {
             "unreadable": 1,
-            "untouchable": 1,
+            "untouchable": 0,
             "live": 1,
-            "no_offsets": 0,
+            "no_offsets": 1,
             "moving": 1,
             "settling": 0,
             "stale": 1,

@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_kafka_groups.exceptions import ConfigurationError, NoBrokerAvailableError, RequestTimeoutError
-from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.observe.patterns import GroupFilter, PatternSet
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger, matching_groups
 from airflow_kafka_groups.triggers.watch import FamilyGrowth, GroupEvent, GroupWatch
@@ -115,7 +115,6 @@ async def test_stale_groups_are_empty_and_unmoved_for_the_whole_time(admin: Fake
         "moves": FakeGroup({T0: 5}),
         "no-commits": FakeGroup({}),
         "live": FakeGroup({T0: 5}, state=GroupState.STABLE, members=1),
-        "share": FakeGroup({T0: 5}, type=GroupType.SHARE),
     }
     assert await matching(one, admin) == set()
     now[0] += 59

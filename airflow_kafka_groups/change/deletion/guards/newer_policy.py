@@ -161,8 +161,8 @@ def _stricter_of_topic(topic: PlannedTopic, rule: Rule, before: Rule | None) -> 
 
 def _stricter(group: PlannedGroup, rule: Rule, before: Rule | None) -> str | None:
     """Return what the newer rule demands that is not known to hold, ``None`` if nothing."""
-    if not rule.deletes:
-        return f"says {rule.action.value}"
+    if (why := rule.why_kept(group.group_type)) is not None:
+        return why
     if group.idle_seconds is None or group.idle_seconds < rule.min_idle_seconds:
         return f"requires an idle time of {show_duration(rule.min_idle_seconds)}"
     if before is None:

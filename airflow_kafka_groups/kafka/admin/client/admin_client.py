@@ -7,7 +7,7 @@ those of confluent-kafka's AdminClient where it has them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self, overload
@@ -188,12 +188,15 @@ class AdminClient:
         :param require_stable: wait for open transactions that hold offsets back (KIP-447). Default false.
 
         Many: groups that fail are in ``.failed``. One: returns its offsets, or raises its error. A group that does not
-        exist has no offsets and no error: use ListGroups and DescribeGroups for existence.
+        exist has no offsets and no error: use ListGroups and DescribeGroups for existence. Of a share group (KIP-932),
+        it is the start offset of each partition, as ``ShareGroupOffsets``.
         """
         if isinstance(groups, str):
             return (await self.list_consumer_group_offsets([groups], require_stable=require_stable))[groups].unwrap()
         wanted, handler = self._offsets_handler(groups, require_stable)
-        return await self._calls.ask_coordinators(wanted, handler)
+        found = await self._calls.ask_coordinators(wanted, handler)
+        of_share_groups = await self._calls.share_offsets(found.values(), handler.specs)
+        return GroupResults.of(dict(found) | of_share_groups) if of_share_groups else found
 
     async def stream_consumer_group_offsets(
         self, groups: GroupSpecs, *, require_stable: bool = False, progress: Progress | None = None
@@ -207,9 +210,17 @@ class AdminClient:
         wanted, handler = self._offsets_handler(groups, require_stable)
         stream = self._calls.stream_coordinators(wanted, handler, progress)
         async with aclosing(stream) as batches:
+            empty: list[GroupResult[GroupOffsets]] = []
             async for batch in batches:
                 for group_id, offsets, error in batch:
-                    yield GroupResult(group_id, offsets, error)
+                    result = GroupResult(group_id, offsets, error)
+                    if offsets is None or not offsets.is_empty:
+                        yield result
+                    else:
+                        empty.append(result)
+            of_share_groups = await self._calls.share_offsets(empty, handler.specs)
+            for result in empty:
+                yield of_share_groups.get(result.group_id, result)
 
     def _offsets_handler(self, groups: GroupSpecs, require_stable: bool) -> tuple[list[str], ListGroupOffsetsHandler]:
         wanted, specs = one_or_many(groups)
@@ -304,15 +315,18 @@ class AdminClient:
         *,
         send_within: float | None = None,
         coordinators: Mapping[str, BrokerId] | None = None,
+        share_groups: Collection[str] = (),
     ) -> GroupResults[None]:
         """Set committed offsets of groups that have no members; a group that does not exist is created.
 
         :param send_within: see ``delete_consumer_groups``; so is ``coordinators``.
+        :param share_groups: those whose start offsets are set (KIP-932; Kafka 4.2). Default: none; a broker refuses to
+            set offsets of a group of another type.
 
         Groups that fail are in ``.failed``: ``PartitionsFailedError`` names the partitions (the others are done);
         UNKNOWN_MEMBER_ID: it has members. A lost answer is ``OutcomeUnknownError``. The policy may refuse groups.
         """
-        return await changes.alter_group_offsets(self._calls, offsets, send_within, coordinators)
+        return await changes.alter_group_offsets(self._calls, offsets, send_within, coordinators, share_groups)
 
     async def remove_members_from_consumer_group(
         self,

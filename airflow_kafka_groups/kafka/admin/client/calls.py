@@ -13,21 +13,37 @@ from math import ceil
 from operator import itemgetter
 from typing import Protocol, cast
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, OutcomeUnknownError
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    KafkaGroupsError,
+    MissingAnswerError,
+    OutcomeUnknownError,
+    UnsupportedVersionError,
+)
 from airflow_kafka_groups.kafka.admin.client.arguments import members_of
 from airflow_kafka_groups.kafka.admin.engine import runner
 from airflow_kafka_groups.kafka.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, K, Outcome, V
 from airflow_kafka_groups.kafka.admin.engine.request_queue import DriverLimits
 from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListShareOffsetsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FindLeadersHandler
-from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, collection_paused
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, collection_paused, is_not_found
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.routing import OffsetsTopic
-from airflow_kafka_groups.kafka.models import Broker, BrokerId, CoordinatorType, GroupListing, TopicPartition
+from airflow_kafka_groups.kafka.models import (
+    Broker,
+    BrokerId,
+    CoordinatorType,
+    GroupListing,
+    GroupOffsets,
+    ListConsumerGroupOffsetsSpec,
+    TopicPartition,
+)
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.codec import Message
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
 
 
@@ -51,6 +67,11 @@ _LARGE_BATCH = 400
 _MANY_GROUPS = 20_000
 _GROUPS_OF_A_CONNECTION = 5
 _LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
+
+
+def _has_no_share_groups(error: KafkaGroupsError | None) -> bool:
+    switched_off = isinstance(error, BrokerError) and error.code == ErrorCode.unsupported_version
+    return isinstance(error, UnsupportedVersionError) or switched_off or is_not_found(error)
 
 
 class Calls:
@@ -138,6 +159,24 @@ class Calls:
                     driver.extend(taken)
                     self.cluster.patience.extend(taken)
             self._learn(driver)
+
+    async def share_offsets(
+        self, read: Iterable[GroupResult[GroupOffsets]], specs: Mapping[str, ListConsumerGroupOffsetsSpec]
+    ) -> dict[str, GroupResult[GroupOffsets]]:
+        """Ask for the start offsets of those that have no committed offset, and return the share groups among them.
+
+        OffsetFetch has neither offsets nor an error for a share group, so an empty answer is no answer about it. A
+        broker that does not know the API, or has share groups switched off, has none.
+        """
+        empty = [group_id for group_id, found, _ in read if found is not None and found.is_empty]
+        if not empty:
+            return {}
+        answers = await self.ask_coordinators(empty, ListShareOffsetsHandler(specs, False, self.batch_size(len(empty))))
+        return {
+            each.group_id: each
+            for each in answers.values()
+            if not (_has_no_share_groups(each.error) if each.value is None else each.value.is_empty)
+        }
 
     async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:
         """Find the coordinator of each key."""

@@ -24,6 +24,7 @@ from airflow_kafka_groups.kafka.admin.client.calls import Calls
 from airflow_kafka_groups.kafka.admin.client.listing import list_groups
 from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
+    AlterShareOffsetsHandler,
     Commits,
     DeleteGroupOffsetsHandler,
     commit_bytes,
@@ -153,6 +154,7 @@ async def alter_group_offsets(
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
     send_within: float | None = None,
     coordinators: Mapping[str, BrokerId] | None = None,
+    share_groups: Collection[str] = (),
 ) -> GroupResults[None]:
     """Set committed offsets of groups that have no members.
 
@@ -164,6 +166,12 @@ async def alter_group_offsets(
     refused = calls.refusals(wanted)
     done = _failed(refused)
     busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
+    if share_groups:
+        shared = [group_id for group_id in busy if group_id in share_groups]
+        done |= await calls.ask_coordinators(
+            shared, AlterShareOffsetsHandler(wanted, send_by=send_by), only=coordinators
+        )
+        busy = [group_id for group_id in busy if group_id not in done]
     partitions = _offsets_partition_count(calls)
     buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
 

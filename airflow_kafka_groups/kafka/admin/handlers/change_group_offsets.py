@@ -32,8 +32,8 @@ from airflow_kafka_groups.kafka.admin.engine.handler import (
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import OffsetChangeAnswer
-from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT, OFFSET_DELETE, Api
-from airflow_kafka_groups.kafka.protocol.apis import offset_commit
+from airflow_kafka_groups.kafka.protocol.api_versions import ALTER_SHARE_OFFSETS, OFFSET_COMMIT, OFFSET_DELETE, Api
+from airflow_kafka_groups.kafka.protocol.apis import offset_commit, share_offsets
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
 
@@ -146,6 +146,25 @@ class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
         """Sort the group by status: its own error first, then those of its partitions."""
         (group_id,) = keys
         return _sort(self, broker_id, group_id, self.partitions[group_id], response)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterShareOffsetsHandler(ChangingHandler[str, None]):
+    """AlterShareGroupOffsets (KIP-932)."""
+
+    offsets: Mapping[str, Commits]
+    api: ClassVar[Api] = ALTER_SHARE_OFFSETS
+    batch_size: ClassVar[int] = 1
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        (group_id,) = keys
+        return share_offsets.build_alter(group_id, self.offsets[group_id], version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetChangeAnswer
+    ) -> HandlerResult[str, None]:
+        (group_id,) = keys
+        return _sort(self, broker_id, group_id, self.offsets[group_id], response)
 
 
 def _is_all_committed(asked: Iterable[TopicPartition], response: OffsetChangeAnswer) -> bool:

@@ -19,7 +19,7 @@ from typing import ClassVar, cast
 
 from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult, KeyedHandler
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
-from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, TopicPartition
+from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, ShareGroupOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, Api
 from airflow_kafka_groups.kafka.protocol.apis import delete_groups
@@ -74,7 +74,7 @@ class TombstoneSizes:
             return known
         size = len(group_id.encode())
         offsets = self.known.get(group_id)
-        if offsets is None:
+        if offsets is None or isinstance(offsets, ShareGroupOffsets):  # those are not in ``__consumer_offsets``
             return _estimate(size)
         tombstones = [len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics]
         self._of_known[group_id] = size = size + _GROUP_TOMBSTONE_BYTES + sum(tombstones)

@@ -18,11 +18,12 @@ from airflow_kafka_groups.kafka.models import (
     GroupOffsets,
     ListConsumerGroupOffsetsSpec,
     PackedGroups,
+    ShareGroupOffsets,
     TopicPartition,
 )
 from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, GroupOffsetsAnswer, OffsetFetchAnswer
-from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH, Api
-from airflow_kafka_groups.kafka.protocol.apis import offset_fetch
+from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_SHARE_OFFSETS, OFFSET_FETCH, Api
+from airflow_kafka_groups.kafka.protocol.apis import offset_fetch, share_offsets
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
 
@@ -56,17 +57,17 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
         _, packed, groups = offset_fetch.named(response, keys, version)
         if not groups and not self.specs:  # as nearly always
             return HandlerResult(PackedGroups(packed))
-        return self._sorted(PackedGroups(packed).values(), groups, broker_id)
+        return self._sorted(PackedGroups(packed).values(), groups, broker_id, version)
 
     def _sorted(
-        self, plain: Iterable[GroupOffsets], groups: Iterable[GroupOffsetsAnswer], broker_id: BrokerId
+        self, plain: Iterable[GroupOffsets], groups: Iterable[GroupOffsetsAnswer], broker_id: BrokerId, version: int
     ) -> HandlerResult[str, GroupOffsets]:
         completed: dict[str, GroupOffsets] = {}
         result = HandlerResult(completed)
         readable = [(offsets, NO_ERRORS) for offsets in plain]
         for group in groups:
             if group.error is ErrorCode.none:
-                readable.append((GroupOffsets(group.group_id, group.topics), group.partition_errors))
+                readable.append((self._offsets(group, version), group.partition_errors))
             else:
                 self.add_code(result, group.group_id, group.error, broker_id)
         for offsets, partition_errors in readable:
@@ -79,6 +80,9 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
             else:
                 result.failed[offsets.group_id] = failure
         return result
+
+    def _offsets(self, group: GroupOffsetsAnswer, version: int) -> GroupOffsets:
+        return GroupOffsets(group.group_id, group.topics)
 
     def _failure(
         self, offsets: GroupOffsets, partition_errors: Mapping[TopicPartition, ErrorCode], broker_id: BrokerId
@@ -97,3 +101,28 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
                         f"broker {broker_id} left {partition.topic}[{partition.partition}] of group {group_id!r} out"
                     )
         return PartitionOffsetsError(group_id, errors, offsets) if errors else None
+
+
+class ListShareOffsetsHandler(ListGroupOffsetsHandler):
+    """DescribeShareGroupOffsets: the start offsets of share groups, in the place of committed offsets."""
+
+    __slots__ = ()
+    api: ClassVar[Api] = DESCRIBE_SHARE_OFFSETS
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        return share_offsets.build(keys, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetFetchAnswer
+    ) -> HandlerResult[str, GroupOffsets]:
+        result = self._sorted((), response.groups, broker_id, version)
+        result.fail_repeated((group.group_id for group in response.groups), broker_id, self.api)
+        return result
+
+    def _offsets(self, group: GroupOffsetsAnswer, version: int) -> GroupOffsets:
+        topics = group.topics
+        asked = self.specs.get(group.group_id, offset_fetch.ALL_PARTITIONS).topic_partitions
+        if asked is not None:
+            found = GroupOffsets(group.group_id, topics)
+            topics = GroupOffsets.from_mapping(group.group_id, {where: found.get(where) for where in asked}).topics
+        return ShareGroupOffsets(group.group_id, topics, version >= share_offsets.FIRST_GENERAL_VERSION)

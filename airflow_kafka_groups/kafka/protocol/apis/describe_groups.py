@@ -135,7 +135,15 @@ def _modern_group(group: Any, kind: GroupType) -> DescribedGroup:
         tuple([_modern_member(member) for member in group.members]),
         operations(group.authorized_operations),
         group.group_epoch,
+        _internal_topics(getattr(group, "topology", None)),
     )
+
+
+def _internal_topics(topology: Any) -> tuple[str, ...]:
+    """Return the topics that a Streams application makes for itself, by its topology."""
+    parts = () if topology is None else topology.subtopologies or ()
+    made = [(*part.state_changelog_topics, *part.repartition_source_topics) for part in parts]
+    return tuple(sorted({topic.name for of_part in made for topic in of_part}))
 
 
 def _modern_member(member: Any) -> MemberDescription:

@@ -1,4 +1,4 @@
-"""Which groups may be touched is decided in one place, and share, streams and foreign groups are never among them."""
+"""Which groups may be touched is decided in one place; foreign groups are never among them."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from airflow_kafka_groups.kafka.models import (
     JUDGED_TYPES,
     GroupType,
     has_eligible_kind,
-    keeps_progress_elsewhere,
+    has_judged_kind,
 )
 from tests.sources import parsed
 
@@ -34,18 +34,23 @@ def test_a_type_that_no_broker_reported_is_judged_and_never_touched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "protocol_type", "elsewhere"),
+    ("kind", "protocol_type", "judged"),
     [
         ("share", "share", True),
-        ("streams", "", True),
-        ("unknown", "streams", True),
-        ("unknown", "consumer", False),
+        ("share", "consumer", False),
+        ("streams", "streams", True),
+        ("streams", "", False),
+        ("unknown", "streams", False),
+        ("unknown", "consumer", True),
         ("classic", "connect", False),
-        ("consumer", "", False),
+        ("classic", "share", False),
+        ("of-the-future", "consumer", False),
     ],
 )
-def test_share_and_streams_groups_keep_their_progress_elsewhere(kind: str, protocol_type: str, elsewhere: bool) -> None:
-    assert keeps_progress_elsewhere(kind, protocol_type) is elsewhere
+def test_share_and_streams_groups_are_judged_under_their_own_protocol(
+    kind: str, protocol_type: str, judged: bool
+) -> None:
+    assert has_judged_kind(kind, protocol_type) is judged
 
 
 @pytest.mark.parametrize(

@@ -173,16 +173,15 @@ async def test_a_partition_error_stands_beside_the_offsets_that_could_be_read(tm
     assert summary.failed_groups == 1
 
 
-async def test_share_and_streams_groups_are_listed_and_never_asked(tmp_path: Path) -> None:
+async def test_share_and_streams_groups_have_their_offsets_and_their_epoch(tmp_path: Path) -> None:
     admin = FakeAdmin()
-    admin.add("s", type=GroupType.SHARE, protocol_type="share", state=GroupState.STABLE)
-    admin.add("k", type=GroupType.STREAMS, protocol_type="streams")
-    admin.add("old", type=GroupType.UNKNOWN, protocol_type="share")
+    admin.add("s", ("t", 0, 4), type=GroupType.SHARE, protocol_type="share")
+    admin.add("k", ("t", 0, 6), type=GroupType.STREAMS, protocol_type="streams")
     admin.add("g", ("t", 0, 5))
     rows, _ = await rows_of(admin, tmp_path)
-    assert [row["group_id"] for row in rows] == ["g", "k", "old", "s"]
-    assert admin.asked("offsets") == ["g"]
-    assert admin.asked("describe") == []
+    found = [(row["group_id"], row["committed_offset"], row["group_epoch"]) for row in rows]
+    assert found == [("g", 5, None), ("k", 6, 1), ("s", 4, 1)]
+    assert sorted(admin.asked("describe")) == ["k", "s"]
 
 
 async def test_states_come_from_the_coordinators_when_the_listing_has_none(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from airflow_kafka_groups.kafka.models import (
     GroupState,
     GroupType,
     OffsetAndMetadata,
+    ShareGroupOffsets,
     TopicPartition,
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
@@ -59,17 +60,21 @@ def test_a_group_that_is_what_it_was_may_go() -> None:
 @pytest.mark.parametrize("protocol", ["consumer", "", "connect", "share", "streams", "sr"])
 @pytest.mark.parametrize("members", [0, 1])
 def test_only_an_empty_consumer_group_may_go(state: GroupState, kind: GroupType, protocol: str, members: int) -> None:
-    expected = EXPECTED._replace(group_type=kind.value, protocol_type=protocol)
+    expected = EXPECTED._replace(group_type=kind.value, protocol_type=protocol, group_epoch=1)
     listing = LISTING._replace(state=state, type=kind, protocol_type=protocol)
     found = described(state=state, type=kind, protocol_type=protocol, members=members)
-    decision = decide(expected, replace(SAFE, listing=listing, description=found), BACKUP)
-    may_go = (
-        state is GroupState.EMPTY
-        and kind in (GroupType.CLASSIC, GroupType.CONSUMER)
-        and protocol in ("consumer", "")
-        and members == 0
-    )
+    offsets = GroupResult("g", ShareGroupOffsets("g", OFFSETS.topics, True) if kind is GroupType.SHARE else OFFSETS)
+    reading = replace(SAFE, listing=listing, description=found, offsets=offsets)
+    decision = decide(expected, reading, BACKUP)
+    of_consumers = kind in (GroupType.CLASSIC, GroupType.CONSUMER) and protocol in ("consumer", "")
+    was_named = kind in (GroupType.SHARE, GroupType.STREAMS) and protocol == kind.value  # as is expected of it
+    may_go = state is GroupState.EMPTY and (of_consumers or was_named) and members == 0
     assert (decision.action is Action.DELETE) == may_go
+    if was_named:
+        for then in ("unknown", "consumer", "classic"):
+            assert decide(expected._replace(group_type=then), reading, BACKUP).action is not Action.DELETE
+        for epoch in (None, 2):
+            assert decide(expected._replace(group_epoch=epoch), reading, BACKUP).action is not Action.DELETE
     if state is GroupState.DEAD and kind not in (GroupType.SHARE, GroupType.STREAMS):
         assert decision.action is Action.GONE
 
@@ -138,8 +143,8 @@ CHANGES: list[tuple[str, dict[str, Any], Target | None, Reason]] = [
     ("a backup of other offsets", {}, BACKUP._replace(fingerprint="0" * 64), Reason.BACKUP_DIFFERS),
     ("it became a consumer group", {"description": described(type=GroupType.CONSUMER)}, BACKUP, Reason.CHANGED_KIND),
     ("listed as another type", {"listing": LISTING._replace(type=GroupType.CONSUMER)}, BACKUP, Reason.CHANGED_KIND),
-    ("listed as a share group", {"listing": LISTING._replace(type=GroupType.SHARE)}, BACKUP, Reason.WRONG_TYPE),
-    ("listed as a streams group", {"listing": LISTING._replace(type=GroupType.STREAMS)}, BACKUP, Reason.WRONG_TYPE),
+    ("listed as a share group", {"listing": LISTING._replace(type=GroupType.SHARE)}, BACKUP, Reason.CHANGED_KIND),
+    ("listed as a streams group", {"listing": LISTING._replace(type=GroupType.STREAMS)}, BACKUP, Reason.CHANGED_KIND),
     ("used by simple commits since", {"listing": LISTING._replace(protocol_type="")}, BACKUP, Reason.CHANGED_KIND),
     ("recreated since it was listed", {"description": described(protocol_type="")}, BACKUP, Reason.CHANGED_KIND),
     (
@@ -164,7 +169,17 @@ def test_whatever_differs_keeps_the_group(change: dict[str, Any], backup: Target
 def test_a_dead_share_group_is_kept_since_its_listing_says_what_it_is() -> None:
     listing = LISTING._replace(type=GroupType.SHARE, protocol_type="share")
     decision = decide(EXPECTED, replace(SAFE, listing=listing, description=described(state=GroupState.DEAD)), BACKUP)
-    assert decision.code is Reason.WRONG_TYPE
+    assert decision.code is Reason.NOT_DESCRIBED
+
+
+@pytest.mark.parametrize("offsets", [OFFSETS, ShareGroupOffsets("g", OFFSETS.topics)])
+def test_a_share_group_that_nobody_could_restore_is_kept(offsets: GroupOffsets) -> None:
+    facts: dict[str, Any] = {"type": GroupType.SHARE, "protocol_type": "share"}
+    expected = EXPECTED._replace(group_type="share", protocol_type="share", group_epoch=1)
+    reading = GroupReading(
+        listing=LISTING._replace(**facts), description=described(**facts), offsets=GroupResult("g", offsets)
+    )
+    assert decide(expected, reading, BACKUP).code is Reason.WRONG_TYPE
 
 
 def test_a_broker_too_old_to_list_types_does_not_stop_it() -> None:

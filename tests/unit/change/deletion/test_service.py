@@ -9,7 +9,8 @@ import pytest
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver
 from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError
-from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction
+from airflow_kafka_groups.kafka.models import NAMED_TYPES, GroupState, GroupType
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 from tests.fakes.admin import FakeAdmin
@@ -191,6 +192,30 @@ async def test_what_no_request_named_is_not_called_possibly_deleted(tmp_path: Pa
     assert report.outcomes[0].reason.startswith("not sent: ")
     history = read_history(layout, CLUSTER_ID)
     assert (set(history.deletions()), "a" in admin.groups) == (set(), True)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("changed", [None, "a", "s"])
+async def test_types_that_were_named_are_deleted_apart_from_those_of_consumers(
+    tmp_path: Path, changed: str | None
+) -> None:
+    """A group that has become one of the other types since its reading is kept, and stops none of its chunk."""
+    admin, layout = cluster("a", "b"), layout_in(tmp_path)
+    admin.add("s", ("t", 0, 5), type=GroupType.SHARE, protocol_type="share")
+    terms: dict[str, Any] = {"action": RuleAction.DELETE, "min_idle_seconds": 1.0, "min_observations": 2}
+    rules = Rule(name="named", match=Match(types=tuple(NAMED_TYPES)), **terms), Rule(name="default", **terms)
+    plan = await planned(admin, layout, replace(POLICY, rules=rules))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
+
+    def change(call: str) -> None:
+        if call == "delete" and changed is not None:
+            admin.groups[changed].type = GroupType.SHARE if changed == "a" else GroupType.CLASSIC
+
+    admin.before = change
+    report = await delete(admin, layout, plan)
+    expected = dict.fromkeys("abs", "deleted:safe")
+    assert fates(report) == expected | ({} if changed is None else {changed: "kept:changed_kind"})
+    assert sorted(sorted(ids) for name, ids in admin.calls if name == "delete") == [["a", "b"], ["s"]]
 
 
 async def test_a_plan_that_allows_hidden_topics_needs_no_view_of_all(tmp_path: Path) -> None:

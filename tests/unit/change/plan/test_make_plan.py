@@ -13,7 +13,9 @@ from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.evidence import Evidence, recorded_sentence
+from airflow_kafka_groups.judge.policy.owners import NO_OWNERS
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction, RuleMatcher, facts_of
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.floors import SiteFloors
@@ -152,7 +154,32 @@ async def test_what_the_snapshot_says_against_it_outweighs_the_verdict(facts: di
     reader = await snapshot(admin, layout_in(tmp_path))
     plan = make_plan(verdicts_of(judge(reader, verdict="stale")), reader, POLICY, LATER)
     assert plan.groups == ()
-    assert reasons(plan) == {"g": "doubt"}
+    named = facts.get("type") in (GroupType.SHARE, GroupType.STREAMS)
+    assert reasons(plan) == {"g": "by_rule" if named else "doubt"}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("kind", [GroupType.SHARE, GroupType.STREAMS])
+async def test_a_share_or_streams_group_is_planned_only_by_a_rule_that_names_its_type(
+    kind: GroupType, tmp_path: Path
+) -> None:
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 5), type=kind, protocol_type=kind.value)
+    reader = await snapshot(admin, layout_in(tmp_path))
+    verdicts = verdicts_of(judge(reader))
+    plain = Rule(name="r", action=RuleAction.DELETE, min_idle_seconds=1.0, min_observations=2)
+    of_topic = replace(plain, name="t", match=Match(topics=("hidden",)))
+    named = replace(plain, match=Match(types=(kind.value,)))
+    last = replace(plain, name="default", action=RuleAction.KEEP)
+
+    def planned_by(*rules: Rule) -> list[str]:
+        return list(make_plan(verdicts, reader, replace(POLICY, rules=(*rules, last)), LATER).group_ids)
+
+    of_others = replace(named, match=Match(types=("classic",)))
+    assert [planned_by(plain), planned_by(plain, named), planned_by(of_others)] == [[], [], []]
+    assert [planned_by(named), planned_by(of_topic, named)] == [["g"], ["g"]]
+    ruling = RuleMatcher((of_topic, named, last)).rule_for(facts_of("g", NO_OWNERS, group_type=kind.value))
+    assert ruling.rule.why_kept(kind.value), "where topics are not known, a rule may decide that does not name it"
 
 
 async def test_an_empty_group_with_a_member_is_a_contradiction_and_kept(tmp_path: Path) -> None:

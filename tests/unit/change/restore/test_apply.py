@@ -151,6 +151,35 @@ async def test_a_group_in_use_of_another_kind_or_that_moved_is_kept(group: FakeG
     assert "alter" not in admin.call_names
 
 
+STARTS = {T0: OffsetAndMetadata(5)}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("group", "offsets_of", "restorable", "expected"),
+    [
+        (FakeGroup({T0: 5}, type=GroupType.SHARE, protocol_type="share"), "share", True, ChangeOutcome.CHANGED),
+        (FakeGroup({T0: 5}, type=GroupType.SHARE, protocol_type="share"), "share", False, ChangeOutcome.KEPT),
+        (FakeGroup({T0: 5}, type=GroupType.SHARE, protocol_type="share"), "classic", True, ChangeOutcome.KEPT),
+        (FakeGroup({T0: 5}, type=GroupType.SHARE, protocol_type="share"), "streams", True, ChangeOutcome.KEPT),
+        (FakeGroup({T0: 5}), "share", True, ChangeOutcome.KEPT),
+        (FakeGroup({T0: 5}), "streams", True, ChangeOutcome.CHANGED),  # brought back already, and not used since
+        (FakeGroup({T0: 5}, type=GroupType.STREAMS, protocol_type="streams"), "streams", True, ChangeOutcome.CHANGED),
+        (FakeGroup({T0: 5}, type=GroupType.STREAMS, protocol_type="streams"), "classic", True, ChangeOutcome.KEPT),
+    ],
+)
+async def test_offsets_go_to_groups_of_their_type(
+    group: FakeGroup, offsets_of: str, restorable: bool, expected: ChangeOutcome
+) -> None:
+    admin = cluster(a=group)
+    admin.restores_share_groups = restorable
+    before = STARTS if group.type is GroupType.SHARE else BEFORE
+    change = Change(group_id="a", before=before, after={T0: OffsetAndMetadata(2)}, group_type=offsets_of)
+    assert await outcome(admin, change) is expected
+    if expected is ChangeOutcome.KEPT:
+        assert "alter" not in admin.call_names
+
+
 @pytest.mark.parametrize("kind", [GroupType.CLASSIC, GroupType.CONSUMER])
 @pytest.mark.parametrize("protocol_type", ["", "consumer"])
 async def test_groups_of_consumers_are_changed_whatever_their_protocol(kind: GroupType, protocol_type: str) -> None:

@@ -20,7 +20,7 @@ def _groups(admin: FakeAdmin) -> None:
     admin.groups = {
         "b": FakeGroup({T0: 5, T1: 10}),
         "a": FakeGroup({U0: 9}, members=2),
-        "share": FakeGroup(type=GroupType.SHARE, protocol_type="share"),
+        "share": FakeGroup({T0: 7}, type=GroupType.SHARE, protocol_type="share"),
     }
 
 
@@ -74,7 +74,7 @@ def test_offsets_has_a_row_for_each_commit(cli: Cli) -> None:
     assert code == 0
     assert tuple(found[0]) == look.OFFSETS_COLUMNS
     rows = [(row["group_id"], row["topic"], row["partition"], row["offset"]) for row in found]
-    assert rows == [("a", "u", 0, 9), ("b", "t", 0, 5), ("b", "t", 1, 10)]
+    assert rows == [("a", "u", 0, 9), ("b", "t", 0, 5), ("b", "t", 1, 10), ("share", "t", 0, 7)]
     assert {row["group_id"] for row in cli("offsets", "b")[1]} == {"b"}
     assert cli("offsets", "--include", "x*")[:2] == (0, [])
 
@@ -82,7 +82,7 @@ def test_offsets_has_a_row_for_each_commit(cli: Cli) -> None:
 def test_a_group_that_cannot_be_read_is_named(cli: Cli, admin: FakeAdmin) -> None:
     admin.offset_errors = {"a": broker_error("GROUP_AUTHORIZATION_FAILED")}
     code, found, said = cli("offsets")
-    assert (code, {row["group_id"] for row in found}) == (3, {"b"})
+    assert (code, {row["group_id"] for row in found}) == (3, {"b", "share"})
     assert "error: 'a'" in said
 
 
@@ -113,7 +113,7 @@ def test_names_and_patterns_exclude_each_other(cli: Cli) -> None:
 
 def test_lag_is_sorted_by_size(cli: Cli) -> None:
     code, found, _ = cli("lag")
-    assert (code, [tuple(row.values()) for row in found]) == (0, [("b", 2, 5, 0), ("a", 1, 1, 0)])
+    assert (code, [tuple(row.values()) for row in found]) == (0, [("b", 2, 5, 0), ("share", 1, 3, 0), ("a", 1, 1, 0)])
     assert tuple(found[0]) == look.LAG_COLUMNS
     _, found, _ = cli("lag", "b", "--partitions")
     assert tuple(found[0]) == look.OF_PARTITIONS
@@ -175,9 +175,9 @@ def test_rows_are_sorted_by_a_column_and_limited(cli: Cli, admin: FakeAdmin) -> 
         for words in ((), ("--sort", "lag"), ("--sort", "group_id:desc"), ("--sort", "lag:desc", "--limit", "1"))
     }
     assert names == {
-        (): ["b", "a"],
-        ("--sort", "lag"): ["a", "b"],
-        ("--sort", "group_id:desc"): ["b", "a"],
+        (): ["b", "share", "a"],
+        ("--sort", "lag"): ["a", "share", "b"],
+        ("--sort", "group_id:desc"): ["share", "b", "a"],
         ("--sort", "lag:desc", "--limit", "1"): ["b"],
     }
     for command in (("list",), ("describe", "a", "b"), ("offsets",)):
@@ -193,8 +193,8 @@ def test_rows_are_sorted_by_a_column_and_limited(cli: Cli, admin: FakeAdmin) -> 
 
 def test_rows_without_a_value_come_last(cli: Cli, admin: FakeAdmin) -> None:
     for order in ("leader_epoch", "member_id:desc"):
-        command = ("describe", "a", "b") if order.startswith("member") else ("offsets",)
-        assert cli(*command, "--sort", order)[1][-1]["group_id"] == "b"
+        command, last = (("describe", "a", "b"), "b") if order.startswith("member") else (("offsets",), "share")
+        assert cli(*command, "--sort", order)[1][-1]["group_id"] == last
 
 
 def test_a_csv_for_a_reset_is_complete(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,7 +104,7 @@ def test_a_rule_that_lacks_something_is_refused(name: str) -> None:
         {"min_idle_seconds": 0}, {"min_idle_seconds": -1.0}, {"min_observations": 1}, {"notice_seconds": -1.0},
         {"max_growth_per_day": -1}, {"max_growth_per_day": "50"},
         {"max_groups": -1}, {"max_share": 0.0}, {"max_share": 1.5}, {"more": 1}, {"action": "remove"},
-        {"match": {"types": ["share"]}}, {"match": {"families": ["uid"]}}, {"match": {"groups": ["re:("]}},
+        {"match": {"types": ["queue"]}}, {"match": {"families": ["uid"]}}, {"match": {"groups": ["re:("]}},
         {"match": {"what": ["x"]}},
     ],
 )  # fmt: skip

@@ -156,7 +156,7 @@ WRONG = {
         "version: 1\nrules:\n- {name: r, action: keep, match: {groups: 're:('}}", "correct the regular expression"
     ),
     "an empty list": ("version: 1\nrules:\n- {name: r, action: delete, match: {groups: []}}", "groups is empty"),
-    "an unknown type": ("version: 1\nrules:\n- {name: r, action: delete, match: {types: share}}", "one of classic"),
+    "an unknown type": ("version: 1\nrules:\n- {name: r, action: delete, match: {types: queue}}", "one of classic"),
     "an unknown shape": ("version: 1\nrules:\n- {name: r, action: delete, match: {families: uid}}", "one of uuid"),
     "no such ready-made rule": (
         "version: 1\nrules:\n- use: console-consumer\n", "no ready-made rule; did you mean 'console-consumers'"

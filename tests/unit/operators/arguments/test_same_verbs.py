@@ -69,7 +69,7 @@ ONLY_OPERATORS = {
     "protected": "a command goes by the connection's",
 }
 OTHERS = {
-    "apply": {"group_ids", "ignore_missing", "observe_seconds", "allow_hidden_topics", "ignore_signs_of_life"},
+    "apply": {"group_ids", "ignore_missing", "observe_seconds", "allow_hidden_topics", "ignore_signs_of_life", "types"},
     "delete": {"plan_id", "plan_digest", "groups_per_second", "bytes_per_second", "approval_rule", "approve_above"},
     "prune-topics": {"approval_rule", "approve_above"},
 }

@@ -61,6 +61,7 @@ READS = {
     "ListGroupOffsetsHandler",
     "ListGroupsHandler",
     "ListOffsetsHandler",
+    "ListShareOffsetsHandler",
 }
 """The handlers whose APIs change nothing. A new one is either named here or marked as changing groups."""
 
