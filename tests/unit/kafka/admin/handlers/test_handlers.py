@@ -41,7 +41,14 @@ from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHand
 from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FetchTailsHandler
 from airflow_kafka_groups.kafka.admin.handlers.remove_members import RemoveMembersHandler
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
-from airflow_kafka_groups.kafka.models import Broker, GroupOffsets, MemberToRemove, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import (
+    Broker,
+    GroupOffsets,
+    MemberToRemove,
+    OffsetAndMetadata,
+    ShareGroupOffsets,
+    TopicPartition,
+)
 from airflow_kafka_groups.kafka.protocol.answers import (
     NO_THROTTLE,
     FetchedTail,
@@ -174,6 +181,12 @@ def test_a_group_is_weighed_by_its_offsets_where_they_are_known_and_guessed_wher
     assert sizes.fits("not-read")
     assert not sizes.fits("big")
     assert sizes.without(["big"]).fits("big")
+
+
+def test_a_share_group_with_many_start_offsets_is_not_emptied_before_its_deletion() -> None:
+    """They are in another topic, and OffsetDelete knows no share group: it would never be deleted."""
+    starts = ShareGroupOffsets("many", offsets_of("many", 20_000).topics, restorable=True)
+    assert TombstoneSizes({"many": starts}).fits("many")
 
 
 @given(
