@@ -16,6 +16,7 @@ from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.storage import policy_reader
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import RuleFacts, RuleMatcher, Ruling
+from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
@@ -86,6 +87,16 @@ EDITS = {
 @pytest.mark.parametrize(("edit", "kept"), EDITS.values(), ids=EDITS)
 async def test_what_the_edited_policy_keeps_is_kept(edit: tuple[str, str], kept: set[str], tmp_path: Path) -> None:
     assert set(await kept_after(edit, tmp_path)) == kept
+
+
+@pytest.mark.safety
+async def test_a_share_group_is_kept_where_an_edit_took_away_the_name_of_its_type(tmp_path: Path) -> None:
+    admin, policy = FakeAdmin(), POLICY.replace('groups: "a*"', "types: share")
+    admin.add("s", ("audit", 0, 5), type=GroupType.SHARE, protocol_type="share")
+    plan = await plan_by(policy_of(tmp_path, policy), admin, tmp_path)
+    for edit, kept in (("types: [share, classic]", set()), ("groups: s", {"s"}), ("types: classic", {"s"})):
+        edited = policy_of(tmp_path, policy.replace("types: share", edit))
+        assert set(kept_by_newer_policy(plan, edited, LATER)) == kept
 
 
 @pytest.mark.safety
