@@ -190,6 +190,7 @@ class GroupDescription(NamedTuple):
 
     Its ``group_epoch`` grows whenever a member joins or leaves (KIP-848); it is ``None`` for a classic group. The
     ``internal_topics`` are those that a streams group makes for itself (KIP-1071): changelog and repartition topics.
+    Of a share or streams group, ``restorable`` says whether its broker can have it back with its offsets (Kafka 4.2).
     """
 
     group_id: GroupId
@@ -202,6 +203,7 @@ class GroupDescription(NamedTuple):
     authorized_operations: frozenset[str] | None = None
     group_epoch: int | None = None
     internal_topics: tuple[str, ...] = ()
+    restorable: bool = False
 
 
 NO_OFFSET = -1
@@ -483,16 +485,9 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
 
 
 class ShareGroupOffsets(GroupOffsets):
-    """The start offsets of a share group (KIP-932): before them, all records are acknowledged or archived.
+    """The start offsets of a share group (KIP-932): before them, all records are acknowledged or archived."""
 
-    :param restorable: whether the broker sets start offsets, as those of Kafka 4.2 do.
-    """
-
-    __slots__ = ("restorable",)
-
-    def __init__(self, group_id: GroupId, topics: tuple[TopicOffsets, ...], restorable: bool = False) -> None:
-        super().__init__(group_id, topics)
-        self.restorable = restorable
+    __slots__ = ()
 
 
 class PackedGroups(Mapping[GroupId, GroupOffsets]):

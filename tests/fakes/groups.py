@@ -7,6 +7,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import BrokerError, RequestTimeoutError
 from airflow_kafka_groups.kafka.models import (
     EPOCH_TYPES,
+    NAMED_TYPES,
     GroupDescription,
     GroupOffsets,
     GroupState,
@@ -66,6 +67,7 @@ class FakeGroup:
     :param members: how many members it has, or their ids with the instance ids of static ones. They are subscribed to
         ``subscribed``.
     :param subscribed: topics. Default: those that it has commits of.
+    :param restorable: whether its broker can have it back, if it is a share or streams group.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class FakeGroup:
         members: int | Mapping[str, str | None] = 0,
         coordinator: int = 1,
         subscribed: frozenset[str] | None = None,
+        restorable: bool = True,
     ) -> None:
         rows = {TopicPartition("t", 0): 5} if offsets is None else offsets
         self.offsets = {partition: committed(offset) for partition, offset in rows.items()}
@@ -88,6 +91,7 @@ class FakeGroup:
         self.classic_members = type is GroupType.CLASSIC
         self.coordinator = coordinator
         self.epoch = 1
+        self.restorable = restorable
         self._state = state
         self._subscribed = subscribed
 
@@ -152,6 +156,7 @@ def describe(group_id: str, group: FakeGroup, operations: frozenset[str] | None 
         members=members,
         authorized_operations=operations,
         group_epoch=group.epoch if group.type in EPOCH_TYPES else None,
+        restorable=group.restorable and group.type in NAMED_TYPES,
     )
 
 

@@ -43,7 +43,6 @@ class ClusterState:
         self.ids: dict[str, str] = {}
         self.cluster: str | None = CLUSTER_ID
         self.without_states = False
-        self.restores_share_groups = True
         self.deleted: list[str] = []
         self.after_delete: Callable[[str], None] = lambda group_id: None
 
@@ -78,8 +77,7 @@ class ClusterState:
         commits = group.offsets if group is not None else {}
         if group is not None and group.type is GroupType.SHARE and commits:
             starts = {where: OffsetAndMetadata(value.offset) for where, value in commits.items()}
-            found = GroupOffsets.from_mapping(group_id, starts)
-            return ShareGroupOffsets(group_id, found.topics, self.restores_share_groups)
+            return ShareGroupOffsets(group_id, GroupOffsets.from_mapping(group_id, starts).topics)
         if spec is None or spec.topic_partitions is None:
             return GroupOffsets.from_mapping(group_id, dict(commits))
         return GroupOffsets.from_mapping(group_id, {where: commits.get(where) for where in spec.topic_partitions})

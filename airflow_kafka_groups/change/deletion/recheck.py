@@ -3,8 +3,8 @@
 Pure; every doubt keeps.
 
 Kafka itself refuses only to delete a group *with members* (NON_EMPTY_GROUP). A consumer that assigns its own partitions
-(Flink, Spark, ``assign()``) has none, and a share group that no broker could restore can be deleted: the broker will
-not stop us there, so this has to.
+(Flink, Spark, ``assign()``) has none, and share and streams groups that no broker could restore can be deleted: the
+broker will not stop us there, so this has to.
 
 Brokers refuse to delete the offsets of a topic that a member of a *classic* group subscribes to, if they can read its
 subscription, and so they do for ``consumer`` groups. Everything else has to be seen here.
@@ -132,6 +132,8 @@ def _by_kind(expected: Target, listing: GroupListing, group: GroupDescription) -
     if group.type not in ELIGIBLE_TYPES and not (group.type in NAMED_TYPES and group.type == expected.group_type):
         why = f"its type is {group.type.value}: other groups than classic and consumer ones are deleted by name only"
         return keep(Reason.WRONG_TYPE, why)
+    if group.type in NAMED_TYPES and not group.restorable:
+        return keep(Reason.WRONG_TYPE, f"its brokers cannot restore a {group.type.value} group: that takes Kafka 4.2")
     for protocol in (listing.protocol_type, group.protocol_type, expected.protocol_type):
         if not has_judged_kind(group.type, protocol):
             return keep(Reason.WRONG_PROTOCOL, f"its protocol type is {protocol!r}: another program keeps state there")
@@ -166,9 +168,8 @@ def _by_offsets(target: Target, reading: GroupReading) -> Decision | None:
     value = read.unwrap()
     if value.group_id != group_id or read.group_id != group_id:
         return keep(Reason.UNREADABLE, f"the offsets that came are of another group ({value.group_id!r})")
-    restorable = value.restorable if isinstance(value, ShareGroupOffsets) else target.group_type != GroupType.SHARE
-    if not restorable:
-        return keep(Reason.WRONG_TYPE, "its brokers cannot restore a share group: that takes Kafka 4.2")
+    if isinstance(value, ShareGroupOffsets) is not (target.group_type == GroupType.SHARE):
+        return keep(Reason.UNREADABLE, "the offsets that came are of another type of group")
     part = target.part_of(value)
     if target.topic is not None and not committed_partitions(part):
         return Decision(Action.GONE, Reason.GONE, "its group has no offsets of it any more")

@@ -98,7 +98,7 @@ def why_kept(
             return "it does not exist"
     elif group.state is not GroupState.EMPTY or group.members:
         return f"state {group.state.value}, {len(group.members)} member(s)"
-    elif (why := _why_not_taken(group, change.group_type, now.value)) is not None:
+    elif (why := _why_not_taken(group, change.group_type)) is not None:
         return why
     elif change.alive is not None:
         return change.alive
@@ -109,7 +109,7 @@ def why_kept(
     return DELETED_MEANWHILE if were_there else "its offsets moved meanwhile"
 
 
-def _why_not_taken(group: GroupDescription, offsets_of: str, now: GroupOffsets) -> str | None:
+def _why_not_taken(group: GroupDescription, offsets_of: str) -> str | None:
     """Return why a group takes no offsets of a type, ``None`` if it does. Those of streams groups are commits."""
     if GroupType.SHARE in (group.type, offsets_of):
         takes = group.type == offsets_of
@@ -118,7 +118,7 @@ def _why_not_taken(group: GroupDescription, offsets_of: str, now: GroupOffsets) 
         takes = of_streams or has_eligible_kind(group.type, group.protocol_type)
     if not takes:
         return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
-    if isinstance(now, ShareGroupOffsets) and not now.restorable:
+    if group.type is GroupType.SHARE and not group.restorable:
         return "its brokers cannot set the offsets of a share group: that takes Kafka 4.2"
     return None
 

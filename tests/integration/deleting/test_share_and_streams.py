@@ -130,22 +130,44 @@ def test_a_share_group_is_kept_where_brokers_cannot_restore_it(
     assert "that takes Kafka 4.2" in lab.stored("delete", *words, code=3)["outcomes"][0]["reason"]
 
 
-@pytest.mark.parametrize("version", ["4.4.0", "4.1.0"])
-def test_a_streams_group_survives_its_deletion(
-    version: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_streams_group_survives_its_deletion(lab: CommandLine, kafka44: KafkaCluster) -> None:
+    of_streams(lab, kafka44)
+    survives(lab, "types.streams", "streams")
+    produce(kafka44.bootstrap, {("types-streams", 1): 1})
+    with streams_application(kafka44, "types.streams", "types-streams") as application:
+        until(lambda: application.log_tail(99).count("read ") == 11)  # the log goes on: one more, and none again
+        until(lambda: sum(positions(lab, "types.streams").values()) == 22)
+        assert application.log_tail(99).count("read ") == 11
+        assert list_groups(kafka44.bootstrap)["types.streams"].type == "streams"
+
+
+def test_a_streams_group_is_kept_where_its_application_could_not_join_a_restored_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if version == "4.4.0":
-        of_streams(request.getfixturevalue("kafka44"), tmp_path, monkeypatch)
-        return
-    with KafkaCluster(version=version, brokers=1, config=PREVIEW) as cluster:
+    with KafkaCluster(version="4.1.0", brokers=1, config=PREVIEW) as cluster:
         words = ("--bootstrap-server", cluster.bootstrap, "upgrade", "--feature", "streams.version=1")
         tool = JavaProgram(libs=cluster.libs, main_class="org.apache.kafka.tools.FeatureCommand", arguments=words)
         assert run_tool(tool, timeout=60).returncode == 0
-        of_streams(cluster, tmp_path, monkeypatch)
+        lab = lab_on(cluster, tmp_path, monkeypatch)
+        of_streams(lab, cluster)
+        delete = ("delete", "types.streams", "--observe", "1s", "--ignore-signs-of-life", "--type", "streams", "--yes")
+        assert "that takes Kafka 4.2" in lab.stored(*delete, code=3)["outcomes"][0]["reason"]
+
+        async def delete_and_restore() -> None:
+            async with connection_client(config_of(cluster)) as admin:
+                offsets = await admin.list_consumer_group_offsets("types.streams")
+                (await admin.delete_consumer_groups(["types.streams"], types=["streams"])).raise_for_errors()
+                commits = {where: commit for where, commit in offsets.items() if commit is not None}
+                (await admin.alter_consumer_group_offsets({"types.streams": commits})).raise_for_errors()
+
+        asyncio.run(delete_and_restore())
+        with streams_application(cluster, "types.streams", "types-streams") as application:
+            until(lambda: "Group types.streams is not a streams group" in application.log_tail(99))
 
 
-def of_streams(cluster: KafkaCluster, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, where = lab_on(cluster, home, monkeypatch), cluster.bootstrap
+def of_streams(lab: CommandLine, cluster: KafkaCluster) -> None:
+    """Let an application make a streams group, and look at it."""
+    where = cluster.bootstrap
     create_topics(where, {"types-streams": 2})
     produce(where, {("types-streams", 0): 6, ("types-streams", 1): 4})
     with streams_application(cluster, "types.streams", "types-streams") as application:
@@ -156,12 +178,3 @@ def of_streams(cluster: KafkaCluster, home: Path, monkeypatch: pytest.MonkeyPatc
     internal = [f"types.streams-counts-{each}" for each in ("changelog", "repartition")]
     assert described["internal_topics"] == internal
     assert {topic for topic, _ in positions(lab, "types.streams")} == {"types-streams", internal[1]}
-    survives(lab, "types.streams", "streams")
-    if cluster.version == "4.1.0":  # a preview: whether its application goes on from there is not promised
-        return
-    produce(where, {("types-streams", 1): 1})
-    with streams_application(cluster, "types.streams", "types-streams") as application:
-        until(lambda: application.log_tail(99).count("read ") == 11)  # the log goes on: one more, and none again
-        until(lambda: sum(positions(lab, "types.streams").values()) == 22)
-        assert application.log_tail(99).count("read ") == 11
-        assert list_groups(where)["types.streams"].type == "streams"

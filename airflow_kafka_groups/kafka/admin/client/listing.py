@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,6 +25,7 @@ from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.products import Product, recognize
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC, offsets_partitions
 from airflow_kafka_groups.kafka.models import (
+    NAMED_TYPES,
     Broker,
     BrokerId,
     GroupDescription,
@@ -32,7 +34,12 @@ from airflow_kafka_groups.kafka.models import (
     GroupType,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.protocol.api_versions import CONSUMER_GROUP_DESCRIBE, METADATA, ApiVersions
+from airflow_kafka_groups.kafka.protocol.api_versions import (
+    CONSUMER_GROUP_DESCRIBE,
+    DESCRIBE_SHARE_OFFSETS,
+    METADATA,
+    ApiVersions,
+)
 from airflow_kafka_groups.kafka.protocol.apis.describe_groups import GROUP_TYPES
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
 
@@ -254,6 +261,8 @@ async def describe_groups(
         answers = await calls.ask_coordinators(list(not_found), modern)
         # A broker that does not know the API has no such groups: the earlier answer stands.
         known = {new.group_id: new for new in answers.values() if not isinstance(new.error, UnsupportedVersionError)}
+        if GROUP_TYPES[api] in NAMED_TYPES:
+            known = await _with_restorable(calls, known)
         results = _with(results, known)
         if api is CONSUMER_GROUP_DESCRIBE:
             switched_off = {new.group_id: new for new in answers.values() if isinstance(new.error, SwitchedOffError)}
@@ -273,6 +282,27 @@ def _perhaps_of_another_type(results: GroupResults[GroupDescription]) -> dict[st
         group_id: found
         for group_id, found, _ in results.values()
         if found is not None and found.state is dead and found.type is not no_type
+    }
+
+
+async def _with_restorable(
+    calls: Calls, known: dict[str, GroupResult[GroupDescription]]
+) -> dict[str, GroupResult[GroupDescription]]:
+    """Say of share and streams groups whether their broker can have them back.
+
+    Kafka 4.1 answers AlterShareGroupOffsets and changes nothing, and lets no streams application join a group that a
+    commit made (KAFKA-19570). What tells 4.2 is the version of another API that came with it.
+    """
+    described = {id_: found for id_, found, _ in known.values() if found is not None}
+    able = set[BrokerId]()
+    for broker_id in {found.coordinator for found in described.values()}:
+        with suppress(KafkaGroupsError):  # then it is not known, which is as good as not
+            if (await calls.cluster.connection(broker_id)).versions.supports(DESCRIBE_SHARE_OFFSETS, 1):
+                able.add(broker_id)
+    return known | {
+        id_: GroupResult(id_, found._replace(restorable=True))
+        for id_, found in described.items()
+        if found.coordinator in able
     }
 
 

@@ -51,7 +51,7 @@ class DescribeGroupsHandler(AdminHandler[str, GroupDescription]):
             if error is _NONE:
                 completed |= {
                     group_id: _new(
-                        GroupDescription, (group_id, state, kind, protocol_type, protocol, broker_id, *facts)
+                        GroupDescription, (group_id, state, kind, protocol_type, protocol, broker_id, *facts, False)
                     )
                     for group_id in group_ids
                 }

@@ -57,17 +57,17 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
         _, packed, groups = offset_fetch.named(response, keys, version)
         if not groups and not self.specs:  # as nearly always
             return HandlerResult(PackedGroups(packed))
-        return self._sorted(PackedGroups(packed).values(), groups, broker_id, version)
+        return self._sorted(PackedGroups(packed).values(), groups, broker_id)
 
     def _sorted(
-        self, plain: Iterable[GroupOffsets], groups: Iterable[GroupOffsetsAnswer], broker_id: BrokerId, version: int
+        self, plain: Iterable[GroupOffsets], groups: Iterable[GroupOffsetsAnswer], broker_id: BrokerId
     ) -> HandlerResult[str, GroupOffsets]:
         completed: dict[str, GroupOffsets] = {}
         result = HandlerResult(completed)
         readable = [(offsets, NO_ERRORS) for offsets in plain]
         for group in groups:
             if group.error is ErrorCode.none:
-                readable.append((self._offsets(group, version), group.partition_errors))
+                readable.append((self._offsets(group), group.partition_errors))
             else:
                 self.add_code(result, group.group_id, group.error, broker_id)
         for offsets, partition_errors in readable:
@@ -81,7 +81,7 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
                 result.failed[offsets.group_id] = failure
         return result
 
-    def _offsets(self, group: GroupOffsetsAnswer, version: int) -> GroupOffsets:
+    def _offsets(self, group: GroupOffsetsAnswer) -> GroupOffsets:
         return GroupOffsets(group.group_id, group.topics)
 
     def _failure(
@@ -115,14 +115,14 @@ class ListShareOffsetsHandler(ListGroupOffsetsHandler):
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetFetchAnswer
     ) -> HandlerResult[str, GroupOffsets]:
-        result = self._sorted((), response.groups, broker_id, version)
+        result = self._sorted((), response.groups, broker_id)
         result.fail_repeated((group.group_id for group in response.groups), broker_id, self.api)
         return result
 
-    def _offsets(self, group: GroupOffsetsAnswer, version: int) -> GroupOffsets:
+    def _offsets(self, group: GroupOffsetsAnswer) -> GroupOffsets:
         topics = group.topics
         asked = self.specs.get(group.group_id, offset_fetch.ALL_PARTITIONS).topic_partitions
         if asked is not None:
             found = GroupOffsets(group.group_id, topics)
             topics = GroupOffsets.from_mapping(group.group_id, {where: found.get(where) for where in asked}).topics
-        return ShareGroupOffsets(group.group_id, topics, version >= share_offsets.FIRST_GENERAL_VERSION)
+        return ShareGroupOffsets(group.group_id, topics)

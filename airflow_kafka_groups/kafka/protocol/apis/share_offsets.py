@@ -18,9 +18,6 @@ from airflow_kafka_groups.kafka.protocol.api_versions import ALTER_SHARE_OFFSETS
 from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
-FIRST_GENERAL_VERSION = 1
-"""That of Kafka 4.2, the first release whose brokers set what they are asked to set."""
-
 
 def build(group_ids: Sequence[str], version: int) -> Message:
     """Build a request for all start offsets of some groups."""

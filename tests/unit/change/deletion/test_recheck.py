@@ -63,7 +63,7 @@ def test_only_an_empty_consumer_group_may_go(state: GroupState, kind: GroupType,
     expected = EXPECTED._replace(group_type=kind.value, protocol_type=protocol, group_epoch=1)
     listing = LISTING._replace(state=state, type=kind, protocol_type=protocol)
     found = described(state=state, type=kind, protocol_type=protocol, members=members)
-    offsets = GroupResult("g", ShareGroupOffsets("g", OFFSETS.topics, True) if kind is GroupType.SHARE else OFFSETS)
+    offsets = GroupResult("g", ShareGroupOffsets("g", OFFSETS.topics) if kind is GroupType.SHARE else OFFSETS)
     reading = replace(SAFE, listing=listing, description=found, offsets=offsets)
     decision = decide(expected, reading, BACKUP)
     of_consumers = kind in (GroupType.CLASSIC, GroupType.CONSUMER) and protocol in ("consumer", "")
@@ -172,14 +172,26 @@ def test_a_dead_share_group_is_kept_since_its_listing_says_what_it_is() -> None:
     assert decision.code is Reason.NOT_DESCRIBED
 
 
-@pytest.mark.parametrize("offsets", [OFFSETS, ShareGroupOffsets("g", OFFSETS.topics)])
-def test_a_share_group_that_nobody_could_restore_is_kept(offsets: GroupOffsets) -> None:
-    facts: dict[str, Any] = {"type": GroupType.SHARE, "protocol_type": "share"}
-    expected = EXPECTED._replace(group_type="share", protocol_type="share", group_epoch=1)
-    reading = GroupReading(
-        listing=LISTING._replace(**facts), description=described(**facts), offsets=GroupResult("g", offsets)
-    )
-    assert decide(expected, reading, BACKUP).code is Reason.WRONG_TYPE
+@pytest.mark.parametrize(
+    ("kind", "restorable", "offsets", "expected"),
+    [
+        ("share", True, ShareGroupOffsets("g", OFFSETS.topics), Reason.SAFE),
+        ("share", False, ShareGroupOffsets("g", OFFSETS.topics), Reason.WRONG_TYPE),
+        ("share", True, OFFSETS, Reason.UNREADABLE),
+        ("streams", True, OFFSETS, Reason.SAFE),
+        ("streams", False, OFFSETS, Reason.WRONG_TYPE),
+        ("streams", True, ShareGroupOffsets("g", OFFSETS.topics), Reason.UNREADABLE),
+    ],
+)
+def test_a_group_that_nobody_could_restore_is_kept(
+    kind: str, restorable: bool, offsets: GroupOffsets, expected: Reason
+) -> None:
+    facts: dict[str, Any] = {"type": GroupType(kind), "protocol_type": kind}
+    target = EXPECTED._replace(group_type=kind, protocol_type=kind, group_epoch=1)
+    found = described(**facts, restorable=restorable)
+    reading = GroupReading(listing=LISTING._replace(**facts), description=found, offsets=GroupResult("g", offsets))
+    backup = BACKUP._replace(group_type=kind, protocol_type=kind)
+    assert decide(target, reading, backup).code is expected
 
 
 def test_a_broker_too_old_to_list_types_does_not_stop_it() -> None:

@@ -164,15 +164,14 @@ STARTS = {T0: OffsetAndMetadata(5)}
         (FakeGroup({T0: 5}, type=GroupType.SHARE, protocol_type="share"), "streams", True, ChangeOutcome.KEPT),
         (FakeGroup({T0: 5}), "share", True, ChangeOutcome.KEPT),
         (FakeGroup({T0: 5}), "streams", True, ChangeOutcome.CHANGED),  # brought back already, and not used since
-        (FakeGroup({T0: 5}, type=GroupType.STREAMS, protocol_type="streams"), "streams", True, ChangeOutcome.CHANGED),
+        (FakeGroup({T0: 5}, type=GroupType.STREAMS, protocol_type="streams"), "streams", False, ChangeOutcome.CHANGED),
         (FakeGroup({T0: 5}, type=GroupType.STREAMS, protocol_type="streams"), "classic", True, ChangeOutcome.KEPT),
     ],
 )
 async def test_offsets_go_to_groups_of_their_type(
     group: FakeGroup, offsets_of: str, restorable: bool, expected: ChangeOutcome
 ) -> None:
-    admin = cluster(a=group)
-    admin.restores_share_groups = restorable
+    admin, group.restorable = cluster(a=group), restorable
     before = STARTS if group.type is GroupType.SHARE else BEFORE
     change = Change(group_id="a", before=before, after={T0: OffsetAndMetadata(2)}, group_type=offsets_of)
     assert await outcome(admin, change) is expected

@@ -13,6 +13,7 @@ from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import (
     CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_GROUPS,
+    DESCRIBE_SHARE_OFFSETS,
     LIST_GROUPS,
     METADATA,
     SHARE_GROUP_DESCRIBE,
@@ -22,7 +23,7 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.cluster import Control, Cut, Drop, FakeCluster
+from tests.fakes.cluster import MODERN, Control, Cut, Drop, FakeCluster
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.kafka.admin.client.faults import client
 
@@ -95,6 +96,32 @@ def switch_off(fake: FakeCluster, listed: tuple[str, ...]) -> None:
     fake.control(
         LIST_GROUPS, lambda _, version, request: answers.list_groups(version, ErrorCode.none, listed, kind="consumer")
     )
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("api", "newest", "restorable"),
+    [
+        (CONSUMER_GROUP_DESCRIBE, 1, False),  # said of the other types only
+        (SHARE_GROUP_DESCRIBE, 1, True),
+        (STREAMS_GROUP_DESCRIBE, 1, True),
+        (SHARE_GROUP_DESCRIBE, 0, False),
+        (STREAMS_GROUP_DESCRIBE, 0, False),
+        (STREAMS_GROUP_DESCRIBE, None, False),
+    ],
+)
+async def test_share_and_streams_groups_can_be_had_back_from_kafka_4_2_on(
+    api: Api, newest: int | None, restorable: bool
+) -> None:
+    versions = {name: known for name, known in MODERN.items() if name != DESCRIBE_SHARE_OFFSETS.name}
+    if newest is not None:
+        versions[DESCRIBE_SHARE_OFFSETS.name] = (0, newest)
+    async with FakeCluster({1: versions}) as fake, client(fake) as admin:
+        switch_off(fake, ())
+        for each in MODERN_DESCRIBES:
+            fake.control(each, _refusing(each, ErrorCode.none if each is api else NOT_FOUND))
+        described = (await admin.describe_consumer_groups(["g"]))["g"].unwrap()
+        assert (described.state, described.restorable) == (GroupState.STABLE, restorable)
 
 
 @pytest.mark.safety

@@ -58,16 +58,14 @@ async def read(admin: AdminClient, group_id: str) -> list[Any]:
     return [listed, streamed]
 
 
-@pytest.mark.parametrize(("version", "restorable"), [(0, False), (1, True)])
-async def test_the_start_offsets_of_a_share_group_are_its_positions(version: int, restorable: bool) -> None:
-    versions = {1: {**MODERN, "DescribeShareGroupOffsets": (0, version)}}
-    async with FakeCluster(versions) as fake, client(fake) as admin:
+async def test_the_start_offsets_of_a_share_group_are_its_positions() -> None:
+    async with FakeCluster() as fake, client(fake) as admin:
         empty(fake, "share", "none")
         starts(fake, "share")
         for result in await read(admin, "share"):
             found = result.unwrap()
             assert isinstance(found, ShareGroupOffsets)
-            assert (dict(found), found.restorable) == ({T0: OffsetAndMetadata(7), U0: OffsetAndMetadata(0)}, restorable)
+            assert dict(found) == {T0: OffsetAndMetadata(7), U0: OffsetAndMetadata(0)}
         assert [len(result.unwrap()) for result in await read(admin, "none")] == [0, 0]
         spec = ListConsumerGroupOffsetsSpec((T1, U0))
         named = await admin.list_consumer_group_offsets({"share": spec})

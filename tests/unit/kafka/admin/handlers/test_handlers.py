@@ -185,7 +185,7 @@ def test_a_group_is_weighed_by_its_offsets_where_they_are_known_and_guessed_wher
 
 def test_a_share_group_with_many_start_offsets_is_not_emptied_before_its_deletion() -> None:
     """They are in another topic, and OffsetDelete knows no share group: it would never be deleted."""
-    starts = ShareGroupOffsets("many", offsets_of("many", 20_000).topics, restorable=True)
+    starts = ShareGroupOffsets("many", offsets_of("many", 20_000).topics)
     assert TombstoneSizes({"many": starts}).fits("many")
 
 
