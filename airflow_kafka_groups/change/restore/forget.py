@@ -27,7 +27,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, GroupType, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, Commits, commits_in
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.readings import committed_of
@@ -184,13 +184,15 @@ def _unmoved(
 
 
 def _unread(recorded: Commits, described: GroupResult[GroupDescription] | None) -> GroupDescription:
-    """Return the description of a group; raise if a member reads one of the topics, or that is not known.
+    """Return the description of a group; raise for a share group, and if a member reads a topic, or may do so.
 
     Brokers refuse only what a member subscribes to: not what was assigned to one that subscribes to nothing of it.
     """
     if described is None:
         raise MissingAnswerError("its coordinator returned no result")
     group = described.unwrap()
+    if group.type is GroupType.SHARE:
+        raise MaintenanceError("it is a share group: its start offsets are deleted with the group only, not by topic")
     if read := topics_seen(group).intersection(where.topic for where in recorded):
         raise MaintenanceError(f"a member reads {min(read)}: nothing of it was deleted. Stop its consumers first")
     return group

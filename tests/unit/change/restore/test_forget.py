@@ -10,7 +10,7 @@ from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, chan
 from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest, forget_offsets
 from airflow_kafka_groups.exceptions import MissingAnswerError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Commits, commits_in
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -62,6 +62,16 @@ async def test_a_group_that_cannot_be_read_again_keeps_its_offsets() -> None:
     assert failed["g00"] is admin.describe_errors["g00"]
     assert isinstance(failed["g01"], MissingAnswerError)
     assert admin.asked("delete offsets") == []
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_the_start_offsets_of_a_share_group_are_not_deleted_by_topic(tmp_path: Path, dry_run: bool) -> None:
+    share = FakeGroup({T0: 5}, type=GroupType.SHARE, protocol_type="share")
+    admin = FakeAdmin({"s": share}, log=(0, 100))
+    request = DeleteOffsetsRequest(group_ids=["s"], topics=["t"])
+    done = await change_offsets(admin, Layout(tmp_path, "c"), request, ChangeTerms(dry_run=dry_run))
+    assert "it is a share group" in str(done.failures()["s"])
+    assert (share.positions, admin.asked("delete offsets")) == ({T0: 5}, [])
 
 
 async def test_what_cannot_be_read_back_is_said() -> None:
