@@ -269,7 +269,7 @@ class ChunkedDeletion:
         except (KafkaGroupsError, TimeoutError) as exc:
             return self._failed(groups, exc, may_be_sent)
         self._pace.answered(len(groups), self._request.monotonic() - began)
-        return [outcome_of(name, len(part), _error(results, name)) for name, part in groups.items()]
+        return [outcome_of(name, part, _error(results, name)) for name, part in groups.items()]
 
     def _failed(self, names: Iterable[str], error: Exception, may_be_sent: bool) -> list[GroupOutcome]:
         why = str(error) or f"it took longer than {self._limits.max_delete_seconds:g} s and was given up"

@@ -16,11 +16,12 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     LeaseLostError,
     NotSentError,
+    OutcomeUnknownError,
     PartitionsFailedError,
 )
-from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, is_not_found
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES
+from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES, GroupOffsets, ShareGroupOffsets
 from airflow_kafka_groups.ledger.outcomes import PARTLY_DELETED, GroupOutcome, Outcome, Reason, kept, of_deletion
 from airflow_kafka_groups.ledger.plan_rows import Target
 
@@ -43,21 +44,35 @@ async def delete_safe(
     """
     if any(target.topic is not None for target in reading.expected):
         return await _delete_topics(admin, reading, clock.now() + send_within, ready)
-    send_by, done = clock.now() + send_within, list[GroupResult[None]]()
+    send_by, done, may_be_sent = clock.now() + send_within, list[GroupResult[None]](), False
+
+    async def send() -> None:
+        nonlocal may_be_sent
+        await ready()
+        may_be_sent = True
+
     for types in (ELIGIBLE_TYPES, NAMED_TYPES):  # a group that became one of the others meanwhile is not deleted
         named = types is NAMED_TYPES
         names = [target.name for target in reading.expected if (target.group_type in NAMED_TYPES) is named]
-        if names:
+        if not names:
+            continue
+        may_be_sent = False
+        try:
             results = await admin.delete_consumer_groups(
                 names,
                 offsets={name: reading.safe[name] for name in names},
                 types=types,
-                send_within=send_within,
+                send_within=max(send_by - clock.now(), 0.0),
                 coordinators=reading.coordinators,
-                before_sending=ready,
+                before_sending=send,
             )
             done += results.values()
-            send_within = max(send_by - clock.now(), 0.0)
+        except KafkaGroupsError as error:
+            if not done:
+                raise
+            # What was answered before stands.
+            lost = OutcomeUnknownError(str(error)) if may_be_sent else NotSentError(str(error))
+            done += (GroupResult[None](name, None, lost) for name in names)
     return GroupResults(done)
 
 
@@ -92,17 +107,21 @@ async def _require(ready: Ready) -> None:
         raise NotSentError(str(error)) from None
 
 
-def outcome_of(name: str, partitions: int, error: KafkaGroupsError | None) -> GroupOutcome:
+def outcome_of(name: str, deleted: GroupOffsets, error: KafkaGroupsError | None) -> GroupOutcome:
     """Return what the answer to a deletion means.
 
     :param name: what was to be deleted, by its name in the journal.
-    :param partitions: for how many partitions that was asked, of a topic.
+    :param deleted: for what that was asked.
     """
+    if isinstance(deleted, ShareGroupOffsets) and isinstance(error, BrokerError) and not is_not_found(error):
+        # Brokers delete what it has read first, and look then whether a member has joined meanwhile.
+        reason = f"it may have lost its start offsets: {error}. If it is there, restore them from the backup"
+        return GroupOutcome(group_id=name, outcome=Outcome.UNKNOWN, code=PARTLY_DELETED, reason=reason)
     if not isinstance(error, PartitionsFailedError):
         return of_deletion(name, error)
     errors = error.partition_errors
     codes = {each.name if isinstance(each, BrokerError) else "" for each in errors.values()}
-    if len(errors) == partitions:
+    if len(errors) == len(deleted):
         if codes == {"GROUP_SUBSCRIBED_TO_TOPIC"}:
             return kept(name, Reason.CAME_BACK, "the broker says that a member subscribes to it")
         if codes == {"UNKNOWN_TOPIC_OR_PARTITION"}:

@@ -95,6 +95,8 @@ def doubt(group: GroupSummary, verdict: Verdict) -> str | None:
         return f"could not be read: {group.error}"
     if verdict.observed_at != group.observed_at:
         return "the verdict is about another observation"
+    if verdict.group_type != group.group_type:
+        return f"the verdict is about a group of the type {verdict.group_type!r}"
     if not has_judged_kind(group.group_type, group.protocol_type):
         return f"its protocol type is {group.protocol_type!r}: another program stores its state in it"
     if group.state != _EMPTY:

@@ -159,6 +159,11 @@ class CurrentLogs:
             return None
         return tuple(start for start, _ in bounds), tuple(end for _, end in bounds)
 
+    def start(self, where: TopicPartition) -> int:
+        """Return the log start of a partition, 0 if it is not known."""
+        found = self._ends.get(where)
+        return found[0] if isinstance(found, tuple) else 0
+
     def has_other_id(self, topic: str) -> bool:
         """Return whether a topic is not the backup's, by its id."""
         return topic in self._recreated

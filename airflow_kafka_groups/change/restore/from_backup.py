@@ -5,7 +5,8 @@ metadata, or a newer leader epoch): a group that was used since keeps its newer 
 one that exists, and of which the ledger knows a sign of life since. Of
 topics that were pruned, each is restored by itself; one that was kept, for somebody uses it, is never set back.
 A partition is left out if its topic was deleted or recreated (it has another id, or its log starts or ends earlier than
-at the time of the backup), or if the offset is outside the log, where it would refer to another record, or none.
+at the time of the backup), or if the offset is outside the log, where it would refer to another record, or none. Share
+groups behind a log's start read on there, and are restored there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRe
 from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Unread, commits_of, current_logs, unread_of
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
-from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
@@ -130,7 +131,18 @@ def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, over
     """
     if not overwrite and (where := _newer(before, group.offsets)) is not None:
         return Change(group_id=group.entry.group_id, before=before, kept=_used(where, before))
+    if group.entry.group_type == GroupType.SHARE:
+        group = _within_logs(group, logs)
     return _change(group, before, _skipped(group, before, logs), logs.topic_ids)
+
+
+def _within_logs(group: BackedUpGroup, logs: CurrentLogs) -> BackedUpGroup:
+    """Return a share group at the logs' starts where it was behind them: there it would have read on."""
+    starts = {
+        where: value._replace(offset=max(value.offset, logs.start(where)))
+        for where, value in commits_in(group.offsets).items()
+    }
+    return replace(group, offsets=GroupOffsets.from_mapping(group.entry.group_id, starts))
 
 
 def propose_topics(

@@ -18,7 +18,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.process import JavaProgram, run_tool
 from tests.lab.tools import share_consumer, streams_application
 from tests.lab.workload.groups import list_groups
-from tests.lab.workload.topics import create_topics, produce
+from tests.lab.workload.topics import create_topics, delete_records, produce
 
 pytestmark = pytest.mark.safety
 
@@ -66,7 +66,7 @@ def set_start(cluster: KafkaCluster, group_id: str, topic: str, *offsets: int) -
     return asyncio.run(alter())[group_id]
 
 
-def survives(lab: CommandLine, group_id: str, kind: str) -> None:
+def survives(lab: CommandLine, group_id: str, kind: str, after: dict[tuple[str, int], int] | None = None) -> None:
     """Delete a group by a policy that names its type, after one that does not kept it; and bring it back."""
     before = positions(lab, group_id)
     lab.stored("snapshot")
@@ -85,7 +85,7 @@ def survives(lab: CommandLine, group_id: str, kind: str) -> None:
     assert lab.stored("apply", plan["plan_id"], "--digest", plan["digest"], "--yes")["counts"]["deleted"] == 1
     assert lab("list", "--include", group_id) == []
     assert lab.stored("restore", plan["plan_id"], "--yes")["counts"]["changed"] == 1
-    assert positions(lab, group_id) == before
+    assert positions(lab, group_id) == (before if after is None else after)
 
 
 def test_a_share_group_survives_its_deletion(lab: CommandLine, kafka44: KafkaCluster) -> None:
@@ -99,6 +99,17 @@ def test_a_share_group_survives_its_deletion(lab: CommandLine, kafka44: KafkaClu
         until(lambda: "record 9" in consumer.log_tail())
         assert "record 2" not in consumer.log_tail()
         assert not set_start(kafka44, "types.share", "types-share", 0, 0).ok
+
+
+def test_a_share_group_behind_its_log_comes_back_at_the_logs_start(lab: CommandLine, kafka44: KafkaCluster) -> None:
+    create_topics(kafka44.bootstrap, {"types-behind": 1})
+    produce(kafka44.bootstrap, {("types-behind", 0): 10})
+    assert set_start(kafka44, "types.behind", "types-behind", 2).ok
+    delete_records(kafka44.bootstrap, {("types-behind", 0): 5})
+    survives(lab, "types.behind", "share", {("types-behind", 0): 5})
+    with share_consumer(kafka44, "types.behind", "types-behind") as consumer:
+        until(lambda: "record 9" in consumer.log_tail())
+        assert "record 4" not in consumer.log_tail()
 
 
 def test_a_named_share_group_is_deleted_if_its_type_is_named(lab: CommandLine, kafka44: KafkaCluster) -> None:

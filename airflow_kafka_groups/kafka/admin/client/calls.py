@@ -38,6 +38,7 @@ from airflow_kafka_groups.kafka.models import (
     CoordinatorType,
     GroupListing,
     GroupOffsets,
+    GroupType,
     ListConsumerGroupOffsetsSpec,
     TopicPartition,
 )
@@ -94,6 +95,7 @@ class Calls:
         self._throttled: dict[BrokerId, float] = {}
         self._misleading: OffsetsTopic | None = None
         self._listed: dict[str, BrokerId] = {}
+        self._of_commits: frozenset[str] = frozenset()
         self._listed_at = -_LISTING_IS_FRESH
         self._unsettled: dict[str, int] = {}
 
@@ -166,9 +168,11 @@ class Calls:
         """Ask for the start offsets of those that have no committed offset, and return the share groups among them.
 
         OffsetFetch has neither offsets nor an error for a share group, so an empty answer is no answer about it. A
-        broker that does not know the API, or has share groups switched off, has none.
+        broker that does not know the API, or has share groups switched off, has none. Groups that a listing called
+        another type a moment ago are not asked about: no answer could make them unreadable.
         """
-        empty = [group_id for group_id, found, _ in read if found is not None and found.is_empty]
+        others = self._of_commits if time.monotonic() - self._listed_at < _LISTING_IS_FRESH else ()
+        empty = [id_ for id_, found, _ in read if found is not None and found.is_empty and id_ not in others]
         if not empty:
             return {}
         answers = await self.ask_coordinators(empty, ListShareOffsetsHandler(specs, False, self.batch_size(len(empty))))
@@ -267,7 +271,9 @@ class Calls:
 
     def remember_listing(self, listings: Iterable[GroupListing]) -> None:
         """Remember who listed which group: each broker lists the groups that it coordinates."""
-        self._listed = {listing.group_id: listing.coordinator for listing in listings}
+        every, other = list(listings), (GroupType.SHARE, GroupType.UNKNOWN)
+        self._listed = {listing.group_id: listing.coordinator for listing in every}
+        self._of_commits = frozenset(listing.group_id for listing in every if listing.type not in other)
         self._listed_at = time.monotonic()
 
     def _learn(self, driver: AdminDriver[str, V]) -> None:

@@ -2,14 +2,15 @@
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
+from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
 from airflow_kafka_groups.change.deletion.delete_requests import delete_safe, outcome_of
-from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, LeaseLostError
+from airflow_kafka_groups.kafka.models import GroupType, ShareGroupOffsets
 from airflow_kafka_groups.ledger.outcomes import Action, Decision, Outcome, Reason
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, offsets_of, timeout
+from tests.fakes.groups import FakeGroup, broker_error, offsets_of, timeout
 from tests.fakes.lease import at_once
 
 PRINT = fingerprint(offsets_of("a", ("t", 0, 1)))
@@ -95,4 +96,48 @@ async def test_a_group_that_moves_to_another_broker_after_its_reading_is_not_del
     assert error.name == "NOT_COORDINATOR"
     assert set(admin.groups) == {"b"}
     # Kafka 4 answers so, too, when a coordinator is replaced that has just written: the verification decides.
-    assert outcome_of("b", 1, error).outcome is Outcome.UNKNOWN
+    assert outcome_of("b", reading.safe["b"], error).outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("NON_EMPTY_GROUP", Outcome.UNKNOWN),  # a member joined after its positions were deleted
+        ("COORDINATOR_LOAD_IN_PROGRESS", Outcome.UNKNOWN),
+        ("INVALID_REQUEST", Outcome.UNKNOWN),
+        ("GROUP_ID_NOT_FOUND", Outcome.GONE),
+    ],
+)
+def test_a_share_group_may_have_lost_its_start_offsets_whatever_error_its_deletion_has(
+    code: str, expected: Outcome
+) -> None:
+    starts = ShareGroupOffsets("s", offsets_of("s", ("t", 0, 5)).topics)
+    found = outcome_of("s", starts, broker_error(code))
+    assert (found.outcome, "restore" in found.reason) == (expected, expected is Outcome.UNKNOWN)
+
+
+@pytest.mark.parametrize(("lost", "code"), [(LeaseLostError("lease", "lost"), "too_slow"), (None, "outcome_unknown")])
+async def test_what_was_answered_stands_where_the_request_for_the_other_types_fails(
+    lost: KafkaGroupsError | None, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = FakeAdmin({"a": FakeGroup(), "s": FakeGroup(type=GroupType.SHARE, protocol_type="share")})
+    offsets = {each: (await admin.list_consumer_group_offsets([each]))[each].unwrap() for each in "as"}
+    expected = [Target("a", "classic", "consumer", "x"), Target("s", "share", "share", "x")]
+    reading = ChunkReading(
+        send_by=15.0, read_at=0.0, safe=offsets, coordinators=dict.fromkeys("as", 1), expected=expected, held=()
+    )
+    asked = list[int]()
+
+    def fail() -> None:
+        raise timeout()
+
+    async def ready() -> None:
+        asked.append(1)
+        if len(asked) == 2 and lost is not None:
+            raise lost
+        if len(asked) == 2:  # the request leaves, and no answer comes
+            monkeypatch.setattr(admin, "_listings", fail)
+
+    results = await delete_safe(admin, reading, 15.0, ready)
+    assert results["a"].ok
+    assert outcome_of("s", offsets["s"], results["s"].error).code == code

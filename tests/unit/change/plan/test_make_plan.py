@@ -179,6 +179,8 @@ async def test_a_share_or_streams_group_is_planned_only_by_a_rule_that_names_its
     assert [planned_by(plain), planned_by(plain, named), planned_by(of_others)] == [[], [], []]
     assert [planned_by(named), planned_by(of_topic, named)] == [["g"], ["g"]]
     ruling = RuleMatcher((of_topic, named, last)).rule_for(facts_of("g", NO_OWNERS, group_type=kind.value))
+    other = make_plan(verdicts_of(judge(reader, group_type="classic")), reader, POLICY, LATER)
+    assert reasons(other) == {"g": "doubt"}, "the snapshot's type is that which is deleted"
     assert ruling.rule.why_kept(kind.value), "where topics are not known, a rule may decide that does not name it"
 
 

@@ -45,6 +45,16 @@ def test_a_group_that_has_nothing_gets_all_of_it_back_as_it_was() -> None:
     assert (change.after, change.skipped, change.kept) == (SAVED, {}, None)
 
 
+@pytest.mark.safety
+def test_a_share_group_behind_the_logs_start_is_restored_where_it_would_have_read_on() -> None:
+    share = replace(GROUP, entry=ENTRY._replace(group_type="share"))
+    ends: Ends = {T0: (7, 10), T1: (0, 6)}
+    change = propose(ends=ends, group=share)
+    assert ({where: value.offset for where, value in change.after.items()}, change.skipped) == ({T0: 7, T1: 6}, {})
+    assert list(propose(ends=ends).after) == [T1], "a consumer would be told of the records that it lost"
+    assert propose(ends={T0: (1, 4), T1: (0, 6)}, group=share).after.keys() == {T1}, "another log"
+
+
 @pytest.mark.parametrize("before", [{T0: 5}, {T0: 5, T1: 6}])
 def test_half_a_restore_may_be_completed(before: dict[TopicPartition, int]) -> None:
     assert propose(before).after == SAVED

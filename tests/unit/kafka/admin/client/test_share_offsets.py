@@ -1,5 +1,6 @@
 """Share groups (KIP-932): where they start is read in the place of commits, and set by an API of its own."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from airflow_kafka_groups.kafka.models import (
 from airflow_kafka_groups.kafka.protocol.api_versions import (
     ALTER_SHARE_OFFSETS,
     DESCRIBE_SHARE_OFFSETS,
+    LIST_GROUPS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
 )
@@ -73,6 +75,22 @@ async def test_the_start_offsets_of_a_share_group_are_its_positions() -> None:
         before = len(fake.requests(DESCRIBE_SHARE_OFFSETS))
         assert [list(result.unwrap()) for result in await read(admin, "classic")] == [[T0], [T0]]
         assert len(fake.requests(DESCRIBE_SHARE_OFFSETS)) == before, "a group with commits is none"
+
+
+async def test_a_group_that_was_just_listed_as_another_type_is_not_asked_about() -> None:
+    async with FakeCluster() as fake, client(fake) as admin:
+        empty(fake, "a", "b")
+        kinds = {"a": "classic", "b": "share"}
+        for kind, asked in (("classic", 0), ("share", 2)):
+            fake.control(LIST_GROUPS, partial(_listed, {name: kind for name in kinds}))
+            await admin.list_groups()
+            await read(admin, "a")
+            assert len(fake.requests(DESCRIBE_SHARE_OFFSETS)) == asked
+
+
+def _listed(kinds: dict[str, str], _: int, version: int, request: Any) -> Any:
+    (kind,) = set(kinds.values())
+    return answers.list_groups(version, NONE, tuple(kinds), kind=kind)
 
 
 async def test_a_start_offset_that_cannot_be_read_is_no_absent_one() -> None:
