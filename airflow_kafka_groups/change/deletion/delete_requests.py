@@ -62,11 +62,12 @@ async def delete_safe(
                 names,
                 offsets={name: reading.safe[name] for name in names},
                 types=types,
-                send_within=max(send_by - clock.now(), 0.0),
+                send_within=send_within,
                 coordinators=reading.coordinators,
                 before_sending=send,
             )
             done += results.values()
+            send_within = max(send_by - clock.now(), 0.0)
         except KafkaGroupsError as error:
             if not done:
                 raise

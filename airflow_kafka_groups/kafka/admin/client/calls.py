@@ -33,12 +33,12 @@ from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.routing import OffsetsTopic
 from airflow_kafka_groups.kafka.models import (
+    ELIGIBLE_TYPES,
     Broker,
     BrokerId,
     CoordinatorType,
     GroupListing,
     GroupOffsets,
-    GroupType,
     ListConsumerGroupOffsetsSpec,
     TopicPartition,
 )
@@ -271,9 +271,9 @@ class Calls:
 
     def remember_listing(self, listings: Iterable[GroupListing]) -> None:
         """Remember who listed which group: each broker lists the groups that it coordinates."""
-        every, other = list(listings), (GroupType.SHARE, GroupType.UNKNOWN)
+        every = list(listings)
         self._listed = {listing.group_id: listing.coordinator for listing in every}
-        self._of_commits = frozenset(listing.group_id for listing in every if listing.type not in other)
+        self._of_commits = frozenset(listing.group_id for listing in every if listing.type in ELIGIBLE_TYPES)
         self._listed_at = time.monotonic()
 
     def _learn(self, driver: AdminDriver[str, V]) -> None:

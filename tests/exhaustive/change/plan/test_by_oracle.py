@@ -115,7 +115,7 @@ def test_a_plan_is_what_the_documents_say(
         admin = FakeAdmin()
         for facts in every:
             admin.add(facts["id"], *((topic, 0, 5) for topic in facts["topics"]),
-                      type=GroupType("classic" if facts["type"] == "unknown" else facts["type"]))  # fmt: skip
+                      type=GroupType(facts["type"]))  # fmt: skip
         reader = asyncio.run(snapshot(admin, layout_in(Path(folder))))
         judged = [
             verdict._replace(
