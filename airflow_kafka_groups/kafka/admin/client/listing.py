@@ -288,7 +288,7 @@ def _perhaps_of_another_type(results: GroupResults[GroupDescription]) -> dict[st
 async def _with_restorable(
     calls: Calls, known: dict[str, GroupResult[GroupDescription]]
 ) -> dict[str, GroupResult[GroupDescription]]:
-    """Say of share and streams groups whether their broker can have them back.
+    """Return share and streams groups, each with whether its broker can have it back.
 
     Kafka 4.1 answers AlterShareGroupOffsets and changes nothing, and lets no streams application join a group that a
     commit made (KAFKA-19570). What tells 4.2 is the version of another API that came with it.
