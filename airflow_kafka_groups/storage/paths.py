@@ -6,6 +6,7 @@ import re
 import secrets
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 
 ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}"
 """The pattern of every id: ids sort by time and suit Hadoop paths and object stores."""
@@ -32,6 +33,7 @@ def time_prefix(when: datetime) -> str:
     return when.astimezone(UTC).strftime(_TIME)
 
 
+@lru_cache(maxsize=1 << 16)  # a decision lists the same thousands of snapshots several times
 def time_of(id_: str) -> datetime:
     """Return the time in an id."""
     return datetime.strptime(id_[:16], _TIME).replace(tzinfo=UTC)
