@@ -144,7 +144,7 @@ class Chain:
 
 
 _SNAPSHOT = "snapshot"
-_KINDS = (_SNAPSHOT, "wanted", "kept_alive")
+KINDS = (_SNAPSHOT, "wanted", "kept_alive")
 """The kinds of entries. One that this version does not know may protect a group."""
 _TRIES = 100
 _NOT_LOGGED = "Other connections to the cluster may overlook this snapshot: %s"
@@ -169,7 +169,7 @@ class ClusterLog(Chain):
         Raises ``JournalError`` for an entry of a later version, too: nobody here knows what it says.
         """
         found = super().read(listed=listed)
-        if other := next((each for each in found if each.data.get("kind") not in _KINDS), None):
+        if other := next((each for each in found if each.data.get("kind") not in KINDS), None):
             raise JournalError(f"{other.path} is of the kind {other.data.get('kind')!r}, of a later version: update")
         return found
 

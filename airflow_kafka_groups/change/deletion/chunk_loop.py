@@ -31,7 +31,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
-from airflow_kafka_groups.change.deletion.delete_requests import delete_safe, outcome_of
+from airflow_kafka_groups.change.deletion.delete_requests import delete_safe, outcome_of, types_of
 from airflow_kafka_groups.change.deletion.pace import Chunks, Pace
 from airflow_kafka_groups.change.deletion.recheck import safe
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
@@ -45,6 +45,7 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResults
+from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept, of_deletion, would_delete
 from airflow_kafka_groups.ledger.plan_rows import Target
@@ -92,8 +93,23 @@ class ChunkedDeletion:
         self.warnings: list[str] = []
 
     async def run(self, expected: Sequence[Target]) -> list[GroupOutcome]:
-        """Return one outcome for each group, in the order given. Never raises for a group or a failed request."""
+        """Return one outcome for each group. Never raises for a group or a failed request.
+
+        Groups that no request may name together come one after the other, otherwise the order is as given.
+        """
         outcomes: list[GroupOutcome] = []
+        alike = dict[frozenset[GroupType], list[Target]]()
+        for target in expected:
+            alike.setdefault(types_of(target), []).append(target)
+        for some in alike.values():
+            await self._run(some, outcomes, len(expected))
+        return outcomes
+
+    async def _run(self, expected: Sequence[Target], outcomes: list[GroupOutcome], total: int) -> None:
+        """Delete groups that requests may name together, and add their outcomes.
+
+        :param total: the number of groups of the run.
+        """
         limits = self._limits
         chunks = Chunks(expected, self._entries, limits)
         chunk = chunks.take()
@@ -110,12 +126,11 @@ class ChunkedDeletion:
                 ordered = [by_id[target.name] for target in chunk]
                 outcomes.extend(ordered)
                 self._request.observer.concluded(ordered)
-                self._request.observer.progress("delete", len(outcomes), len(expected))
+                self._request.observer.progress("delete", len(outcomes), total)
                 chunk = following
         finally:
             ahead.cancel()
             await asyncio.gather(ahead, return_exceptions=True)
-        return outcomes
 
     def _read_ahead(
         self, chunk: Sequence[Target], chunks: Chunks

@@ -21,7 +21,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, is_not_found
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES, GroupOffsets, ShareGroupOffsets
+from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES, GroupOffsets, GroupType, ShareGroupOffsets
 from airflow_kafka_groups.ledger.outcomes import PARTLY_DELETED, GroupOutcome, Outcome, Reason, kept, of_deletion
 from airflow_kafka_groups.ledger.plan_rows import Target
 
@@ -35,6 +35,11 @@ Ready = Callable[[], Awaitable[None]]
 _AT_ONCE = 20
 
 
+def types_of(target: Target) -> frozenset[GroupType]:
+    """Return which types a request may delete that names a target. No request names groups of two such sets."""
+    return frozenset({GroupType(target.group_type)}) if target.group_type in NAMED_TYPES else ELIGIBLE_TYPES
+
+
 async def delete_safe(
     admin: AdminClient, reading: ChunkReading, send_within: float, ready: Ready
 ) -> GroupResults[None]:
@@ -44,37 +49,15 @@ async def delete_safe(
     """
     if any(target.topic is not None for target in reading.expected):
         return await _delete_topics(admin, reading, clock.now() + send_within, ready)
-    send_by, done, may_be_sent = clock.now() + send_within, list[GroupResult[None]](), False
-
-    async def send() -> None:
-        nonlocal may_be_sent
-        await ready()
-        may_be_sent = True
-
-    for types in (ELIGIBLE_TYPES, NAMED_TYPES):  # a group that became one of the others meanwhile is not deleted
-        named = types is NAMED_TYPES
-        names = [target.name for target in reading.expected if (target.group_type in NAMED_TYPES) is named]
-        if not names:
-            continue
-        may_be_sent = False
-        try:
-            results = await admin.delete_consumer_groups(
-                names,
-                offsets={name: reading.safe[name] for name in names},
-                types=types,
-                send_within=send_within,
-                coordinators=reading.coordinators,
-                before_sending=send,
-            )
-            done += results.values()
-            send_within = max(send_by - clock.now(), 0.0)
-        except KafkaGroupsError as error:
-            if not done:
-                raise
-            # What was answered before stands.
-            lost = OutcomeUnknownError(str(error)) if may_be_sent else NotSentError(str(error))
-            done += (GroupResult[None](name, None, lost) for name in names)
-    return GroupResults(done)
+    (types,) = {types_of(target) for target in reading.expected}
+    return await admin.delete_consumer_groups(
+        list(reading.safe),
+        offsets=reading.safe,
+        types=types,  # a group that became one of the others meanwhile is not deleted
+        send_within=send_within,
+        coordinators=reading.coordinators,
+        before_sending=ready,
+    )
 
 
 async def _delete_topics(admin: AdminClient, reading: ChunkReading, send_by: float, ready: Ready) -> GroupResults[None]:
@@ -114,7 +97,8 @@ def outcome_of(name: str, deleted: GroupOffsets, error: KafkaGroupsError | None)
     :param name: what was to be deleted, by its name in the journal.
     :param deleted: for what that was asked.
     """
-    if isinstance(deleted, ShareGroupOffsets) and isinstance(error, BrokerError) and not is_not_found(error):
+    doubtful = isinstance(error, (BrokerError, NotSentError, OutcomeUnknownError))  # not sent, perhaps, once more
+    if isinstance(deleted, ShareGroupOffsets) and doubtful and not is_not_found(error):
         # Brokers delete what it has read first, and look then whether a member has joined meanwhile.
         reason = f"it may have lost its start offsets: {error}. If it is there, restore them from the backup"
         return GroupOutcome(group_id=name, outcome=Outcome.UNKNOWN, code=PARTLY_DELETED, reason=reason)

@@ -550,13 +550,13 @@ def _said(
         known = None if topics is None else topics.get(group_id, frozenset())
         facts = facts_of(group_id, policy.owners, group_type=group_type, topics=known)
         rule = matcher.rule_for(facts).rule
-        found.append("keep (protected)" if rule.deletes and safe.protects(group_id) else _demand(rule))
+        found.append("keep (protected)" if rule.deletes and safe.protects(group_id) else _demand(rule, group_type))
     return found
 
 
-def _demand(rule: Rule) -> str:
-    if not rule.deletes:
-        return f"{rule.action.value} (rule {rule.name!r})"
+def _demand(rule: Rule, group_type: str) -> str:
+    if (why := rule.why_kept(group_type)) is not None:
+        return f"keep (rule {rule.name!r} {why})" if rule.deletes else f"{rule.action.value} (rule {rule.name!r})"
     parts = [f"delete after {show_duration(rule.min_idle_seconds)}, {rule.min_observations} snapshots"]
     parts += [f"notice {show_duration(rule.notice_seconds)}"] if rule.notice_seconds else []
     parts += ["approval"] if rule.approval else []

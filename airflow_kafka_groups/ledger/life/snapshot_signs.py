@@ -30,7 +30,7 @@ from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.keep_alive_records import WantedGroups
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.verdicts import judged_with_log, load_verdicts, newest_judged
-from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry, TakenSnapshot, taken_in
+from airflow_kafka_groups.observe.cluster_log import KINDS, ClusterLog, Entry, TakenSnapshot, taken_in
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, parts_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import (
@@ -467,6 +467,7 @@ def _content(state: _State) -> bytes:
             each.numbers[f"{kind}_by"] = place[each.numbers[f"{kind}_by"]]
     meta = {
         "signs": [sign.name for sign in _SIGNS],
+        "log_kinds": KINDS,
         "entries": state.entries,
         "head": state.head,
         "names": state.names,
@@ -503,6 +504,8 @@ def _parsed(content: bytes) -> _State:
     with pq.ParquetFile(pa.BufferReader(content), **how) as file:
         table = file.read(use_threads=False)
     meta = json.loads(table.schema.metadata[b"ledger"])
+    if later := {*meta["log_kinds"]}.difference(KINDS):  # made again, it stops at the entry that is not known here
+        raise ValueError(f"a later version wrote it, which knows of {', '.join(later)}")
     number_of = np.array([_SIGNS.index(Sign[name]) for name in meta["signs"]], np.int64)  # as this version counts them
     state = _State(
         entries=int(meta["entries"]),

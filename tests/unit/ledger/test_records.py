@@ -10,6 +10,8 @@ import pytest
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeptAlive, Verified, log_wanted
 from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.life import snapshot_signs
+from airflow_kafka_groups.observe import cluster_log
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.file_storage import FILES, Storage
 from airflow_kafka_groups.storage.layout import Layout
@@ -131,6 +133,18 @@ def test_an_entry_of_a_later_version_stops_whoever_decides(ledger: Ledger, layou
     for ask in (ledger.wanted_since, ledger.wanted, ledger.known, lambda: ledger.last_kept(NOW)):
         with pytest.raises(JournalError, match="'held', of a later version"):
             ask()
+
+
+def test_a_table_of_a_later_version_hides_no_entry_that_is_not_known(
+    ledger: Ledger, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ClusterLog(layout.base, CLUSTER_ID).add({"kind": "held", "groups": ["b"]})
+    with monkeypatch.context() as later:
+        for module in (cluster_log, snapshot_signs):
+            later.setattr(module, "KINDS", (*cluster_log.KINDS, "held"))
+        ledger.known()  # which folds it into the table
+    with pytest.raises(JournalError, match="'held', of a later version"):
+        ledger.known()
 
 
 @pytest.mark.parametrize("damage", [b"{", b'{"format": 1, "kind": "wanted", "previous": null, "at": "soon"}'])

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import PolicyError, StorageError
 from airflow_kafka_groups.judge.policy import yaml_lines
-from airflow_kafka_groups.judge.policy.policy_file import PolicyFile, load_policy
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile, compare_policies, load_policy
 from airflow_kafka_groups.judge.policy.rules import RuleAction, RuleMatcher, facts_of
 from tests.unit.judge.policy.files import policy_of, write_policy
 
@@ -82,6 +82,13 @@ def test_the_first_rule_that_matches_decides(tmp_path: Path) -> None:
     assert [matcher.rule_for(facts_of(name, policy.owners)).rule.name for name in ids] == [
         "keep_file", "critical", "payments", "console-consumers", "default", "keep_file",
     ]  # fmt: skip
+
+
+def test_a_comparison_keeps_share_groups_whose_type_the_rule_does_not_name(tmp_path: Path) -> None:
+    policy = policy_of(tmp_path, "version: 1\nrules:\n  - {name: all, action: delete, idle: 3d}\n")
+    classic, share = compare_policies(None, policy, [("a", "classic"), ("s", "share")], None)
+    assert classic.after == "delete after 3d, 2 snapshots (rule 'all')"
+    assert share.after == "keep (rule 'all' does not name the type 'share')"
 
 
 def test_the_digest_is_that_of_the_file_and_of_those_beside_it(tmp_path: Path) -> None:
