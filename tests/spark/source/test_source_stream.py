@@ -39,7 +39,7 @@ from tests.lab.workload.topics import create_topics
 from tests.pages import ROOT
 
 # Spark gives each batch's Python process ten seconds to connect, and has no setting for it.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240), pytest.mark.flaky(reruns=3, reruns_delay=5)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240), pytest.mark.flaky(reruns=4, reruns_delay=20)]
 
 PREFIX = "sparkstream-"
 TOPIC = "sparkstream-t"
