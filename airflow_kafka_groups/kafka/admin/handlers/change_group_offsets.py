@@ -128,6 +128,17 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
         return AdminHandler.parse_series(self, broker_id, keys, version, responses)
 
 
+class AlterShareOffsetsHandler(AlterGroupOffsetsHandler):
+    """AlterShareGroupOffsets (KIP-932): the start offsets of share groups, in the place of committed offsets."""
+
+    __slots__ = ()
+    api: ClassVar[Api] = ALTER_SHARE_OFFSETS
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        (group_id,) = keys
+        return share_offsets.build_alter(group_id, self.offsets[group_id], version)
+
+
 @dataclass(frozen=True, slots=True)
 class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
     """OffsetDelete."""
@@ -146,25 +157,6 @@ class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
         """Sort the group by status: its own error first, then those of its partitions."""
         (group_id,) = keys
         return _sort(self, broker_id, group_id, self.partitions[group_id], response)
-
-
-@dataclass(frozen=True, slots=True)
-class AlterShareOffsetsHandler(ChangingHandler[str, None]):
-    """AlterShareGroupOffsets (KIP-932)."""
-
-    offsets: Mapping[str, Commits]
-    api: ClassVar[Api] = ALTER_SHARE_OFFSETS
-    batch_size: ClassVar[int] = 1
-
-    def build(self, keys: Sequence[str], version: int) -> Message:
-        (group_id,) = keys
-        return share_offsets.build_alter(group_id, self.offsets[group_id], version)
-
-    def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetChangeAnswer
-    ) -> HandlerResult[str, None]:
-        (group_id,) = keys
-        return _sort(self, broker_id, group_id, self.offsets[group_id], response)
 
 
 def _is_all_committed(asked: Iterable[TopicPartition], response: OffsetChangeAnswer) -> bool:
