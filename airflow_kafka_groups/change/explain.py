@@ -124,7 +124,7 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
             continue
         outcome, dry = run.outcomes[name], " (dry run)" if run.begun.get("dry_run") else ""
         evidence = f"topic {topics[name]!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
-        yield Row("prune-topics", "info", evidence, run.path)
+        yield Row("prune-topics", "info", f"{evidence} ({run.path})")
 
 
 def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
@@ -450,8 +450,7 @@ def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None
     for run in history.of_group(group_id, _RUNS):
         outcome = run.outcomes[group_id]
         dry = " (dry run)" if run.begun.get("dry_run") else ""
-        evidence = f"run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
-        yield Row("journal", "info", evidence, f"{run.path}")
+        yield Row("journal", "info", f"run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason} ({run.path})")
     own = plan_id is not None and group_id in history.idle_resets(plan_id)
     if not own and (earlier := history.idle_resets().get(group_id)) is not None:
         yield Row("journal", "info", f"{earlier.reason}: its idle time counts from then on")

@@ -149,6 +149,14 @@ def test_a_group_has_what_explain_says_and_what_was_done_with_links_to_the_runs(
     }
 
 
+def test_what_is_known_of_a_group_is_a_text_for_its_owner(server: Any, planned: dict[str, Any]) -> None:
+    texts = map(unescape, re.findall(r"<pre[^>]*>(.*?)</pre>", get(server, f"/{CLUSTER}/group", id="a").text, re.S))
+    head, *lines = next(each for each in texts if "of cluster" in each).strip().splitlines()
+    assert head == f"Kafka group a of cluster {CLUSTER}"
+    assert [line.partition(":")[0] for line in lines] == ["last members", "last sign of life", "verdict", "plan"]
+    assert lines[2].endswith("What would change it: a member or a commit")
+
+
 def test_the_same_facts_as_explain(server: Any, planned: dict[str, Any], storage: Path) -> None:
     from airflow_kafka_groups.change.explain import rows_on_record
 
