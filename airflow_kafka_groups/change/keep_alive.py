@@ -99,6 +99,12 @@ class KeepAliveRequest:
         if check_number("observe_seconds", self.observe_seconds) < 0:
             raise ConfigurationError("observe_seconds", self.observe_seconds, "must be 0 or a number of seconds")
 
+    async def carry_out(self, admin: MaintenanceClient, layout: Layout, terms: ChangeTerms) -> KeepAliveReport:
+        """Keep the groups alive that are due, see ``keep_alive``."""
+        return await keep_alive(
+            admin, layout, self, protects=terms.protects, dry_run=terms.dry_run, progress=terms.progress
+        )
+
     def select(self, listed: Collection[str]) -> list[str]:
         """Return the groups that the request is about: those named, or those listed that match."""
         if self.group_ids:

@@ -68,6 +68,10 @@ class RemoveMembersRequest:
             names = "member_ids, instance_ids, all_members"
             raise ConfigurationError(names, None, "name members, or ask for all of them: one of the two")
 
+    async def carry_out(self, admin: AdminClient, layout: Layout, terms: ChangeTerms) -> RemovedMembers:
+        """Remove the members, see ``remove_members``."""
+        return await remove_members(admin, layout, self, terms)
+
     def selects(self, member: MemberDescription) -> bool:
         """Return whether a member is to be removed."""
         return (

@@ -34,7 +34,7 @@ def _arguments(command: Command) -> list[Any]:
 
 
 def _run(name: str, args: argparse.Namespace) -> None:
-    if why := why_no_groups(sys.argv, getattr(args, "groups", None)):
+    if why := why_no_groups(sys.argv, getattr(args, "group_ids", None)):
         say(f"error: {why}")
         sys.exit(ExitCode.BAD_USAGE)
     sys.exit(run_command(name, args))

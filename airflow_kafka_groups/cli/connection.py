@@ -12,27 +12,24 @@ import pwd
 import re
 import shlex
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import PROGRAM
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.cluster import ConnectedCluster
 from airflow_kafka_groups.storage.disk import LARGEST, read_local
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.cli.registry import ArgumentTarget
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.ledger.floors import SiteFloors
     from airflow_kafka_groups.storage.layout import Layout
-
-T = TypeVar("T")
 
 _CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 _WAYS = ("conn_id", "config", "bootstrap_servers")
@@ -71,10 +68,10 @@ def source_of(args: argparse.Namespace) -> Callable[[], GuardedAdminClient] | No
     given = {name: getattr(args, f"source_{name}") for name in _WAYS}
     if not any(given.values()):
         return None
-    return Cluster(argparse.Namespace(**given)).client
+    return Cluster(argparse.Namespace(**given)).get_conn
 
 
-class Cluster:
+class Cluster(ConnectedCluster):
     """The cluster that a command's options name.
 
     Raises ``ConfigurationError`` unless exactly one connection is given.
@@ -110,31 +107,6 @@ class Cluster:
         fields: Any = {"conn_id": name, "conn_type": OFFICIAL_CONN_TYPE, "extra": json.dumps(properties)}
         return read_connection(SimpleNamespace(**fields, host=None, login=None, password=None, port=None))
 
-    def client(self) -> GuardedAdminClient:
-        """Build a client, under the connection's restrictions; use it in ``async with``."""
-        from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-
-        return GuardedAdminClient(self.settings.client_config(), self.settings)
-
-    def run(self, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
-        """Run an async function with a connected client, and close the client."""
-        from airflow_kafka_groups.hooks.guard import run_with
-
-        return run_with(self.client(), function)
-
-    def lease(self, *, command: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
-        """Build the lease of this cluster for ``async with``.
-
-        :param command: the command, as others see the holder.
-        :param wait_seconds: how long a lease that another run holds is waited for.
-        """
-        from airflow_kafka_groups.change.lease import deletion_lease
-
-        who = actor(command)
-        owner = f"the command {command!r} of {who['user']}, on {who['host']}"
-        config, group_id = self.settings.client_config(), self.settings.lease_group_id
-        return deletion_lease(config, group_id=group_id, owner=owner, wait_seconds=wait_seconds)
-
     @cached_property
     def storage_path(self) -> str:
         """The folder above all clusters. Raises ``ConfigurationError`` if none is given."""
@@ -150,10 +122,10 @@ class Cluster:
             raise ConfigurationError("--storage-path", None, f"give it, or set storage_path in {DEFAULTS}")
         return found
 
-    def layout(self) -> Layout:
-        """Return the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
+    @property
+    def folder(self) -> str | None:
+        """The cluster's folder, ``None`` for the connection's id. Raises ``ConfigurationError`` if nothing names it."""
         from airflow_kafka_groups.hooks.floors import default_cluster
-        from airflow_kafka_groups.hooks.storage import open_layout
         from airflow_kafka_groups.operators.support.dag_form import checked_defaults
 
         conn_id, cluster = self._args.conn_id, self._args.cluster
@@ -161,14 +133,15 @@ class Cluster:
             raise ConfigurationError("--cluster", None, "name the cluster's folder: with --conn-id, it is that id")
         if cluster is None:
             checked_defaults()
-            cluster = default_cluster(str(conn_id))
-        return open_layout(self.storage_path, cluster, str(conn_id))
+            return default_cluster(str(conn_id))
+        return str(cluster)
 
-    def site_layout(self) -> Layout:
-        """Return the same paths. Raises ``ConfigurationError`` for another storage than the site's, too."""
-        layout = self.layout()
-        self.floors()
-        return layout
+    def layout(self) -> Layout:
+        """Return the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
+        from airflow_kafka_groups.hooks.storage import open_layout
+
+        folder = self.folder
+        return open_layout(self.storage_path, folder, str(self._args.conn_id))
 
     def floors(self) -> SiteFloors:
         """Return the site's limits: those of Airflow's configuration and of the connection.

@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver, DeletionRequest, no_lease
+from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.cli.connection import Cluster, actor, use_airflow_database
 from airflow_kafka_groups.cli.options import add_value
-from airflow_kafka_groups.cli.output import Output, Progress, Table, progress_bars, say
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE, why_variable_stops
-from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_text
+from airflow_kafka_groups.hooks.arguments import read_duration, read_text
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.deletion.run import DeletionResult
@@ -31,23 +32,23 @@ _MAX_WAIT_SECONDS = 86_400.0
 
 def add_deletion_arguments(parser: ArgumentTarget) -> None:
     """Add what every deletion by plan has."""
-    parser.add_argument("--digest", metavar="SHA256", help="the plan's digest, as it was shown; --yes requires it")
+    shown = "the plan's digest, as it was shown; --yes requires it"
+    parser.add_argument("--digest", dest="plan_digest", metavar="SHA256", read=check_digest, help=shown)
     add_stopping_arguments(parser)
 
 
 def add_stopping_arguments(parser: ArgumentTarget) -> None:
     """Add what every deletion has."""
     parser.add_argument("--yes", action="store_true", help="delete; without it, only show what would be deleted")
-    add_value(parser, "lease_wait_seconds", default="1min")
-    parser.add_argument("--stop-variable", metavar="NAME", default=STOP_VARIABLE)
+    add_value(parser, "lease_wait_seconds", default=60.0, read=partial(read_duration, maximum=_MAX_WAIT_SECONDS))
+    parser.add_argument("--stop-variable", metavar="NAME", default=STOP_VARIABLE, read=read_text)
 
 
 def require_allowed(args: argparse.Namespace, cluster: Cluster) -> None:
     """Raise unless the arguments and the connection allow to delete, or it is a dry run."""
-    optional(read_text)("--stop-variable", args.stop_variable)  # one without a name would stop nothing
     if args.yes:
         cluster.settings.require_writable()
-        if getattr(args, "digest", "") is None:
+        if getattr(args, "plan_digest", "") is None:
             raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is applied")
 
 
@@ -66,17 +67,26 @@ def run_deletion(
     :param request_id: what all tries of the deletion have in common: a plan's id.
     :param leased: whether it takes the cluster's lease; a dry run does not. Default true.
     """
-    wait_seconds = read_duration("--lease-wait", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
-    taken = partial(cluster.lease, command=command, wait_seconds=wait_seconds)
-    with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None, progress) as observer:
+    who = actor(command)
+    owner = f"the command {command!r} of {who['user']}, on {who['host']}"
+    taken = partial(cluster.lease, owner=owner, wait_seconds=args.lease_wait_seconds)
+    with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None) as stoppable:
         request = DeletionRequest(
             request_id=request_id,
             dry_run=not args.yes,
-            actor=actor(command),
+            actor=who,
             protects=cluster.settings.protects,
-            lease=(lambda: observer.taking(taken())) if leased and args.yes else no_lease,
+            lease=(lambda: stoppable.taking(taken())) if leased and args.yes else no_lease,
             lease_group_id=cluster.settings.lease_group_id,
-            observer=observer,
+            observer=DeletionObserver(
+                progress=progress,
+                warning=lambda text: say(f"warning: {text}"),
+                not_recorded=lambda record: say(
+                    f"error: the record could not be written; keep it: {json.dumps(record)}"
+                ),
+                notice=say,
+                why_stop=stoppable.why_stop,
+            ),
             limits=limits,
         )
         return cluster.run(lambda admin: delete(admin, request))
@@ -123,15 +133,14 @@ def exit_code(report: DeletionReport) -> ExitCode:
     return ExitCode.INCOMPLETE if report.ids(Outcome.KEPT) else ExitCode.DONE
 
 
-class Stoppable(DeletionObserver):
-    """Shows a deletion on stderr, and stops it after an interrupt or by an Airflow Variable.
+class Stoppable:
+    """A deletion that an interrupt stops, or an Airflow Variable.
 
     :param variable: the Airflow Variable; ``None`` looks at none.
     """
 
-    def __init__(self, variable: str | None, progress: Progress) -> None:
+    def __init__(self, variable: str | None) -> None:
         self._variable = variable
-        self._progress = progress
         self._is_waiting = False
         self.interrupted = False
 
@@ -158,39 +167,27 @@ class Stoppable(DeletionObserver):
             self.interrupted = True
             say("interrupted: remaining groups are kept; finishing the record")
 
-    def progress(self, stage: str, done: int, total: int) -> None:
-        """Draw how far a stage is."""
-        self._progress(stage, done, total)
-
-    def warning(self, text: str) -> None:
-        """Show what went wrong with the run."""
-        say(f"warning: {text}")
-
-    def notice(self, text: str) -> None:
-        """Show what is worth a line."""
-        say(text)
-
-    def not_recorded(self, record: Mapping[str, Any]) -> None:
-        """Show a record that the storage refused: what was deleted must be known."""
-        say(f"error: the record could not be written; keep it: {json.dumps(record)}")
-
     def why_stop(self) -> str | None:
         """Return why the deletion is to stop."""
         return "it was interrupted" if self.interrupted else why_variable_stops(self._variable)
 
 
 @contextmanager
-def _stoppable(variable: str | None, progress: Progress) -> Iterator[Stoppable]:
-    """Provide an observer that SIGINT, SIGTERM and a terminal that closes (SIGHUP) stop."""
+def _stoppable(variable: str | None) -> Iterator[Stoppable]:
+    """Provide what SIGINT, SIGTERM and a terminal that closes (SIGHUP) stop."""
     if variable is not None:
         use_airflow_database()
-    observer = Stoppable(variable, progress)
-    handlers = {signal.SIGINT: observer.interrupt, signal.SIGTERM: observer.interrupt, signal.SIGHUP: observer.hang_up}
+    stoppable = Stoppable(variable)
+    handlers = {
+        signal.SIGINT: stoppable.interrupt,
+        signal.SIGTERM: stoppable.interrupt,
+        signal.SIGHUP: stoppable.hang_up,
+    }
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as nohup asks for
         del handlers[signal.SIGHUP]
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        yield observer
+        yield stoppable
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
-from functools import partial
 
 from airflow_kafka_groups import __version__
 from airflow_kafka_groups.cli.output import Output, View, say, stdout_for
@@ -80,7 +79,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if _COMPLETES in os.environ:
         _complete(parser)
     args, left = parser.parse_known_args(arguments)
-    if why := why_no_groups(arguments, getattr(args, "groups", None)):
+    if why := why_no_groups(arguments, getattr(args, "group_ids", None)):
         parsers[args.command].error(why)
     if left:
         _take_as_groups(left, args, parsers[args.command])
@@ -128,8 +127,8 @@ def _take_as_groups(left: list[str], args: argparse.Namespace, parser: argparse.
     """
     end = left.index("--") if "--" in left[:-1] else len(left)  # behind a last one, a script's list was empty
     options = [word for word in left[:end] if word.startswith("-")]
-    if not options and isinstance(getattr(args, "groups", None), list):
-        args.groups += left[:end] + left[end + 1 :]
+    if not options and isinstance(getattr(args, "group_ids", None), list):
+        args.group_ids += left[:end] + left[end + 1 :]
         return
     known = re.findall(r"--[a-z][a-z-]+", parser.format_help())
     near = get_close_matches(options[0].partition("=")[0], known, n=1) if options else []
@@ -141,7 +140,9 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return its exit code."""
     out = Output(args.output, stdout_for(args.output))
     try:
-        out.view, seconds = _view_of(args)
+        COMMANDS[name].read(args)
+        out.view = View(getattr(args, "sort", None), getattr(args, "limit", None))
+        seconds = getattr(args, "watch", None)
         from airflow_kafka_groups.kafka.admin.results import collection_paused
 
         _check_group_ids(args)
@@ -168,16 +169,6 @@ def run_command(name: str, args: argparse.Namespace) -> int:
         return ExitCode.INTERRUPTED
 
 
-def _view_of(args: argparse.Namespace) -> tuple[View, float | None]:
-    """Return what is shown, and after how many seconds again; ``None`` for once."""
-    if not any(getattr(args, name, None) for name in ("sort", "limit", "watch")):
-        return View(), None
-    from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_integer
-
-    limit = optional(read_integer)("--limit", args.limit)
-    return View(args.sort, limit), optional(partial(read_duration, minimum=1))("--watch", args.watch)
-
-
 def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace) -> str:
     """Return the message of an error about an argument that has another name below an operator, as it was typed.
 
@@ -197,7 +188,7 @@ def _check_group_ids(args: argparse.Namespace) -> None:
 
     Warn of one that was copied out of a message, with the invisible character that keeps programs from making links.
     """
-    for group_id in getattr(args, "groups", None) or [getattr(args, "group", None) or ""]:
+    for group_id in getattr(args, "group_ids", None) or [getattr(args, "group_id", None) or ""]:
         if (meant := with_links(group_id)) != group_id:
             say(
                 f"warning: {group_id!r} has an invisible character (U+200B), as messages put into names so that they "

@@ -6,26 +6,30 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from typing import Any
 
-from airflow_kafka_groups.cli.registry import ArgumentTarget
+from airflow_kafka_groups.cli.registry import ArgumentTarget, Reader
+from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
 _SUFFIX = "_seconds"
 
 
-def add_value(parser: ArgumentTarget, name: str, *, default: str | None = None, **settings: str) -> None:
-    """Add an option. One whose name ends with ``_seconds`` takes a duration, and has a flag without that ending."""
+def add_value(parser: ArgumentTarget, name: str, *, read: Reader | None = None, **settings: Any) -> None:
+    """Add a number. One whose name ends with ``_seconds`` is a duration, and has a flag without that ending, too."""
     flags = list(dict.fromkeys((flag_of(name), f"--{name.replace('_', '-')}")))
-    metavar = "TIME" if name.endswith(_SUFFIX) else "N"
-    parser.add_argument(*flags, dest=name, metavar=metavar, default=default, **settings)
+    by_name: tuple[str, Reader] = ("TIME", read_duration) if name.endswith(_SUFFIX) else ("N", read_integer)
+    parser.add_argument(*flags, dest=name, metavar=by_name[0], read=read or by_name[1], **settings)
 
 
 def add_view_arguments(parser: ArgumentTarget) -> None:
     """Add how rows are looked at: ``--sort``, ``--limit``, ``--watch``."""
     sort = "sort by this column; with :desc, the largest first. Rows without a value come last"
     parser.add_argument("--sort", metavar="COLUMN[:desc]", help=sort)
-    parser.add_argument("--limit", metavar="N", help="show the first N rows only")
-    parser.add_argument("--watch", metavar="TIME", help="do it again each time so many seconds have passed, e.g. 5s")
+    add_value(parser, "limit", help="show the first N rows only")
+    again, seconds = "do it again each time so many seconds have passed, e.g. 5s", partial(read_duration, minimum=1)
+    parser.add_argument("--watch", metavar="TIME", read=seconds, help=again)
 
 
 def flag_of(name: str) -> str:
@@ -33,13 +37,13 @@ def flag_of(name: str) -> str:
     return f"--{name.removesuffix(_SUFFIX).replace('_', '-')}"
 
 
-def distinct(values: list[str] | None) -> list[str] | None:
-    """Return values without duplicates, ``None`` for none."""
-    return list(dict.fromkeys(values or ())) or None
+def read_distinct(field: str, values: list[str]) -> list[str] | None:
+    """Read values without duplicates, ``None`` for none."""
+    return list(dict.fromkeys(values)) or None
 
 
-def absolute_place(text: str) -> str:
-    """Return the absolute path of a file that was named on the command line. A URL stays as it is, and so does "".
+def read_place_here(field: str, text: str) -> str:
+    """Read the absolute path of a file that was named on the command line. A URL stays as it is, and so does "".
 
     What has a password, such as a URL with a slash too few, stays so that it is refused: in a path it would be shown.
     """

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
@@ -16,14 +16,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "airflow-kafka-groups"
 Argument = tuple[tuple[str, ...], dict[str, Any]]
-OTHER_NAMES = {
-    "kafka_groups_conn_id": "conn_id",
-    "group_ids": "groups",
-    "group_id": "group",
-    "plan_digest": "digest",
-    "assignors": "assignor",
-    "types": "type",
-}
+Reader = Callable[[str, Any], Any]
+OTHER_NAMES = {"kafka_groups_conn_id": "conn_id"}
 """Arguments of operators whose option has another name."""
 _OF_ANOTHER = re.compile(r"^with \S+: ")
 """What an operator says first that has the arguments of two verbs."""
@@ -39,22 +33,24 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-class ArgumentTarget(Protocol):
-    """What arguments are added to: a parser of ``argparse``, or the list for Airflow's command line."""
-
-    def add_argument(self, *flags: str, **settings: Any) -> Any:
-        """Add an argument."""
-
-
-class _Recorder:
-    """Collects arguments before they are added to a parser."""
+class ArgumentTarget:
+    """Collects the arguments of a command: what argparse takes, and the reader of what is typed."""
 
     def __init__(self) -> None:
         self.arguments: list[Argument] = []
+        self._readers: dict[str, tuple[str, Reader]] = {}
 
-    def add_argument(self, *flags: str, **settings: Any) -> None:
-        """Remember an argument."""
+    def add_argument(self, *flags: str, read: Reader | None = None, **settings: Any) -> None:
+        """Add an argument. One that is not given is not read."""
         self.arguments.append((flags, settings))
+        if read is not None:
+            self._readers[dest_of(flags, settings)] = name_shown(flags, settings), read
+
+    def read(self, args: argparse.Namespace) -> None:
+        """Read what was typed, in place. Raises ``ConfigurationError`` that names the option."""
+        for name, (shown, read) in self._readers.items():
+            if (given := getattr(args, name)) is not None:
+                setattr(args, name, read(shown, given))
 
 
 class Verb(NamedTuple):
@@ -82,12 +78,18 @@ class Command(NamedTuple):
         found = import_module(f"airflow_kafka_groups.cli.commands.{module}")
         return Verb(getattr(found, f"add_{name}"), getattr(found, name))
 
+    def read(self, args: argparse.Namespace) -> None:
+        """Read what was typed, see ``ArgumentTarget.read``."""
+        recorded = ArgumentTarget()
+        self.load().add_arguments(recorded)
+        recorded.read(args)
+
     def arguments(self) -> list[Argument]:
         """Return the flags and settings of each argument: without help of its own, it has the operator's words."""
         from airflow_kafka_groups.cli.output import FORMATS
         from airflow_kafka_groups.operators.support.described import described
 
-        recorded = _Recorder()
+        recorded = ArgumentTarget()
         self.load().add_arguments(recorded)
         recorded.add_argument(
             "--output", "-o", choices=FORMATS, default="table", help="format of stdout (default: table)"

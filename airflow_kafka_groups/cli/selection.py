@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
-from airflow_kafka_groups.cli.options import absolute_place, add_value, add_view_arguments, flag_of
+from airflow_kafka_groups.cli.options import add_value, add_view_arguments, read_place_here
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
@@ -55,7 +55,7 @@ def add_group_arguments(parser: ArgumentTarget, *, required: bool = False) -> No
     :param required: whether at least one group has to be named, so that there are no patterns.
     """
     add_connection_arguments(parser)
-    parser.add_argument("groups", nargs="+" if required else "*", metavar="GROUP")
+    parser.add_argument("group_ids", nargs="+" if required else "*", metavar="GROUP")
     if not required:
         add_pattern_arguments(parser)
     add_view_arguments(parser)
@@ -65,7 +65,7 @@ def add_numbers(parser: ArgumentTarget, numbers: Sequence[str]) -> None:
     """Add the options of a plan; without a policy file, the gap is that of the shipped DAGs."""
     for name in numbers:
         own = {"help": "longest time between two snapshots; 0: any (default: 2d)"} if name == "max_gap_seconds" else {}
-        add_value(parser, name, **own)
+        add_value(parser, name, read=_NUMBERS[name], **own)
 
 
 def filter_of(args: argparse.Namespace) -> GroupFilter:
@@ -100,7 +100,7 @@ def take_defaults(
     args.include = args.include or read_patterns(f"{DEFAULTS}.include", defaults.get("include") or [])
     args.exclude = [*read_patterns(f"{DEFAULTS}.exclude", defaults.get("exclude") or []), *(args.exclude or ())]
     if args.policy_file is not None:
-        args.policy_file = absolute_place(args.policy_file)
+        args.policy_file = read_place_here("--policy-file", args.policy_file)
     elif defaults.get("policy_file"):  # an empty one is none, as in the form
         args.site_fields["policy_file"] = f"{DEFAULTS}.policy_file"
         args.policy_file = read_text(args.site_fields["policy_file"], defaults["policy_file"])
@@ -125,30 +125,19 @@ def policy_file_of(args: argparse.Namespace, floors: SiteFloors) -> PolicyFile |
 
 def numbers_of(args: argparse.Namespace, numbers: Sequence[str]) -> dict[str, float]:
     """Return those of the numbers that are given."""
-    given = ((name, getattr(args, name)) for name in numbers)
-    return {name: _NUMBERS[name](flag_of(name), value) for name, value in given if value is not None}
+    return {name: value for name in numbers if (value := getattr(args, name)) is not None}
 
 
 def policy_of(
-    args: argparse.Namespace,
-    settings: ConnectionSettings,
-    numbers: Sequence[str],
-    file: PolicyFile | None = None,
-    **more: Any,
+    args: argparse.Namespace, settings: ConnectionSettings, file: PolicyFile | None = None, **more: Any
 ) -> PlanPolicy:
-    """Return the policy of a plan: the patterns, the connection's protected groups, and the numbers that are given.
+    """Return the policy of a plan, as ``plan_policy``: without a gap, that of the file or the shipped DAGs counts."""
+    from airflow_kafka_groups.hooks.floors import plan_policy
 
-    :param file: the policy file, whose gap counts where it has one. Default: none.
-    :param more: the policy's other arguments.
-    """
-    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-
-    gap = 0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS
-    given: dict[str, Any] = {"max_gap_seconds": gap} | numbers_of(args, numbers)
+    if args.max_gap_seconds is None:
+        more["max_gap_seconds"] = 0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS
     patterns = filter_of(args)
-    return PlanPolicy(
-        include=patterns.include, exclude=patterns.exclude, protected=settings.kept_patterns, **more, **given
-    )
+    return plan_policy(args, settings, include=patterns.include, exclude=patterns.exclude, **more)
 
 
 def read_chosen(
@@ -159,11 +148,11 @@ def read_chosen(
 
     Raises ``ConfigurationError`` for names with patterns.
     """
-    if args.groups and (args.include or args.exclude):
+    if args.group_ids and (args.include or args.exclude):
         raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
     cluster = Cluster(args)
     selection = GroupSelection(
-        group_ids=args.groups or None,
+        group_ids=args.group_ids or None,
         groups=filter_of(args),
         protected=cluster.settings.protected_groups,
         may_be_short=True,

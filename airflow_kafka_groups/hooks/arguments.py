@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import wraps
@@ -140,12 +140,13 @@ def read_integer(field: str, value: Any, *, minimum: int = 0, maximum: int | Non
 def request_of(kind: Callable[..., T], given: object, **more: Any) -> T:
     """Build the request of a verb from a task, or parsed options, that has all of its fields as attributes.
 
-    :param kind: a dataclass. Its defaults are for what is ``None`` or "".
+    :param kind: a dataclass. Its defaults, where it has them, are for what is ``None`` or "".
     :param more: the fields that have other names there, or another form.
     """
-    names = [each.name for each in fields(kind) if each.init and each.name not in more]  # type: ignore[arg-type]
-    values = {name: getattr(given, name) for name in names}
-    return kind(**{name: value for name, value in values.items() if value not in (None, "")} | more)
+    named = [each for each in fields(kind) if each.init and each.name not in more]  # type: ignore[arg-type]
+    required = {each.name for each in named if each.default is each.default_factory is MISSING}
+    values = {each.name: getattr(given, each.name) for each in named}
+    return kind(**{name: value for name, value in values.items() if name in required or value not in (None, "")} | more)
 
 
 def optional(read: Callable[[str, Any], T]) -> Callable[[str, Any], T | None]:

@@ -20,9 +20,11 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
 )
 from airflow_kafka_groups.judge.policy.notice import check_notify
+from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
     from airflow_kafka_groups.ledger.floors import SiteFloors
 
 SECTION = "kafka_groups"
@@ -44,6 +46,12 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "require_commit_log": read_flag,
     "policy_file": read_place,
 }
+
+
+_IN_POLICY = (
+    *("include", "exclude", "protected", "min_idle_seconds", "min_observations", "max_groups", "max_share"),
+    *("max_plan_age_seconds", "max_gap_seconds", "allow_hidden_topics", "require_commit_log"),
+)
 
 
 def read_floors(where: str, values: Mapping[str, Any]) -> SiteFloors:
@@ -112,12 +120,20 @@ def default_cluster(conn_id: str) -> str | None:
     return optional(read_text)(f"{DEFAULTS}.cluster", defaults.get("cluster"))
 
 
-def default_notify() -> dict[str, str]:
-    """Return how a site's DAGs notify owners where the policy file does not say it, see ``PlanPolicy.notify``.
+def plan_policy(given: Any, settings: ConnectionSettings, **more: Any) -> PlanPolicy:
+    """Build the policy of a plan from a task or parsed options, the connection, and how the site notifies owners.
 
-    Raises ``ConfigurationError`` for defaults that cannot be read.
+    :param given: has patterns and limits as attributes. What it has not, or as ``None``, is as by default.
+    :param more: fields of the policy that count instead.
+
+    Raises ``ConfigurationError`` for defaults of the site that cannot be read.
     """
-    return check_notify(f"{DEFAULTS}.notify", site_defaults().get("notify", {}))
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+
+    found = {name: value for name in _IN_POLICY if (value := getattr(given, name, None)) is not None}
+    found["protected"] = (*found.get("protected", DEFAULT_PROTECTED), *settings.protected_groups)
+    found["notify"] = check_notify(f"{DEFAULTS}.notify", site_defaults().get("notify", {}))
+    return PlanPolicy(**found | more)
 
 
 def site_defaults() -> dict[str, Any]:

@@ -8,32 +8,26 @@ In a ``@task``::
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.airflow_lookups import HOOK_NAME, checked_connection_id, lookup_error
+from airflow_kafka_groups.hooks.cluster import ConnectedCluster
 from airflow_kafka_groups.hooks.connection.settings import CONN_TYPE, ConnectionSettings, read_connection
 from airflow_kafka_groups.kafka.transport.pem import pem_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_kafka_groups.change.lease import LeaseGuard
-    from airflow_kafka_groups.change.remove_members import RemovedMembers, RemoveMembersRequest
-    from airflow_kafka_groups.change.restore.change_offsets import OffsetRequest, RecordedChanges
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
-    from airflow_kafka_groups.kafka.cluster.config import ClientConfig
     from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
     from airflow_kafka_groups.kafka.models import (
         Broker,
@@ -45,14 +39,12 @@ if TYPE_CHECKING:
         ListConsumerGroupOffsetsSpec,
     )
 
-T = TypeVar("T")
-
 _SECRET_NAME = re.compile(r"passw|secret|passphrase|jaas|private.?key|key\.pem|oauthbearer\.config|token$", re.I)
 """Names of secret properties: librdkafka's, Java's and our own."""
 _ASSIGNED = re.compile(r"""=\s*["']?([^\s"',;]{5,})""")
 
 
-class KafkaGroupsHook(BaseHook):
+class KafkaGroupsHook(ConnectedCluster, BaseHook):
     """The hook for a cluster's consumer groups.
 
     Connections of type ``kafka_groups`` have a form; those of the official Kafka provider (type ``kafka``, extra =
@@ -90,19 +82,6 @@ class KafkaGroupsHook(BaseHook):
             _mask_secrets(connection)
             self._settings = read_connection(connection)
         return self._settings
-
-    def client_config(self) -> ClientConfig:
-        """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
-        return self.settings.client_config()
-
-    def get_conn(self) -> GuardedAdminClient:
-        """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.
-
-        It refuses changes on a read-only connection and of protected groups.
-        """
-        from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-
-        return GuardedAdminClient(self.client_config(), self.settings)
 
     def write_spark_properties(self, path: Path) -> Path:
         """Write the connection as a properties file for the Spark jobs' ``--kafka-properties``; return its path.
@@ -156,42 +135,6 @@ class KafkaGroupsHook(BaseHook):
         async with self.get_conn() as admin:
             yield admin
 
-    def run(self, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
-        """Run an async function with a connected client, and close the client.
-
-        Also works inside a running event loop, in a separate thread while the caller waits.
-
-        :param function: takes the client and returns an awaitable: ``hook.run(lambda admin: admin.list_groups())``.
-        """
-        from airflow_kafka_groups.hooks.guard import run_with
-        from airflow_kafka_groups.hooks.time_limit import within_time_limit
-
-        client = self.get_conn()  # in the caller's thread, the only one that can read Airflow's connections
-
-        if not _in_running_loop():
-            return run_with(client, function)
-        context = contextvars.copy_context()
-        with within_time_limit() as begin, ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
-
-            def begun(admin: GuardedAdminClient) -> Awaitable[T]:
-                begin()
-                return function(admin)
-
-            return pool.submit(context.run, lambda: run_with(client, begun)).result()
-
-    def lease(self, *, owner: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
-        """Build the lease of this cluster for ``async with``: the right to delete, held by one run at a time.
-
-        :param owner: the name of this run as shown to others, e.g. its run id.
-        :param wait_seconds: seconds to wait for a lease held by another run.
-
-        Entering raises ``LeaseNotAcquiredError`` naming the holder.
-        """
-        from airflow_kafka_groups.change.lease import deletion_lease
-
-        group_id = self.settings.lease_group_id
-        return deletion_lease(self.client_config(), group_id=group_id, owner=owner, wait_seconds=wait_seconds)
-
     def list_groups(
         self,
         *,
@@ -234,41 +177,6 @@ class KafkaGroupsHook(BaseHook):
         """
         return self.run(lambda admin: admin.delete_consumer_groups(group_ids))
 
-    def change(
-        self,
-        request: OffsetRequest | RemoveMembersRequest,
-        *,
-        storage_path: str,
-        cluster: str | None = None,
-        dry_run: bool = False,
-    ) -> RecordedChanges | RemovedMembers:
-        """Change committed offsets, or remove members, with the checks and records of the operators.
-
-        :param request: of ``airflow_kafka_groups.change``: a ``ResetRequest``, ``SetRequest`` or ``CopyRequest`` of
-            ``restore.reset``, a ``RestoreRequest`` of ``restore.from_backup``, a ``DeleteOffsetsRequest`` of
-            ``restore.forget``, a ``MigrateRequest`` of ``migrate.migrate``, whose ``source`` returns what another
-            hook's ``get_conn`` has built before, or a ``RemoveMembersRequest`` of ``remove_members``.
-        :param storage_path: folder above all clusters: an absolute path or a URL.
-        :param cluster: name of the cluster's folder. Default: the connection's id.
-        :param dry_run: only return what would be changed. Default false.
-
-        The result has ``.results``, ``.summary()`` and ``.failures()``. Raises ``ConfigurationError`` on a read-only
-        connection and for another storage than the site's, and what ``change_offsets`` and ``remove_members`` raise.
-        """
-        from airflow_kafka_groups.change.remove_members import RemoveMembersRequest, remove_members
-        from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, change_offsets
-        from airflow_kafka_groups.hooks.floors import site_floors
-        from airflow_kafka_groups.hooks.storage import open_layout
-
-        settings, layout = self.settings, open_layout(storage_path, cluster, self.kafka_groups_conn_id)
-        site_floors(settings, storage_path)
-        if not dry_run:
-            settings.require_writable()
-        terms = ChangeTerms(dry_run=dry_run, protects=settings.protects)
-        if isinstance(request, RemoveMembersRequest):
-            return self.run(lambda admin: remove_members(admin, layout, request, terms))
-        return self.run(lambda admin: change_offsets(admin, layout, request, terms))
-
     def offsets_retention(self) -> OffsetsRetention:
         """Return how long the brokers keep the offsets of a group without members (``offsets.retention.minutes``).
 
@@ -295,14 +203,6 @@ class KafkaGroupsHook(BaseHook):
             return False, str(exc)
         except (AirflowException, OSError, ImportError) as exc:
             return False, f"{type(exc).__name__}: {exc}"
-
-
-def _in_running_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _mask_secrets(connection: Any) -> None:

@@ -328,15 +328,9 @@ class RemoveMembersOperator(DryRunOperator):
             raise ConfigurationError(names, None, "name members, or ask for all of them: one of the two")
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.remove_members import RemoveMembersRequest, remove_members
-        from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
+        from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 
-        self.require_read()
-        request = request_of(RemoveMembersRequest, self)
-        layout, settings = self.site_layout(), self.hook.settings
-        self.require_writable()
-        terms = ChangeTerms(dry_run=self.dry_run, protects=settings.protects, tries=tries_of(context))
-        done: RemovedMembers = self.hook.run(lambda admin: remove_members(admin, layout, request, terms))
+        done: RemovedMembers = self.carry_out(request_of(RemoveMembersRequest, self), tries_of(context))
         for each in done.results:
             self.log.info(
                 "%s: %s (%s)", each.outcome.value, one_line(each.group_instance_id or each.member_id), each.reason

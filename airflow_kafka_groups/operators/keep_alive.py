@@ -73,16 +73,10 @@ class KeepOffsetsAliveOperator(SelectingOperator, DryRunOperator):
         super().__init__(include=include, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.keep_alive import KeepAliveOutcome, KeepAliveRequest, keep_alive
+        from airflow_kafka_groups.change.keep_alive import KeepAliveOutcome, KeepAliveRequest
 
         request = request_of(KeepAliveRequest, self)
-        layout, settings, dry_run = self.site_layout(), self.hook.settings, self.dry_run
-        self.require_writable()
-        report: KeepAliveReport = self.hook.run(
-            lambda admin: keep_alive(
-                admin, layout, request, protects=settings.protects, dry_run=dry_run, progress=self.log_progress
-            )
-        )
+        report: KeepAliveReport = self.carry_out(request)
         summary = report.summary()
         self.log.info("Keep-alive: %s; next due %s", summary["counts"], summary["next_due"])
         if not report.groups and not report.missing_brokers:
@@ -91,10 +85,10 @@ class KeepOffsetsAliveOperator(SelectingOperator, DryRunOperator):
         problems = report.problems()
         for group_id, reason in first_failures(left | problems).items():
             self.log.warning("Not kept alive: %s: %s", one_line(group_id), reason)
-        if problems and not dry_run:
+        if problems and not self.dry_run:
             raise GroupsFailedError(problems, len(report.groups) + len(report.missing_brokers))
         return {
-            "dry_run": dry_run,
+            "dry_run": self.dry_run,
             **summary,
             "left_alone": first_failures(left),
             "not_kept": first_failures(dict(problems)),

@@ -59,14 +59,7 @@ class _OffsetChangeOperator(DryRunOperator):
 
     def change(self, context: Context, request: OffsetRequest) -> dict[str, Any]:
         """Change the offsets, and return the summary. Fails if a change failed or its outcome is unknown."""
-        from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, change_offsets
-
-        layout, settings = self.site_layout(), self.hook.settings
-        self.require_writable()
-        terms = ChangeTerms(
-            dry_run=self.dry_run, protects=settings.protects, tries=tries_of(context), progress=self.log_progress
-        )
-        done: RecordedChanges = self.hook.run(lambda admin: change_offsets(admin, layout, request, terms))
+        done: RecordedChanges = self.carry_out(request, tries_of(context))
         self.log.info("%s: %s; recorded in %s", type(self).__name__, done.counts, done.path)
         if failures := done.failures():
             raise GroupsFailedError(failures, len(done.results))

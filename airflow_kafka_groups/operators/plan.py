@@ -83,7 +83,7 @@ class PlanCleanupOperator(PlanningOperator):
         settings, layout, dag = self.hook.settings, self.layout(), context.get("dag")
         plan, path = plan_snapshot(
             layout,
-            self.policy(allow_hidden_topics=self.allow_hidden_topics, require_commit_log=self.require_commit_log),
+            self.policy(),
             self.floors(),
             snapshot_id=self.snapshot_id,
             lease_group_id=settings.lease_group_id,

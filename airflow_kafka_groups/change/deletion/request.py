@@ -12,37 +12,37 @@ from airflow_kafka_groups.checks import check_integer, check_number, check_secon
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome
-from airflow_kafka_groups.storage.layout import Clock, utc_now
+from airflow_kafka_groups.storage.layout import Clock, Progress, ignore_progress, utc_now
 
 CHUNK_SIZE = 2_000
 MAX_READ_AGE_SECONDS = 15.0
 MAX_DELETE_SECONDS = 30.0
 
 
+def _ignore(_: Any) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionObserver:
-    """Receives what a deletion has to say while it runs. This one ignores it all: override what you need."""
+    """Receives what a deletion has to say while it runs. By default, all of it is ignored.
 
-    def progress(self, stage: str, done: int, total: int) -> None:
-        """Receive how far a stage is."""
+    :param progress: receives how far a stage is.
+    :param concluded: receives the outcomes of a chunk, as soon as they are known.
+    :param warning: receives what went wrong with the run as a whole.
+    :param not_recorded: receives the record of a run that the storage refused: keep it, for what was deleted must be
+        known.
+    :param notice: receives what is worth a line in the log, such as a pause.
+    :param why_stop: returns why the groups that are left are to be kept, ``None`` to go on. Asked before each chunk is
+        read, before each intent, and each second of a pause.
+    """
 
-    def concluded(self, outcomes: Sequence[GroupOutcome]) -> None:
-        """Receive the outcomes of a chunk, as soon as they are known."""
-
-    def warning(self, text: str) -> None:
-        """Receive what went wrong with the run as a whole."""
-
-    def not_recorded(self, record: Mapping[str, Any]) -> None:
-        """Receive the record of a run that the storage refused: keep it, for what was deleted must be known."""
-
-    def notice(self, text: str) -> None:
-        """Receive what is worth a line in the log, such as a pause."""
-
-    def why_stop(self) -> str | None:
-        """Return why the groups that are left are to be kept, ``None`` to go on.
-
-        Asked before each chunk is read, before each intent, and each second of a pause.
-        """
-        return None
+    progress: Progress = ignore_progress
+    concluded: Callable[[Sequence[GroupOutcome]], None] = _ignore
+    warning: Callable[[str], None] = _ignore
+    not_recorded: Callable[[Mapping[str, Any]], None] = _ignore
+    notice: Callable[[str], None] = _ignore
+    why_stop: Callable[[], str | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """The one way in which committed offsets are changed: propose, guard, record what is there, apply, read back, record.
 
 Each verb is an ``OffsetRequest``. What it proposes is all that differs between those that set offsets; a deletion and a
-keep-alive run are applied in their own way, too. Operators, the command line and the hook call ``change_offsets``.
+keep-alive run are applied in their own way, too. Operators, the command line and the hook carry it out by
+``ConnectedCluster.change``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS, protect_none
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
@@ -71,6 +72,17 @@ class ChangeTerms:
     progress: Progress = field(default=ignore_progress)
 
 
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Verb(Protocol[R_co]):
+    """The request of a verb that changes groups, which an operator, a command and a method of the hook have."""
+
+    async def carry_out(self, admin: MaintenanceClient, layout: Layout, terms: ChangeTerms) -> R_co:
+        """Make the changes, or only the checks, and return the results."""
+        ...
+
+
 class OffsetRequest(ABC):
     """A verb that changes offsets.
 
@@ -99,6 +111,10 @@ class OffsetRequest(ABC):
     def keeps(self) -> tuple[datetime, timedelta] | None:
         """Since when, and for how long, groups are kept alive. Default: they are not."""
         return None
+
+    async def carry_out(self, admin: MaintenanceClient, layout: Layout, terms: ChangeTerms) -> RecordedChanges:
+        """Change committed offsets, see ``change_offsets``."""
+        return await change_offsets(admin, layout, self, terms)
 
     @abstractmethod
     async def propose(

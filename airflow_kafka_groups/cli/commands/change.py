@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments, source_of
-from airflow_kafka_groups.cli.options import absolute_place, add_value, distinct, flag_of
+from airflow_kafka_groups.cli.options import add_value, read_distinct, read_place_here
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import add_pattern_arguments
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import (
-    optional,
     read_duration,
     read_integer,
     read_milliseconds,
@@ -31,11 +29,11 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
     from airflow_kafka_groups.change.remove_members import RemovedMembers
-    from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, OffsetRequest, RecordedChanges
+    from airflow_kafka_groups.change.restore.change_offsets import OffsetRequest, RecordedChanges, Verb
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
 
+R = TypeVar("R")
 CHANGE_COLUMNS = ("group_id", "outcome", "partitions", "skips", "rereads", "reason", "skipped")
 OF_PARTITIONS = ("group_id", "topic", "partition", "offset", "new_offset")
 _NOT_ASKED = ("yes", "partitions", "output", "command")
@@ -51,7 +49,20 @@ def _add_change_arguments(parser: ArgumentTarget, *, partitions: bool = True) ->
 
 
 def _add_topics(parser: ArgumentTarget, *, required: bool = False) -> None:
-    parser.add_argument("--topic", action="append", dest="topics", metavar="TOPIC", required=required)
+    parser.add_argument("--topic", action="append", dest="topics", metavar="TOPIC", required=required, read=read_topics)
+
+
+def _carry_out(args: argparse.Namespace, command: str, request: Verb[R]) -> R:
+    cluster = Cluster(args)
+    with progress_bars() as progress:
+        return cluster.change(
+            request,
+            storage_path=cluster.storage_path,
+            cluster=cluster.folder,
+            dry_run=not args.yes,
+            tries=_tries(args, command),
+            progress=progress,
+        )
 
 
 def _change(args: argparse.Namespace, out: Output, command: str, request: OffsetRequest) -> ExitCode:
@@ -59,12 +70,7 @@ def _change(args: argparse.Namespace, out: Output, command: str, request: Offset
 
     A group that is kept, or a partition that is left out, makes the exit code 3.
     """
-    from airflow_kafka_groups.change.restore.change_offsets import change_offsets
-
-    cluster = Cluster(args)
-    layout = cluster.site_layout()
-    with _terms_of(args, cluster, command) as terms:
-        done = cluster.run(lambda admin: change_offsets(admin, layout, request, terms))
+    done = _carry_out(args, command, request)
     return _show_results(
         out, done, _table_of(args, command, done), f"Nothing was changed. To {command}, give --yes too."
     )
@@ -92,18 +98,6 @@ def _show_results(
     return ExitCode.FAILED if failures else ExitCode.DONE if done.is_complete else ExitCode.INCOMPLETE
 
 
-@contextmanager
-def _terms_of(args: argparse.Namespace, cluster: Cluster, command: str) -> Iterator[ChangeTerms]:
-    """Provide the terms of a change. Raises ``ConfigurationError`` for ``--yes`` on a read-only connection."""
-    from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
-
-    if args.yes:
-        cluster.settings.require_writable()
-    with progress_bars() as progress:
-        protects, tries = cluster.settings.protects, _tries(args, command)
-        yield ChangeTerms(dry_run=not args.yes, protects=protects, tries=tries, progress=progress)
-
-
 def _tries(args: argparse.Namespace, command: str) -> Tries:
     """Return which runs are tries of the same change: the same command, by the same user, that was killed."""
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
@@ -122,9 +116,9 @@ def _table_of(args: argparse.Namespace, command: str, done: RecordedChanges) -> 
     if command in ("reset", "set"):  # as kafka-consumer-groups exports it, and reset --from-file reads it
         from airflow_kafka_groups.change.restore.offsets_csv import csv_rows
 
-        named = getattr(args, "groups", None)
+        is_of_several = command == "reset" and len(args.group_ids or ()) != 1
         after = ((each.group_id, *where, new.offset) for each in done.changes for where, new in each.after.items())
-        csv = list(csv_rows(after, with_group=named is not None and len(set(named)) != 1))
+        csv = list(csv_rows(after, with_group=is_of_several))
     if getattr(args, "partitions", False):
         rows = [
             (change.group_id, *where, old if old is None else old.offset, new.offset)
@@ -145,10 +139,12 @@ _TARGETS = ("to", "timestamp", "ago", "shift_by", "from_file")
 
 def add_reset(parser: ArgumentTarget) -> None:
     _add_change_arguments(parser)
-    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("group_ids", nargs="*", metavar="GROUP", read=read_distinct)
     parser.add_argument("--to", choices=("earliest", "latest"))
-    for flag, metavar in (("--timestamp", "TIME"), ("--ago", "TIME"), ("--shift-by", "N"), ("--from-file", "CSV")):
-        parser.add_argument(flag, metavar=metavar)
+    parser.add_argument("--timestamp", metavar="TIME", read=read_milliseconds)
+    parser.add_argument("--ago", metavar="TIME", read=read_duration)
+    parser.add_argument("--shift-by", metavar="N", read=partial(read_integer, minimum=-(2**53)))
+    parser.add_argument("--from-file", metavar="CSV", read=read_place_here)
     _add_topics(parser)
 
 
@@ -159,27 +155,20 @@ def reset(args: argparse.Namespace, out: Output) -> ExitCode:
 
     flags = {f"--{name.replace('_', '-')}": getattr(args, name) for name in _TARGETS}
     require_one(flags, "give exactly one of them")
-    group_ids = distinct(args.groups)
-    topics = optional(read_topics)("--topic", args.topics)
     if args.from_file is not None:
-        if topics is not None:
-            raise ConfigurationError("--topic", topics, "the file names the topics: leave this out")
-        offsets = read_offsets_file("--from-file", absolute_place(args.from_file), group_ids)
+        if args.topics is not None:
+            raise ConfigurationError("--topic", args.topics, "the file names the topics: leave this out")
+        offsets = read_offsets_file("--from-file", args.from_file, args.group_ids)
         return _change(args, out, "reset", SetRequest(offsets=offsets))
-    if group_ids is None:
+    if args.group_ids is None:
         raise ConfigurationError("GROUP", None, "name the groups: only a file may have them")
-    target = ResetTarget(
-        to=args.to,
-        timestamp_ms=optional(read_milliseconds)("--timestamp", args.timestamp),
-        ago_seconds=optional(read_duration)("--ago", args.ago),
-        shift_by=optional(partial(read_integer, minimum=-(2**53)))("--shift-by", args.shift_by),
-    )
-    return _change(args, out, "reset", ResetRequest(group_ids=group_ids, target=target, topics=topics))
+    target = ResetTarget(to=args.to, timestamp_ms=args.timestamp, ago_seconds=args.ago, shift_by=args.shift_by)
+    return _change(args, out, "reset", request_of(ResetRequest, args, target=target))
 
 
 def add_set_offsets(parser: ArgumentTarget) -> None:
     _add_change_arguments(parser)
-    parser.add_argument("group", metavar="GROUP", help="group id")
+    parser.add_argument("group_id", metavar="GROUP", help="group id")
     parser.add_argument("offsets", nargs="+", metavar="TOPIC:PARTITION=OFFSET", help="the offsets, e.g. orders:0=1200")
     parser.add_argument("--create", action="store_true")
 
@@ -195,7 +184,7 @@ def set_offsets(args: argparse.Namespace, out: Output) -> ExitCode:
         if not (equals and colon) or partition in topics.setdefault(topic, {}):
             raise ConfigurationError("offsets", text, "write each partition once, as orders:0=1200")
         topics[topic][partition] = offset
-    offsets = read_partition_offsets("offsets", {args.group: topics})
+    offsets = read_partition_offsets("offsets", {args.group_id: topics})
     return _change(args, out, "set", SetRequest(offsets=offsets, create=args.create))
 
 
@@ -211,8 +200,7 @@ def copy(args: argparse.Namespace, out: Output) -> ExitCode:
     """Copy the offsets, and show the outcome."""
     from airflow_kafka_groups.change.restore.reset import CopyRequest
 
-    groups = {args.source: args.target}
-    request = CopyRequest(groups=groups, topics=distinct(args.topics), existing=args.existing)
+    request = request_of(CopyRequest, args, groups={args.source: args.target})
     return _change(args, out, "copy", request)
 
 
@@ -233,7 +221,7 @@ _METHODS = ("header", "offset-syncs", "checkpoints", "payload", "timestamp")
 def add_migrate(parser: ArgumentTarget) -> None:
     _add_change_arguments(parser)
     add = parser.add_argument
-    add("groups", nargs="*", metavar="GROUP")
+    add("group_ids", nargs="*", metavar="GROUP", read=read_distinct)
     add("--source-conn-id", metavar="ID")
     add("--source-config", metavar="FILE", help="or the source's file of librdkafka properties")
     add("--source-bootstrap-servers", metavar="HOST:PORT,…", help="or its brokers that need no login and no TLS")
@@ -244,42 +232,33 @@ def add_migrate(parser: ArgumentTarget) -> None:
     add("--position", choices=("at-or-before", "exact", "at-or-after"), default="at-or-before")
     add("--existing", choices=("keep", "replace", "lower"), default="keep")
     add("--topic-pattern", metavar="PATTERN", default="{topic}")
-    add("--mapping", action="append", metavar="A=B")
+    add("--mapping", action="append", metavar="A=B", read=_read_mapping)
     add("--header", metavar="NAME", default="redpanda-migrator-offset")
     add("--mirror-topic", metavar="TOPIC")
     add("--plan-id", metavar="ID")
-    add("--digest", metavar="SHA256")
+    add("--digest", dest="plan_digest", metavar="SHA256")
+
+
+def _read_mapping(field: str, texts: list[str]) -> dict[str, str]:
+    return read_pairs(field, {name: other for name, _, other in (text.partition("=") for text in texts)})
 
 
 def migrate(args: argparse.Namespace, out: Output) -> ExitCode:
     """Migrate the offsets, and show the outcome; a dry run shows how its plan is applied."""
     from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
-    from airflow_kafka_groups.change.restore.change_offsets import change_offsets
 
-    cluster = Cluster(args)
-    layout = cluster.site_layout()
-    mapping = dict(text.split("=", 1) if "=" in text else (text, "") for text in args.mapping or ())
-    with _terms_of(args, cluster, "migrate") as terms:
-        request = request_of(
-            MigrateRequest,
-            args,
-            source=source_of(args),
-            group_ids=distinct(args.groups),
-            topics=distinct(args.topics),
-            mapping=read_pairs("--mapping", mapping) if mapping else {},
-            plan_digest=args.digest,
-            progress=terms.progress,
-        )
-        done = cluster.run(lambda admin: change_offsets(admin, layout, request, terms))
+    with progress_bars() as progress:
+        request = request_of(MigrateRequest, args, source=source_of(args), progress=progress)
+        done = _carry_out(args, "migrate", request)
     plan = request.made
     table = Table("partitions", PARTITIONS, list(plan.rows())) if args.partitions else _table_of(args, "migrate", done)
-    apply = cluster.command("migrate", "--plan-id", plan.plan_id, "--digest", plan.digest, "--yes")
+    apply = Cluster(args).command("migrate", "--plan-id", plan.plan_id, "--digest", plan.digest, "--yes")
     return _show_results(out, done, table, f"Nothing was changed. To do exactly this: {apply}", plan.summary())
 
 
 def add_delete_offsets(parser: ArgumentTarget) -> None:
     _add_change_arguments(parser, partitions=False)
-    parser.add_argument("groups", nargs="+", metavar="GROUP")
+    parser.add_argument("group_ids", nargs="+", metavar="GROUP", read=read_distinct)
     _add_topics(parser, required=True)
 
 
@@ -287,10 +266,7 @@ def delete_offsets(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the offsets, and show the outcome of each group. One of which a member reads the topic is kept."""
     from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest
 
-    topics = read_topics("--topic", args.topics)
-    return _change(
-        args, out, "delete-offsets", DeleteOffsetsRequest(group_ids=distinct(args.groups) or [], topics=topics)
-    )
+    return _change(args, out, "delete-offsets", request_of(DeleteOffsetsRequest, args))
 
 
 REMOVE_MEMBERS_COLUMNS = ("member_id", "group_instance_id", "client_id", "host", "partitions", "outcome", "reason")
@@ -300,7 +276,7 @@ _NEXT = "Nobody was removed. To remove these members, give --yes too: those that
 
 def add_remove_members(parser: ArgumentTarget) -> None:
     _add_change_arguments(parser, partitions=False)
-    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument("group_id", metavar="GROUP")
     parser.add_argument("--member-id", action="append", dest="member_ids", metavar="ID")
     parser.add_argument("--instance-id", action="append", dest="instance_ids", metavar="ID")
     parser.add_argument("--all-members", action="store_true")
@@ -309,46 +285,36 @@ def add_remove_members(parser: ArgumentTarget) -> None:
 
 def remove_members(args: argparse.Namespace, out: Output) -> ExitCode:
     """Remove the members, and show the outcome of each. One that is kept makes the exit code 3."""
-    from airflow_kafka_groups.change.remove_members import RemoveMembersRequest, remove_members
+    from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 
-    request = request_of(RemoveMembersRequest, args, group_id=args.group)
-    cluster = Cluster(args)
-    layout = cluster.site_layout()
-    with _terms_of(args, cluster, "remove-members") as terms:
-        done = cluster.run(lambda admin: remove_members(admin, layout, request, terms))
+    done = _carry_out(args, "remove-members", request_of(RemoveMembersRequest, args))
     rows = [[getattr(each, name) for name in REMOVE_MEMBERS_COLUMNS] for each in done.results]
     return _show_results(out, done, Table("members", REMOVE_MEMBERS_COLUMNS, rows), _NEXT)
 
 
 KEEP_ALIVE_COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason")
-_NUMBERS = ("margin_seconds", "interval_seconds", "observe_seconds")
 
 
 def add_keep_alive(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
-    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("group_ids", nargs="*", metavar="GROUP", read=read_distinct)
     add_pattern_arguments(parser)
     parser.add_argument("--allow-membership", action="store_true")
-    parser.add_argument("--assignor", action="append", metavar="NAME")
-    for name in ("offsets_retention_minutes", *_NUMBERS):
+    parser.add_argument("--assignor", action="append", dest="assignors", metavar="NAME")
+    add_value(parser, "offsets_retention_minutes", read=partial(read_integer, minimum=1))
+    for name in ("margin_seconds", "interval_seconds", "observe_seconds"):
         add_value(parser, name)
     parser.add_argument("--yes", action="store_true", help="commit; without it, only show what would be done")
 
 
 def keep_alive(args: argparse.Namespace, out: Output) -> ExitCode:
     """Keep groups alive, and show each of them. One that is not kept alive makes the exit code 1."""
-    from airflow_kafka_groups.change.keep_alive import KeepAliveOutcome, keep_alive
+    from airflow_kafka_groups.change.keep_alive import KeepAliveOutcome, KeepAliveRequest
 
-    cluster = Cluster(args)
-    settings, layout, request = cluster.settings, cluster.site_layout(), _keep_alive_request(args)
-    if args.yes:
-        settings.require_writable()
-    with progress_bars() as progress:
-        report = cluster.run(
-            lambda admin: keep_alive(
-                admin, layout, request, protects=settings.protects, dry_run=not args.yes, progress=progress
-            )
-        )
+    if args.assignors and not args.allow_membership:
+        raise ConfigurationError("--assignor", args.assignors, "is that of a member: give --allow-membership, too")
+    patterns = {name: tuple(getattr(args, name) or ()) for name in ("group_ids", "include", "exclude")}
+    report = _carry_out(args, "keep-alive", request_of(KeepAliveRequest, args, **patterns))
     rows = [
         (
             group.group_id,
@@ -372,33 +338,10 @@ def keep_alive(args: argparse.Namespace, out: Output) -> ExitCode:
     return ExitCode.INCOMPLETE if left else ExitCode.DONE
 
 
-def _keep_alive_request(args: argparse.Namespace) -> KeepAliveRequest:
-    from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
-
-    given: dict[str, Any] = {
-        name: read_duration(flag_of(name), getattr(args, name)) for name in _NUMBERS if getattr(args, name) is not None
-    }
-    if args.offsets_retention_minutes is not None:
-        given["offsets_retention_minutes"] = read_integer(
-            "--offsets-retention-minutes", args.offsets_retention_minutes, minimum=1
-        )
-    if args.assignor and not args.allow_membership:
-        raise ConfigurationError("--assignor", args.assignor, "is that of a member: give --allow-membership, too")
-    if args.assignor:
-        given["assignors"] = tuple(args.assignor)
-    return KeepAliveRequest(
-        group_ids=tuple(args.groups),
-        include=tuple(args.include or ()),
-        exclude=tuple(args.exclude or ()),
-        allow_membership=args.allow_membership,
-        **given,
-    )
-
-
 def add_restore(parser: ArgumentTarget) -> None:
     _add_change_arguments(parser)
     parser.add_argument("plan_id", metavar="PLAN")
-    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("group_ids", nargs="*", metavar="GROUP", read=read_distinct)
     parser.add_argument("--overwrite", action="store_true")
 
 
@@ -406,5 +349,4 @@ def restore(args: argparse.Namespace, out: Output) -> ExitCode:
     """Restore the groups, and show the outcome of each."""
     from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 
-    request = RestoreRequest(plan_id=args.plan_id, group_ids=distinct(args.groups), overwrite=args.overwrite)
-    return _change(args, out, "restore", request)
+    return _change(args, out, "restore", request_of(RestoreRequest, args))

@@ -62,7 +62,7 @@ def _idle_time(args: argparse.Namespace, report: Report) -> float:
         defaults = checked_defaults()
         found = read_duration(f"{DEFAULTS}.min_idle_seconds", defaults.get("min_idle_seconds", found))
         _check_forms()
-    return read_duration("--min-idle", found if args.min_idle_seconds is None else args.min_idle_seconds)
+    return read_duration("--min-idle", found) if args.min_idle_seconds is None else float(args.min_idle_seconds)
 
 
 def _check_forms() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.options import absolute_place, distinct
+from airflow_kafka_groups.cli.options import read_distinct, read_place_here
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
 from airflow_kafka_groups.example_dags import dag_files
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
-from airflow_kafka_groups.hooks.arguments import read_integer
+from airflow_kafka_groups.hooks.arguments import read_integer, request_of
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.storage.file_storage import FILES
 
@@ -29,21 +29,20 @@ BACKUP_COLUMNS = ("group_id", "result", "reason")
 
 def add_backup(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
-    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("group_ids", nargs="*", metavar="GROUP", read=read_distinct)
     add_pattern_arguments(parser)
     parser.add_argument("--plan-id", metavar="PLAN")
-    parser.add_argument("--digest", metavar="SHA256")
+    parser.add_argument("--digest", dest="plan_digest", metavar="SHA256")
 
 
 def backup(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the backup and verify it by reading it back. A group that is not backed up makes the exit code 3."""
     from airflow_kafka_groups.change.backup.request import BackupRequest, back_up
 
-    request = BackupRequest(
-        plan_id=args.plan_id, plan_digest=args.digest, group_ids=distinct(args.groups), groups=filter_of(args)
-    )
+    request = request_of(BackupRequest, args, groups=filter_of(args))
     cluster = Cluster(args)
-    layout, protected = cluster.site_layout(), cluster.settings.protected_groups
+    layout, protected = cluster.layout(), cluster.settings.protected_groups
+    cluster.floors()
 
     async def write(admin: GuardedAdminClient) -> Backup:
         if request.plan_id is None and request.group_ids is None:
@@ -65,7 +64,8 @@ EXPORT_BACKUP_COLUMNS = ("group_id", "topic", "partition", "offset", "leader_epo
 
 def add_export_backup(parser: ArgumentTarget) -> None:
     parser.add_argument("backup_id", metavar="BACKUP", help="the backup's id, or that of its plan")
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="only these groups. Default: all in the backup")
+    only = "only these groups. Default: all in the backup"
+    parser.add_argument("group_ids", nargs="*", metavar="GROUP", read=read_distinct, help=only)
     parser.add_argument("--storage-path", metavar="PATH", required=True, help="folder above all clusters, or its URL")
     parser.add_argument("--cluster", metavar="NAME", required=True, help="the cluster's folder")
 
@@ -76,7 +76,7 @@ def export_backup(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.change.restore.offsets_csv import csv_rows
     from airflow_kafka_groups.hooks.storage import open_layout
 
-    wanted = distinct(args.groups)
+    wanted = args.group_ids
     _, groups = open_backup(open_layout(args.storage_path, args.cluster, args.cluster), args.backup_id)
     saved = list(groups)
     rows = [
@@ -105,7 +105,7 @@ def add_metrics(parser: ArgumentTarget) -> None:
     add_pattern_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID")
     parser.add_argument("--max-groups", metavar="N", default=500)
-    parser.add_argument("--openmetrics-path", metavar="FILE")
+    parser.add_argument("--openmetrics-path", metavar="FILE", read=read_place_here)
 
 
 def metrics(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -121,7 +121,7 @@ def metrics(args: argparse.Namespace, out: Output) -> ExitCode:
     snapshot_id, metrics = metrics_of_snapshot(layout, args.snapshot_id, selected, most)
     place = args.openmetrics_path
     if place is not None:
-        path = open_path("--openmetrics-path", absolute_place(place))
+        path = open_path("--openmetrics-path", place)
         place = str(write_openmetrics(path, layout.cluster, metrics))
     rows = [(name, 1, *numbers) for name, numbers in metrics.groups.items()]
     rows += [(name, count, *numbers) for name, (count, numbers) in metrics.families.items()]

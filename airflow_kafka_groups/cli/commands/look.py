@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import (
@@ -13,7 +14,7 @@ from airflow_kafka_groups.cli.connection import (
     add_storage_arguments,
     use_airflow_database,
 )
-from airflow_kafka_groups.cli.options import add_view_arguments
+from airflow_kafka_groups.cli.options import add_value, add_view_arguments
 from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
@@ -26,7 +27,7 @@ from airflow_kafka_groups.cli.selection import (
     say_if_fewer_are_listed,
     say_what_is_missing,
 )
-from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_state_names, read_type_names
+from airflow_kafka_groups.hooks.arguments import read_state_names, read_type_names
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.observe.readings import GroupSelection, GroupsRead, measure_lag, read_groups
 
@@ -45,18 +46,17 @@ def add_list_groups(parser: ArgumentTarget) -> None:
     add_pattern_arguments(parser)
     add_view_arguments(parser)
     states, types = (", ".join(member.value for member in kind) for kind in (GroupState, GroupType))
-    parser.add_argument("--state", action="append", help=f"groups in this state (repeat): {states}")
-    parser.add_argument("--type", action="append", help=f"groups of this type (repeat): {types}")
+    add = partial(parser.add_argument, action="append")
+    add("--state", dest="states", read=read_state_names, help=f"groups in this state (repeat): {states}")
+    add("--type", dest="types", read=read_type_names, help=f"groups of this type (repeat): {types}")
 
 
 def list_groups(args: argparse.Namespace, out: Output) -> ExitCode:
     """List the groups. If a broker does not answer, the list is printed and the exit code is 3."""
     patterns = filter_of(args)
-    states = read_state_names("--state", args.state or [])
-    types = read_type_names("--type", args.type or [])
 
     async def listed(admin: AdminClient) -> GroupListings:
-        found = await admin.list_groups(states=states, types=types)
+        found = await admin.list_groups(states=args.states or (), types=args.types or ())
         await say_if_fewer_are_listed(admin)
         return found
 
@@ -84,7 +84,7 @@ def describe(args: argparse.Namespace, out: Output) -> ExitCode:
 
     A group that does not exist has the state ``Dead``; the exit code is then 3, as for one that cannot be read.
     """
-    found = Cluster(args).run(lambda admin: admin.describe_consumer_groups(args.groups))
+    found = Cluster(args).run(lambda admin: admin.describe_consumer_groups(args.group_ids))
     described = found.succeeded
     out.write(Table("groups", DESCRIBE_COLUMNS, [row for group in described.values() for row in _rows(group)]))
     report_failures(found.failed)
@@ -136,7 +136,7 @@ def offsets(args: argparse.Namespace, out: Output) -> ExitCode:
         for partition, offset, epoch, metadata in topic.rows()
         if offset >= 0
     ]
-    csv = list(csv_rows((row[:4] for row in rows), with_group=len(set(args.groups)) != 1))
+    csv = list(csv_rows((row[:4] for row in rows), with_group=len(set(args.group_ids)) != 1))
     out.write(Table("offsets", OFFSETS_COLUMNS, [*rows, *((name, *[None] * 5) for name in read.refused)], csv))
     return ExitCode.DONE if report(read) else ExitCode.INCOMPLETE
 
@@ -148,9 +148,7 @@ OF_PARTITIONS = ("group_id", "topic", "partition", "lag", "lost", "flag")
 def add_lag(parser: ArgumentTarget) -> None:
     add_group_arguments(parser)
     parser.add_argument("--partitions", action="store_true", help="one row for each partition instead of each group")
-    parser.add_argument(
-        "--max-lag", metavar="N", help="show groups whose lag exceeds N or is not known; exit code 3 if any"
-    )
+    add_value(parser, "max_lag", help="show groups whose lag exceeds N or is not known; exit code 3 if any")
 
 
 def lag(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -160,8 +158,7 @@ def lag(args: argparse.Namespace, out: Output) -> ExitCode:
 
     ``lag`` counts the records to read, and ``lost`` those that were removed unread.
     """
-    most = optional(read_integer)("--max-lag", args.max_lag)
-    read = read_chosen(args, measure_lag)
+    most, read = args.max_lag, read_chosen(args, measure_lag)
     too_much = None if most is None else {lag.group_id for lag in read.above(most)} | read.unknown.keys()
     shown = [lag for lag in read.lags if too_much is None or lag.group_id in too_much]
     if args.partitions:
@@ -229,7 +226,7 @@ def readiness(args: argparse.Namespace, out: Output) -> ExitCode:
     if "unknown" in wanted:
         rows += [(group_id, "unknown", *[None] * 7, [_REFUSED]) for group_id in read.refused]
     out.write(Table("groups", READINESS_COLUMNS, rows))
-    missing = [one.group_id for one in judged if args.groups and "the group does not exist" in one.blockers]
+    missing = [one.group_id for one in judged if args.group_ids and "the group does not exist" in one.blockers]
     return ExitCode.DONE if report(read, missing) else ExitCode.INCOMPLETE
 
 
@@ -262,7 +259,7 @@ EXPLAIN_COLUMNS = ("check", "finding", "evidence", "what_would_change_it")
 
 def add_explain(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
-    parser.add_argument("group", metavar="GROUP", help="the group's id")
+    parser.add_argument("group_id", metavar="GROUP", help="the group's id")
     parser.add_argument(
         "--plan-id", metavar="PLAN", help="the plan (default: the newest of the DAGs, or else of this command line)"
     )
@@ -276,7 +273,7 @@ def explain(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster = Cluster(args)
     settings, layout = cluster.settings, cluster.layout()
     request = ExplainRequest(
-        group_id=args.group,
+        group_id=args.group_id,
         plan_id=args.plan_id,
         protects=settings.protects,
         read_only=settings.read_only,

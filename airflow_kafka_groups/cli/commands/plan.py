@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
-from airflow_kafka_groups.cli.options import flag_of
+from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
@@ -85,11 +86,10 @@ def judge(args: argparse.Namespace, out: Output) -> ExitCode:
 
     cluster = Cluster(args)
     layout = cluster.layout()
-    given = {name: value for name in _JUDGE_NUMBERS if (value := getattr(args, name)) is not None}
     typed = numbers_of(args, _JUDGE_NUMBERS)
     args.include = args.exclude = args.policy_file = None  # a snapshot is judged as a whole, by what the site has
     of_site, file = take_defaults(args, _JUDGE_NUMBERS), policy_file_of(args, NO_FLOORS)
-    policy = policy_of(args, cluster.settings, _LIMITS, file)
+    policy = policy_of(args, cluster.settings, file)
     policy = policy if file is None else policy.by_file(file)
     fields = {"require_commit_log": cluster.floors().require_commit_log}
     fields |= {f"{DEFAULTS}.commit_log": of_site.get("commit_log") == REQUIRED}
@@ -111,7 +111,7 @@ def judge(args: argparse.Namespace, out: Output) -> ExitCode:
     shown = ("snapshot_id", "groups", "snapshots_used", "snapshots_reduced", "oldest_observation", "seconds")
     out.write(Table("verdicts", JUDGE_COLUMNS, rows), {name: summary[name] for name in shown})
     # What is not given, a plan takes from where it came here; what a policy file's rules have, it refuses.
-    same = {flag_of(name): value for name, value in given.items() if not (file and name in OF_RULES)}
+    same = {flag_of(name): f"{value:.15g}" for name, value in typed.items() if not (file and name in OF_RULES)}
     same |= {"--snapshot-id": args.snapshot_id} if args.snapshot_id else {}
     command = cluster.command("plan", *(word for option in same.items() for word in option))
     say(f"Nothing was deleted. Next: {command}")
@@ -132,39 +132,29 @@ def add_plan(parser: ArgumentTarget) -> None:
     for flag in ("--require-commit-log", "--allow-hidden-topics"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--policy-file", metavar="PATH")
-    parser.add_argument("--offsets-retention-minutes", metavar="N")
+    add_value(parser, "offsets_retention_minutes", read=partial(read_integer, minimum=1))
     parser.add_argument("--kept", action="store_true", help="show the groups that are kept, instead of those planned")
 
 
 def plan(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
     from airflow_kafka_groups.change.plan.make_plan import plan_snapshot
-    from airflow_kafka_groups.hooks.floors import default_notify
     from airflow_kafka_groups.judge.evidence import REQUIRED, recorded_sentence
     from airflow_kafka_groups.report.html import make_report
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
-    given = {name: value for name in OF_RULES if (value := getattr(args, name)) is not None}
+    given = numbers_of(args, OF_RULES)
     commit_log, retention = _of_site(take_defaults(args, _PLAN_NUMBERS))
     file = policy_file_of(args, floors)
-    for name, value in given.items() if file else ():  # whoever gives one expects it to count
+    for name in given if file else ():  # whoever gives one expects it to count
         by_site = args.site_fields.get("policy_file")
         which = f"it out, for {by_site} names one" if by_site else "one of them out"
         remedy = f"is for plans without a policy file, whose rules have their own: leave {which}"
-        raise ConfigurationError(flag_of(name), value, remedy)
-    policy = policy_of(
-        args,
-        settings,
-        _PLAN_NUMBERS,
-        file,
-        allow_hidden_topics=args.allow_hidden_topics,
-        require_commit_log=args.require_commit_log or commit_log == REQUIRED,
-        notify=default_notify(),
-    )
+        raise ConfigurationError(flag_of(name), None, remedy)
+    policy = policy_of(args, settings, file, require_commit_log=args.require_commit_log or commit_log == REQUIRED)
     judged = _require_verdicts(cluster, args.snapshot_id, policy if file is None else policy.by_file(file))
-    if args.offsets_retention_minutes is not None:
-        retention = read_integer("--offsets-retention-minutes", args.offsets_retention_minutes, minimum=1)
+    retention = args.offsets_retention_minutes or retention
     plan, path = plan_snapshot(
         layout,
         policy,

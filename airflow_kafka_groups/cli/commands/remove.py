@@ -26,13 +26,7 @@ from airflow_kafka_groups.cli.selection import (
     take_defaults,
 )
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.hooks.arguments import (
-    read_duration,
-    read_group_ids_once,
-    read_integer,
-    read_number,
-    read_type_names,
-)
+from airflow_kafka_groups.hooks.arguments import read_group_ids_once, read_number, read_type_names
 from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms
 
 
@@ -46,18 +40,16 @@ def add_apply(parser: ArgumentTarget) -> None:
         default=NEVER,
         help="when a person has to have approved the plan in Airflow, beside what the site demands (default: never)",
     )
-    parser.add_argument("--approve-above", metavar="N")
+    add_value(parser, "approve_above")
     parser.add_argument("--no-lease", action="store_true", help="do not take the cluster's lease")
-    parser.add_argument(
-        "--groups-per-second", metavar="N", help="maximum deletions per second (default: the DAGs'; 0: no limit)"
-    )
-    parser.add_argument("--bytes-per-second", metavar="N", default="0")
+    most = "maximum deletions per second (default: the DAGs'; 0: no limit)"
+    parser.add_argument("--groups-per-second", metavar="N", read=read_number, help=most)
+    parser.add_argument("--bytes-per-second", metavar="N", default=0.0, read=read_number)
 
 
 def apply(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the plan's groups, and show the outcome of each. A group that is kept makes the exit code 3."""
     from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
-    from airflow_kafka_groups.checks import check_digest
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.ledger.deletion_plan import load_plan, policy_of_plan
     from airflow_kafka_groups.report.html import make_report
@@ -69,10 +61,10 @@ def apply(args: argparse.Namespace, out: Output) -> ExitCode:
     floors = cluster.floors()
     plan = load_plan(layout, args.plan_id)
     policy = policy_reader(policy_of_plan(layout, args.plan_id))
-    digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
+    digest = args.plan_digest or plan.digest
     limits = DeletionLimits(
         groups_per_second=_pace(args) or None,
-        bytes_per_second=read_number("--bytes-per-second", args.bytes_per_second) or None,
+        bytes_per_second=args.bytes_per_second or None,
     )
     result = run_deletion(
         args,
@@ -100,7 +92,7 @@ def _terms(args: argparse.Namespace) -> ApprovalTerms:
     if args.approval_rule != ABOVE_CAP:  # whoever gives it expects a larger plan to be refused
         remedy = f"counts with --approval-rule {ABOVE_CAP} only: add that, or leave this out"
         raise ConfigurationError("--approve-above", args.approve_above, remedy)
-    return ApprovalTerms(rule=ABOVE_CAP, approve_above=read_integer("--approve-above", args.approve_above))
+    return ApprovalTerms(rule=ABOVE_CAP, approve_above=args.approve_above)
 
 
 def _pace(args: argparse.Namespace) -> float:
@@ -108,15 +100,15 @@ def _pace(args: argparse.Namespace) -> float:
     from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
 
     if args.groups_per_second is not None:
-        return read_number("--groups-per-second", args.groups_per_second)
+        return float(args.groups_per_second)
     return read_number(f"{DEFAULTS}.groups_per_second", site_defaults().get("groups_per_second", 0))
 
 
 def add_delete(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
-    parser.add_argument("groups", nargs="+", metavar="GROUP")
-    add_value(parser, "observe_seconds", default="60s")
-    parser.add_argument("--type", action="append")
+    parser.add_argument("group_ids", nargs="+", metavar="GROUP", read=read_group_ids_once)
+    add_value(parser, "observe_seconds", default=60.0)
+    parser.add_argument("--type", action="append", dest="types", read=read_type_names)
     for flag in ("--ignore-missing", "--ignore-signs-of-life", "--allow-hidden-topics"):
         parser.add_argument(flag, action="store_true")
     add_stopping_arguments(parser)
@@ -127,8 +119,6 @@ def delete(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 
     cluster = Cluster(args)
-    group_ids, seconds = read_group_ids_once("GROUP", args.groups), read_duration("--observe", args.observe_seconds)
-    types = read_type_names("--type", args.type or [])
     layout, floors = cluster.layout(), cluster.floors()
     require_allowed(args, cluster)
     result = run_deletion(
@@ -138,11 +128,11 @@ def delete(args: argparse.Namespace, out: Output) -> ExitCode:
         lambda admin, request: delete_by_name(
             admin,
             layout,
-            group_ids,
+            args.group_ids,
             request,
-            observe_seconds=seconds,
+            observe_seconds=args.observe_seconds,
             protected=cluster.settings.kept_patterns,
-            types=types,
+            types=args.types or (),
             allow_hidden_topics=args.allow_hidden_topics,
             ignore_missing=args.ignore_missing,
             ignore_signs_of_life=args.ignore_signs_of_life,
@@ -167,7 +157,7 @@ def add_prune_topics(parser: ArgumentTarget) -> None:
     parser.add_argument("--policy-file", metavar="PATH")
     parser.add_argument("--kept", action="store_true", help="show the topics that are kept, instead of those planned")
     parser.add_argument("--plan-id", metavar="PLAN", help="apply this plan instead of making one")
-    parser.add_argument("--topics-per-second", metavar="N", default="0")
+    parser.add_argument("--topics-per-second", metavar="N", default=0.0, read=read_number)
     add_deletion_arguments(parser)
 
 
@@ -191,7 +181,7 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
     layout, floors = cluster.layout(), cluster.floors()
     take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
     file = policy_file_of(args, floors)
-    policy = policy_of(args, cluster.settings, _NUMBERS)
+    policy = policy_of(args, cluster.settings)
     plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
     summary = {**plan.summary(), "path": str(path)}
     if args.kept:
@@ -209,20 +199,18 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
 
 def _prune(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     from airflow_kafka_groups.change.deletion.delete_by_plan import TOPIC_CHUNK_SIZE, prune_by_plan
-    from airflow_kafka_groups.checks import check_digest
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 
     layout, floors = cluster.layout(), cluster.floors()
-    per_second = read_number("--topics-per-second", args.topics_per_second)
     require_allowed(args, cluster)
     plan = load_prune_plan(layout, args.plan_id)
-    digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
+    digest = args.plan_digest or plan.digest
     policy = policy_reader(plan.policy)
     result = run_deletion(
         args,
         cluster,
-        DeletionLimits(chunk_size=TOPIC_CHUNK_SIZE, groups_per_second=per_second or None),
+        DeletionLimits(chunk_size=TOPIC_CHUNK_SIZE, groups_per_second=args.topics_per_second or None),
         lambda admin, request: prune_by_plan(
             admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy
         ),

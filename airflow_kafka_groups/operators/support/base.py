@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from airflow_kafka_groups.change.restore.change_offsets import Verb
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.ledger.floors import SiteFloors
@@ -156,10 +157,17 @@ class DryRunOperator(StoredOperator):
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
-    def require_writable(self) -> None:
-        """Raise ``ConfigurationError`` if the connection is read-only, unless this is a dry run."""
-        if not self.dry_run:
-            self.hook.settings.require_writable()
+    def carry_out(self, request: Verb[T], tries: Tries | None = None) -> T:
+        """Carry out the request of a verb that changes groups, see ``ConnectedCluster.change``."""
+        self.require_read()
+        return self.hook.change(
+            request,
+            storage_path=self.storage_path,
+            cluster=self.cluster,
+            dry_run=self.dry_run,
+            tries=tries,
+            progress=self.log_progress,
+        )
 
 
 def first_failures(failed: dict[str, Any]) -> dict[str, str]:

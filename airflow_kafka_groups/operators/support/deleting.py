@@ -10,7 +10,6 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_kafka_groups.change.deletion.request import DeletionObserver
 from airflow_kafka_groups.exceptions import (
     GroupsFailedError,
     KafkaGroupsError,
@@ -22,11 +21,9 @@ from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE, why_variab
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.ledger.approval_rules import RULES
-from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 from airflow_kafka_groups.operators.support.base import (
     FIRST_FAILURES,
     DryRunOperator,
-    StoredOperator,
     actor_of,
     every_mapped_run_of,
     first_failures,
@@ -34,55 +31,6 @@ from airflow_kafka_groups.operators.support.base import (
 from airflow_kafka_groups.shown import one_line
 
 _LOGGED_AT_ONCE = 100
-
-
-class LoggedDeletion(DeletionObserver):
-    """Logs the outcomes of each chunk, and all of them if they cannot be recorded.
-
-    :param operator: the operator whose task deletes.
-    :param why_stop: returns why the deletion is to stop, or ``None``.
-    :param count: takes the counts of the outcomes, and whether nothing was changed.
-    """
-
-    def __init__(
-        self,
-        operator: StoredOperator,
-        why_stop: Callable[[], str | None],
-        count: Callable[[Mapping[str, int], bool], None],
-    ) -> None:
-        self._log, self._log_progress = operator.log, operator.log_progress
-        self._why_stop, self._count = why_stop, count
-
-    def progress(self, stage: str, done: int, total: int) -> None:
-        """Log how far a stage is."""
-        self._log_progress(stage, done, total)
-
-    def concluded(self, outcomes: Sequence[GroupOutcome]) -> None:
-        """Log the counts of a chunk, and its first groups with their reasons; the record has them all."""
-        counts = Counter(item.outcome.value for item in outcomes)
-        self._log.info("%s", ", ".join(f"{name} {count}" for name, count in counts.items()))
-        for item in outcomes[:FIRST_FAILURES]:
-            self._log.info("%s: %s (%s)", item.outcome.value, one_line(item.group_id), item.reason)
-
-    def warning(self, text: str) -> None:
-        """Log what went wrong with the run."""
-        self._log.warning("%s", text)
-
-    def not_recorded(self, record: Mapping[str, Any]) -> None:
-        """Log and count a record that the storage refused: what was deleted must be known."""
-        outcomes = record["outcomes"]
-        self._log.error("The record could not be written: %s", json.dumps({**record, "outcomes": len(outcomes)}))
-        for start in range(0, len(outcomes), _LOGGED_AT_ONCE):
-            self._log.error("Not recorded: %s", json.dumps(outcomes[start : start + _LOGGED_AT_ONCE]))
-        self._count(record["counts"], record["dry_run"])
-
-    def notice(self, text: str) -> None:
-        """Log what is worth a line."""
-        self._log.info("%s", text)
-
-    def why_stop(self) -> str | None:
-        """Return why the deletion is to stop."""
-        return self._why_stop()
 
 
 if TYPE_CHECKING:
@@ -96,6 +44,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.change.deletion.run import DeletionResult
     from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 
     Deletion = Callable[[GuardedAdminClient], Awaitable[DeletionResult]]
 
@@ -172,7 +121,8 @@ class DeletingOperator(DryRunOperator):
         """
         from airflow.sdk.exceptions import AirflowSkipException
 
-        self.require_writable()
+        if not self.dry_run:
+            self.hook.settings.require_writable()
         delete = prepare(self._request(context))
         try:
             result: DeletionResult = self.hook.run(delete)
@@ -215,6 +165,21 @@ class DeletingOperator(DryRunOperator):
 
         if not dry_run:
             counters(self.cluster_name, {f"{self.counter}.{name}": count for name, count in counts.items()})
+
+    def _log_chunk(self, outcomes: Sequence[GroupOutcome]) -> None:
+        """Log the counts of a chunk, and its first groups with their reasons; the record has them all."""
+        counts = Counter(item.outcome.value for item in outcomes)
+        self.log.info("%s", ", ".join(f"{name} {count}" for name, count in counts.items()))
+        for item in outcomes[:FIRST_FAILURES]:
+            self.log.info("%s: %s (%s)", item.outcome.value, one_line(item.group_id), item.reason)
+
+    def _log_record(self, record: Mapping[str, Any]) -> None:
+        """Log and count a record that the storage refused: what was deleted must be known."""
+        outcomes = record["outcomes"]
+        self.log.error("The record could not be written: %s", json.dumps({**record, "outcomes": len(outcomes)}))
+        for start in range(0, len(outcomes), _LOGGED_AT_ONCE):
+            self.log.error("Not recorded: %s", json.dumps(outcomes[start : start + _LOGGED_AT_ONCE]))
+        self.count(record["counts"], record["dry_run"])
 
     def conclude(
         self, context: Context, result: DeletionResult, what: str, *, fail_if_kept: bool = False, **facts: int
@@ -260,7 +225,7 @@ class DeletingOperator(DryRunOperator):
         }
 
     def _request(self, context: Context) -> DeletionRequest:
-        from airflow_kafka_groups.change.deletion.request import DeletionRequest, no_lease
+        from airflow_kafka_groups.change.deletion.request import DeletionObserver, DeletionRequest, no_lease
 
         actor = actor_of(context)
         lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease
@@ -274,7 +239,14 @@ class DeletingOperator(DryRunOperator):
             protects=self.hook.settings.protects,
             lease=lease,
             lease_group_id=self.hook.settings.lease_group_id,
-            observer=LoggedDeletion(self, self.why_stop, self.count),
+            observer=DeletionObserver(
+                progress=self.log_progress,
+                concluded=self._log_chunk,
+                warning=partial(self.log.warning, "%s"),
+                not_recorded=self._log_record,
+                notice=partial(self.log.info, "%s"),
+                why_stop=self.why_stop,
+            ),
             limits=self.limits(),
         )
 

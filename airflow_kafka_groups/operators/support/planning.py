@@ -16,7 +16,6 @@ from airflow_kafka_groups.hooks.arguments import (
     read_place_or_nothing,
     read_text,
 )
-from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED
 from airflow_kafka_groups.operators.support.base import MatchingOperator, StoredOperator
 from airflow_kafka_groups.shown import storable
 
@@ -80,28 +79,11 @@ class PlanningOperator(MatchingOperator, StoredOperator):
 
         return open_policy("policy_file", self.policy_file, self.floors()) if self.policy_file else None
 
-    def policy(self, **more: Any) -> PlanPolicy:
-        """Build the policy from the arguments and the connection's protected groups.
+    def policy(self) -> PlanPolicy:
+        """Build the policy from the arguments and the connection's protected groups."""
+        from airflow_kafka_groups.hooks.floors import plan_policy
 
-        :param more: arguments of the policy that not every plan has.
-        """
-        from airflow_kafka_groups.hooks.floors import default_notify
-        from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-
-        protected = DEFAULT_PROTECTED if self.protected is None else self.protected
-        return PlanPolicy(
-            include=self.include,
-            exclude=self.exclude,
-            protected=(*protected, *self.hook.settings.protected_groups),
-            min_idle_seconds=self.min_idle_seconds,
-            min_observations=self.min_observations,
-            max_groups=self.max_groups,
-            max_share=self.max_share,
-            max_plan_age_seconds=self.max_plan_age_seconds,
-            max_gap_seconds=self.max_gap_seconds,
-            notify=default_notify(),
-            **more,
-        )
+        return plan_policy(self, self.hook.settings)
 
     def emit_plan(
         self, context: Context, plan: SealedPlan, path: Any, metric: str, facts: Mapping[str, Any] | None = None

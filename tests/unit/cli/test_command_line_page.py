@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.cli.main import parse
-from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
-from airflow_kafka_groups.cli.registry import COMMANDS, PROGRAM, ExitCode
+from airflow_kafka_groups.cli.options import add_value, flag_of, read_place_here
+from airflow_kafka_groups.cli.registry import COMMANDS, PROGRAM, ArgumentTarget, ExitCode
 
 PAGE = (Path(__file__).parents[3] / "docs/howto/command-line.md").read_text()
 BLOCKS = "".join(re.findall(r"```shell\n(.*?)```", PAGE, re.DOTALL))
@@ -53,32 +53,36 @@ def test_it_names_the_commands_whose_json_is_a_list(name: str) -> None:
 
 
 def parsed(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    add_value(parser, "min_idle_seconds", default="7d")
-    add_value(parser, "max_groups")
-    return parser.parse_args(words)
+    parser, target = argparse.ArgumentParser(allow_abbrev=False), ArgumentTarget()
+    add_value(target, "min_idle_seconds", default=7.0)
+    add_value(target, "max_groups")
+    for flags, settings in target.arguments:
+        parser.add_argument(*flags, **settings)
+    args = parser.parse_args(words)
+    target.read(args)
+    return args
 
 
 @pytest.mark.parametrize("flag", ["--min-idle", "--min-idle-seconds"])
 def test_a_duration_has_two_flags(flag: str) -> None:
-    assert parsed(flag, "36h").min_idle_seconds == "36h"
+    assert parsed(flag, "36h").min_idle_seconds == 36 * 3600
 
 
 def test_a_number_has_one_flag_and_no_default() -> None:
-    assert parsed("--max-groups", "5").max_groups == "5"
-    assert (parsed().max_groups, parsed().min_idle_seconds) == (None, "7d")
+    assert parsed("--max-groups", "5").max_groups == 5
+    assert (parsed().max_groups, parsed().min_idle_seconds) == (None, 7.0)
 
 
 def test_a_file_is_found_from_this_folder_and_a_url_anywhere() -> None:
-    assert absolute_place("policy.yaml") == str(Path("policy.yaml").absolute())
+    assert read_place_here("FILE", "policy.yaml") == str(Path("policy.yaml").absolute())
     for place in ("/srv/policy.yaml", "s3://conn@bucket/policy.yaml", "file:///srv/policy.yaml"):
-        assert absolute_place(place) == place
+        assert read_place_here("FILE", place) == place
 
 
 def test_a_file_that_is_there_has_no_password_in_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "12:30 me@work.yaml").touch()
-    assert absolute_place("12:30 me@work.yaml") == str(tmp_path / "12:30 me@work.yaml")
+    assert read_place_here("FILE", "12:30 me@work.yaml") == str(tmp_path / "12:30 me@work.yaml")
 
 
 def test_messages_show_the_short_flag() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments, read_properties
 from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 SECRET = "s3cr3t-and-n0thing-else"
@@ -26,8 +27,10 @@ floors={{"max_groups": 7}}
 
 
 def cluster(*words: str) -> Cluster:
-    parser = argparse.ArgumentParser()
-    add_storage_arguments(parser)
+    parser, target = argparse.ArgumentParser(), ArgumentTarget()
+    add_storage_arguments(target)
+    for flags, settings in target.arguments:
+        parser.add_argument(*flags, **settings)
     return Cluster(parser.parse_args(words))
 
 
@@ -48,7 +51,7 @@ def test_a_file_is_a_connection_with_all_its_restrictions(config: Path) -> None:
         {"max_groups": 7},
     )
     assert SECRET not in repr(found)
-    client = cluster("--config", str(config)).client()
+    client = cluster("--config", str(config)).get_conn()
     with pytest.raises(ConfigurationError, match="read-only"):
         asyncio.run(client.delete_consumer_groups(["a"]))
 
@@ -64,7 +67,7 @@ def test_an_airflow_connection_is_read_by_the_hook(monkeypatch: pytest.MonkeyPat
     assert found.settings.conn_id == "prod"
     assert found.layout().cluster == "prod"
     with pytest.raises(ConfigurationError, match="there is no such connection"):
-        cluster("--conn-id", "no_such").client()
+        cluster("--conn-id", "no_such").get_conn()
 
 
 def test_another_command_on_the_same_cluster_can_be_pasted() -> None:

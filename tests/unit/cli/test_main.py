@@ -92,9 +92,9 @@ def test_an_option_that_does_not_exist_names_the_one_that_was_meant(
 
 def test_groups_may_follow_the_options() -> None:
     args = parse(["restore", "PLAN", "--conn-id", "prod", "--yes", "a", "b", "--overwrite", "c"])
-    assert (args.plan_id, args.groups, args.yes, args.overwrite) == ("PLAN", ["a", "b", "c"], True, True)
-    assert parse(["lag", "a", "--conn-id", "prod", "b"]).groups == ["a", "b"]
-    assert parse(["restore", "PLAN", "a", "--conn-id", "prod"]).groups == ["a"]
+    assert (args.plan_id, args.group_ids, args.yes, args.overwrite) == ("PLAN", ["a", "b", "c"], True, True)
+    assert parse(["lag", "a", "--conn-id", "prod", "b"]).group_ids == ["a", "b"]
+    assert parse(["restore", "PLAN", "a", "--conn-id", "prod"]).group_ids == ["a"]
 
 
 def test_an_option_is_not_abbreviated() -> None:
@@ -326,7 +326,7 @@ def test_a_group_that_airflow_s_parser_drops_is_refused(
         with pytest.raises(SystemExit) as left:
             command.func(parser.parse_args(words))
         assert left.value.code == code
-    assert [args.groups for args in ran] == [["-x"]]
+    assert [args.group_ids for args in ran] == [["-x"]]
     said = capsys.readouterr().err
     assert "a group called -- cannot be named here" in said
     assert "no group follows --" in said
@@ -346,5 +346,5 @@ def test_an_empty_list_behind_the_options_is_not_all_groups(
         parse(words)
     assert left.value.code == ExitCode.BAD_USAGE
     assert "no group follows --" in capsys.readouterr().err
-    assert parse([*words, "a"]).groups == ["a"]
-    assert parse(words[:-1]).groups == []
+    assert parse([*words, "a"]).group_ids == ["a"]
+    assert parse(words[:-1]).group_ids == []

@@ -104,11 +104,8 @@ async def test_a_possibly_deleted_group_stays_so_whatever_keeps_it_next(tmp_path
     html, text, _ = page(layout, plan)
     assert "2 Failed or unknown" in text
 
-    class Stopping(DeletionObserver):
-        def why_stop(self) -> str | None:
-            return "the task was cleared"
-
-    retried = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(minutes=2)), observer=Stopping())
+    stopping = DeletionObserver(why_stop=lambda: "the task was cleared")
+    retried = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(minutes=2)), observer=stopping)
     assert set(fates(retried).values()) == {"kept:stopped"}
     html, text, _data = page(layout, plan)
     assert "2 Failed or unknown" in text, "nothing has shown meanwhile that they still exist"

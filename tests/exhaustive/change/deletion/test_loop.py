@@ -133,11 +133,10 @@ async def test_a_reading_ahead_that_fails_ends_the_run_when_it_is_its_turn(scene
 
 
 async def test_who_asks_to_stop_is_heard_before_the_next_intent(scene: Scene) -> None:
-    class Stopping(DeletionObserver):
-        def why_stop(self) -> str | None:
-            return "an operator says so" if f"delete {FIRST}" in scene.lines else None
+    def why_stop() -> str | None:
+        return "an operator says so" if f"delete {FIRST}" in scene.lines else None
 
-    report = await scene.delete(observer=Stopping())
+    report = await scene.delete(observer=DeletionObserver(why_stop=why_stop))
     assert fates(report) == {FIRST: "deleted:safe", SECOND: "kept:stopped", THIRD: "kept:stopped"}
     assert f"describe {SECOND}" in scene.lines, "it was read before somebody asked"
     assert f"intend {SECOND}" not in scene.lines

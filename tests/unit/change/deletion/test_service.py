@@ -259,14 +259,8 @@ async def test_every_chunk_is_read_a_moment_before_it_is_deleted(tmp_path: Path)
     chunks: list[Sequence[GroupOutcome]] = []
     seen: list[tuple[str, int, int]] = []
 
-    class Noting(DeletionObserver):
-        def progress(self, stage: str, done: int, total: int) -> None:
-            seen.append((stage, done, total))
-
-        def concluded(self, outcomes: Sequence[GroupOutcome]) -> None:
-            chunks.append(outcomes)
-
-    await delete(admin, layout, plan, chunk_size=2, observer=Noting())
+    noting = DeletionObserver(progress=lambda *seen_now: seen.append(seen_now), concluded=chunks.append)
+    await delete(admin, layout, plan, chunk_size=2, observer=noting)
     first, second, third = plan.group_ids[:2], plan.group_ids[2:4], plan.group_ids[4:]
     calls = [call for call in admin.calls if call[0] in ("describe", "delete")]
     assert calls == [
@@ -288,11 +282,8 @@ async def test_being_asked_to_stop_keeps_the_rest(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
 
-    class Stopping(DeletionObserver):
-        def why_stop(self) -> str | None:
-            return "an operator says so" if len(admin.deleted) == 1 else None
-
-    report = await delete(admin, layout, plan, chunk_size=1, observer=Stopping())
+    stopping = DeletionObserver(why_stop=lambda: "an operator says so" if len(admin.deleted) == 1 else None)
+    report = await delete(admin, layout, plan, chunk_size=1, observer=stopping)
     assert [item.outcome.value for item in report.outcomes] == ["deleted", "kept", "kept"]
     assert report.kept_reasons == {"stopped": 2}
 

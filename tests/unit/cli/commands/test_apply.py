@@ -162,7 +162,7 @@ def test_an_interrupt_keeps_what_is_left_and_is_recorded(
         signal.raise_signal(signal.SIGINT)
         return admin
 
-    monkeypatch.setattr(Cluster, "client", client)
+    monkeypatch.setattr(Cluster, "get_conn", client)
     before = signal.getsignal(signal.SIGINT)
     code, found, said = stored(*yes(backed_up))
     assert (code, admin.deleted, found["kept_reasons"]) == (3, [], {"stopped": 2})
@@ -171,7 +171,7 @@ def test_an_interrupt_keeps_what_is_left_and_is_recorded(
 
 
 def test_a_second_interrupt_ends_the_process() -> None:
-    observer = Stoppable(None, lambda stage, done, total: None)
+    observer = Stoppable(None)
     observer.interrupt()
     assert observer.why_stop() == "it was interrupted"
     observer.hang_up()  # nor does a terminal that closes
@@ -203,7 +203,7 @@ def test_a_terminal_that_closes_stops_a_deletion_in_order(
         signal.raise_signal(signal.SIGHUP)
         return admin
 
-    monkeypatch.setattr(Cluster, "client", client)
+    monkeypatch.setattr(Cluster, "get_conn", client)
     ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)  # the tests may run by nohup
     before = signal.getsignal(signal.SIGHUP)
     try:

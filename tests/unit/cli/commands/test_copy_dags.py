@@ -1,17 +1,12 @@
 """Copying the DAG files: nobody's changes are overwritten."""
 
-import argparse
 import importlib.util
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_groups import example_dags
-from airflow_kafka_groups.cli.commands import files
 from airflow_kafka_groups.cli.main import main
-from airflow_kafka_groups.cli.output import Output
 
 ROOT = Path(__file__).parents[4]
 FILES = sorted(path.name for path in (ROOT / "dags").glob("*.py"))
@@ -40,11 +35,7 @@ def test_a_folder_that_cannot_be_written_is_named_as_it_was_typed(
 
 
 def test_only_the_chosen_dag_is_copied(tmp_path: Path) -> None:
-    parser = argparse.ArgumentParser()
-    files.add_copy_dags(parser)
-    with redirect_stdout(StringIO()) as printed:
-        args = parser.parse_args([str(tmp_path), "--only", "lag_alert"])
-        assert files.copy_dags(args, Output("csv", printed)) == 0
+    assert main(["copy-dags", str(tmp_path), "--only", "lag_alert"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["lag_alert.py"]
 
 

@@ -134,9 +134,9 @@ def test_a_field_of_the_form_says_what_the_docstring_says(name: str) -> None:
     shown = dag_params(name)[name].description or ""
     assert shown.endswith("."), "it is a sentence"
     if where:
-        operator, argument = where.split(".")
+        operator, _, argument = where.partition(".")
         known = {base.__name__: base for each in classes("operators") for base in own_bases(each)}
-        said = " ".join(arguments(known[operator])[argument].replace("(templated)", "").split())
+        said = " ".join(arguments(known[operator])[argument or name].replace("(templated)", "").split())
         first = re.findall(r"[a-zA-Z]{4,}", re.sub(r"`.*?`", "", re.split(r"[.;] [Dd]efault", said)[0]))
         in_order = iter(re.findall(r"[a-zA-Z]{4,}", shown))
         assert all(word.lower() in (each.lower() for each in in_order) for word in first), (first, shown)

@@ -106,7 +106,7 @@ def test_a_cluster_that_cannot_be_reached_does_not_hide_the_rest(
     stored: Cli, admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
-    monkeypatch.setattr(Cluster, "client", lambda self: admin)
+    monkeypatch.setattr(Cluster, "get_conn", lambda self: admin)
     code, found, _ = stored("doctor")
     assert (code, checks(found)["connection"]) == (1, "failed")
     assert "wrong password" in found[0]["text"]

@@ -1,0 +1,121 @@
+"""The cluster that a connection leads to: what the hook, the operators and the commands do with it; without Airflow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.change.lease import LeaseGuard
+    from airflow_kafka_groups.change.restore.change_offsets import Verb
+    from airflow_kafka_groups.change.restore.earlier_tries import Tries
+    from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+    from airflow_kafka_groups.storage.layout import Progress
+
+T = TypeVar("T")
+
+
+class ConnectedCluster:
+    """A cluster that is reached by a connection, under its restrictions. Subclasses say where its settings are."""
+
+    @property
+    def settings(self) -> ConnectionSettings:
+        """The settings of the connection. Raises ``ConfigurationError`` naming what is wrong with them."""
+        raise NotImplementedError
+
+    def client_config(self) -> ClientConfig:
+        """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
+        return self.settings.client_config()
+
+    def get_conn(self) -> GuardedAdminClient:
+        """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.
+
+        It refuses changes on a read-only connection and of protected groups.
+        """
+        from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+
+        return GuardedAdminClient(self.client_config(), self.settings)
+
+    def run(self, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
+        """Run an async function with a connected client, and close the client.
+
+        Also works inside a running event loop, in a separate thread while the caller waits.
+
+        :param function: takes the client and returns an awaitable: ``hook.run(lambda admin: admin.list_groups())``.
+        """
+        from airflow_kafka_groups.hooks.guard import run_with
+        from airflow_kafka_groups.hooks.time_limit import within_time_limit
+
+        client = self.get_conn()  # in the caller's thread, the only one that can read Airflow's connections
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return run_with(client, function)
+        context = contextvars.copy_context()
+        with within_time_limit() as begin, ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
+
+            def begun(admin: GuardedAdminClient) -> Awaitable[T]:
+                begin()
+                return function(admin)
+
+            return pool.submit(context.run, lambda: run_with(client, begun)).result()
+
+    def lease(self, *, owner: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
+        """Build the lease of this cluster for ``async with``: the right to delete, held by one run at a time.
+
+        :param owner: the name of this run as shown to others, e.g. its run id.
+        :param wait_seconds: seconds to wait for a lease held by another run.
+
+        Entering raises ``LeaseNotAcquiredError`` naming the holder.
+        """
+        from airflow_kafka_groups.change.lease import deletion_lease
+
+        group_id = self.settings.lease_group_id
+        return deletion_lease(self.client_config(), group_id=group_id, owner=owner, wait_seconds=wait_seconds)
+
+    def change(
+        self,
+        request: Verb[T],
+        *,
+        storage_path: str,
+        cluster: str | None = None,
+        dry_run: bool = False,
+        tries: Tries | None = None,
+        progress: Progress | None = None,
+    ) -> T:
+        """Change committed offsets, remove members or keep groups alive, with all checks and records.
+
+        :param request: of ``airflow_kafka_groups.change``: a ``ResetRequest``, ``SetRequest`` or ``CopyRequest`` of
+            ``restore.reset``, a ``RestoreRequest`` of ``restore.from_backup``, a ``DeleteOffsetsRequest`` of
+            ``restore.forget``, a ``MigrateRequest`` of ``migrate.migrate``, whose ``source`` returns what another
+            hook's ``get_conn`` has built before, a ``RemoveMembersRequest`` of ``remove_members``, or a
+            ``KeepAliveRequest`` of ``keep_alive``.
+        :param storage_path: folder above all clusters: an absolute path or a URL.
+        :param cluster: name of the cluster's folder. Default: the connection's id.
+        :param dry_run: only return what would be changed. Default false.
+        :param tries: which earlier tries are continued. Default: none.
+        :param progress: called with (stage, done, total). Default: never.
+
+        The result has ``.summary()``. Raises ``ConfigurationError`` on a read-only connection and for another storage
+        than the site's, whose files somebody else may write, and what the request's ``carry_out`` raises.
+        """
+        from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
+        from airflow_kafka_groups.hooks.floors import site_floors
+        from airflow_kafka_groups.hooks.storage import open_layout
+        from airflow_kafka_groups.storage.layout import ignore_progress
+
+        settings = self.settings
+        site_floors(settings, storage_path)
+        layout = open_layout(storage_path, cluster, settings.conn_id)
+        if not dry_run:
+            settings.require_writable()
+        terms = ChangeTerms(
+            dry_run=dry_run, protects=settings.protects, tries=tries, progress=progress or ignore_progress
+        )
+        return self.run(lambda admin: request.carry_out(admin, layout, terms))
