@@ -174,12 +174,12 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
     now, group_id, protects = utc_now(), request.group_id, request.protects
     if not protects(group_id) and (other := next(filter(protects, plan.group_ids), None)) is not None:
         yield Row("connection", "keeps", f"protects {other!r}, which the plan names too: it is refused", _NEW_PLAN)
-    yield from _rows_of_site(layout, plan, group_id, request.floors)
+    ledger = Ledger(layout, plan.kafka_cluster_id)
+    yield from _rows_of_site(ledger, plan, group_id, request.floors)
     for stopped in (why_stopped(layout), request.why_stopped()):
         if stopped is not None:
             yield Row("stop", "keeps", stopped, "whoever stopped deletions")
     policy = yield from _rows_of_newer_policy(layout, plan, request, now)
-    ledger = Ledger(layout, plan.kafka_cluster_id)
     seen: Mapping[str, SignOfLife] = {}
     try:
         in_use = in_use_since(ledger, plan)
@@ -196,13 +196,13 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
         yield Row(check, "keeps", decision.reason, change)
 
 
-def _rows_of_site(layout: Layout, plan: DeletionPlan, group_id: str, floors: SiteFloors) -> Iterator[Row]:
+def _rows_of_site(ledger: Ledger, plan: DeletionPlan, group_id: str, floors: SiteFloors) -> Iterator[Row]:
     try:
         replace(floors, dry_run_only=False).require(plan, dry_run=False)  # that one has its row
     except PlanError as error:
         yield Row("site", "keeps", str(error), _NEW_PLAN)
     try:
-        approval = require_approval(layout, plan, floors.approval(None, plan))
+        approval = require_approval(ledger, plan, floors.approval(None, plan))
     except KafkaGroupsError as error:
         yield Row("approval", "keeps", str(error), "an approval of this plan in Airflow, or a new plan")
         return

@@ -36,9 +36,9 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.cluster_admin import OFFSETS_RETENTION
 from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
-from airflow_kafka_groups.ledger.keep_alive_records import WHAT, Verified, log_wanted
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult
+from airflow_kafka_groups.ledger.records import WHAT, Verified, log_wanted
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now

@@ -27,8 +27,8 @@ from airflow_kafka_groups.kafka.models import (
     MemberToRemove,
     has_eligible_kind,
 )
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome, ChangeResult
+from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.storage.layout import Layout
 

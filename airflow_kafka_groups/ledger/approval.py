@@ -1,9 +1,9 @@
-"""The approvals that are sealed into the storage.
+"""The approvals that are sealed into the log of the cluster.
 
 Airflow resumes a task with the answer to its own question; anything a later task can read there (an XCom) may have been
-written by somebody else. So the asking task seals question and answer here, where users of Airflow's UI and API cannot
-write, and the deletion believes nothing else. Entries are chained and never changed; a new question withdraws what was
-answered before. Whatever is unclear is not approved.
+written by somebody else. So the asking task seals question and answer in the log, where users of Airflow's UI and API
+cannot write, and the deletion believes nothing else. A new question withdraws what was answered before. Whatever is
+unclear is not approved, and nothing is where the log cannot be read, or does not know the plan.
 
 Airflow binds ``assigned_users`` to one task. Whoever is left out there could carry the plan's id to another DAG and be
 asked. So each question records who may answer it, and only who may answer all of them can approve the plan; and the
@@ -19,10 +19,12 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
-from airflow_kafka_groups.observe.cluster_log import Chain, Entry
-from airflow_kafka_groups.storage.layout import Layout, check_id
-from airflow_kafka_groups.storage.paths import APPROVALS
+from airflow_kafka_groups.observe.cluster_log import Entry, EntryKind
+from airflow_kafka_groups.storage.layout import Layout
+
+_ASKED = (EntryKind.QUESTION, EntryKind.ANSWER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ def may_approve(layout: Layout, plan: SealedPlan, *approvers: Set[str] | None) -
 
     Raises ``PlanError`` if nobody may, by these and by whom the plan was asked before.
     """
-    return _may_approve(_entries(layout, plan.plan_id)[1], plan, *approvers)
+    return _may_approve(_asked(Ledger(layout, plan.kafka_cluster_id), plan), plan, *approvers)
 
 
 def seal_question(
@@ -64,9 +66,10 @@ def seal_question(
 
     Raises ``StorageError`` or ``JournalError``: then nobody may be asked.
     """
-    chain, _ = _entries(layout, plan.plan_id)
-    question = {"kind": "question", "at": at.isoformat(), "asked_by": dict(asked_by), "plan_digest": plan.digest}
-    chain.append({**question, "approvers": None if approvers is None else sorted(approvers)})
+    ledger = Ledger(layout, plan.kafka_cluster_id)
+    _asked(ledger, plan)
+    question = {"kind": EntryKind.QUESTION, "at": at.isoformat(), "asked_by": dict(asked_by)}
+    _append(ledger, plan, {**question, "approvers": None if approvers is None else sorted(approvers)})
 
 
 def seal_answer(
@@ -92,46 +95,47 @@ def seal_answer(
     not the person's to give, or its question was withdrawn or about another version of the plan; ``StorageError`` or
     ``JournalError`` when it cannot be sealed.
     """
-    chain, entries = _entries(layout, plan.plan_id)
-    question = entries[-1] if entries else None
+    ledger = Ledger(layout, plan.kafka_cluster_id)
+    asked = _asked(ledger, plan)
+    question = asked[-1] if asked else None
     data = {} if question is None else question.data
-    if data.get("kind") != "question" or data.get("asked_by") != dict(asked_by):
+    if question is None or data["kind"] != EntryKind.QUESTION or data.get("asked_by") != dict(asked_by):
         raise refused(plan, "the question was withdrawn by a later one: answer that one")
     if data.get("plan_digest") != plan.digest:
         raise refused(plan, "the question was about another version of this plan: ask again")
     answer = {
-        "kind": "answer",
+        "kind": EntryKind.ANSWER,
         "at": responded_at,
-        "plan_digest": plan.digest,
-        "asked_by": dict(asked_by),
+        "question": question.sha256,
         "approved": approved,
         "person": None if person is None else dict(person),
         "excluded": _excluded(excluded, plan) if approved else [],
     }
     if approved:
-        _approver(person, plan, _may_approve(entries, plan, approvers))
+        _approver(person, plan, _may_approve(asked, plan, approvers))
         if str(confirmed if confirmed is not None else "").strip() != str(len(plan.groups)):
             planned = len(plan.groups)
             why = f"{planned} {plan.noun} are planned, and {confirmed!r} were confirmed"
             raise refused(plan, f"{why}: type {planned} to approve it")
-    chain.append(answer)
+    _append(ledger, plan, answer)
 
 
-def require_approval(layout: Layout, plan: SealedPlan, terms: ApprovalTerms) -> Approval | None:
+def require_approval(ledger: Ledger, plan: SealedPlan, terms: ApprovalTerms) -> Approval | None:
     """Return the approval of a plan, ``None`` where none is needed and nobody was asked.
 
     Once somebody was asked, the answer counts whatever the terms are: another run may come with other terms. Raises
-    ``PlanError`` unless the latest entry is an answer that approves this very plan.
+    ``PlanError`` unless the log knows the plan, and the latest entry about it is an answer to the latest question that
+    approves this very plan; ``JournalError`` and ``StorageError``.
     """
     why = terms.why(len(plan.groups), plan.noun)
-    _, entries = _entries(layout, plan.plan_id)
-    if not entries:
+    asked = _asked(ledger, plan)
+    if not asked:
         if why is None:
             return None
         raise refused(plan, f"nobody was asked ({why}); an approval task that was marked as success asks nobody")
-    latest = entries[-1]
+    latest, questions = asked[-1], [entry.sha256 for entry in asked if entry.data["kind"] == EntryKind.QUESTION]
     data = latest.data
-    if data.get("kind") != "answer":
+    if data["kind"] != EntryKind.ANSWER or data.get("question") not in questions[-1:]:
         raise refused(plan, "the latest question was not answered")
     if data.get("approved") is not True:
         raise refused(plan, "it was rejected")
@@ -140,16 +144,24 @@ def require_approval(layout: Layout, plan: SealedPlan, terms: ApprovalTerms) -> 
     if not isinstance(data.get("at"), str):
         raise refused(plan, f"the answer in {latest.path} is damaged: it has no time")
     return Approval(
-        approved_by=_approver(data.get("person"), plan, _may_approve(entries, plan, terms.approvers)),
+        approved_by=_approver(data.get("person"), plan, _may_approve(asked, plan, terms.approvers)),
         approved_at=data["at"],
         path=str(latest.path),
         excluded=frozenset(_excluded(data.get("excluded"), plan)),
     )
 
 
-def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:
-    chain = Chain(layout.root / APPROVALS / check_id("plan_id", plan_id), None)
-    return chain, chain.read()
+def _asked(ledger: Ledger, plan: SealedPlan) -> list[Entry]:
+    """Return the questions about a plan and their answers, oldest first. Raises ``PlanError`` if it was not sealed."""
+    entries = ledger.of_plan(plan.plan_id, {EntryKind.PLAN, *_ASKED})
+    if not any((each.data["kind"], each.data.get("plan_digest")) == (EntryKind.PLAN, plan.digest) for each in entries):
+        raise refused(plan, "the log of the cluster does not know it: make a new plan")
+    return [each for each in entries if each.data["kind"] in _ASKED]
+
+
+def _append(ledger: Ledger, plan: SealedPlan, data: Mapping[str, Any]) -> None:
+    about = {"folder": ledger.layout.cluster, "plan_id": plan.plan_id, "plan_digest": plan.digest}
+    ledger.append({**about, **data}, lambda records: records.of_plan(ledger.layout.cluster, plan.plan_id, _ASKED))
 
 
 def _excluded(value: Any, plan: SealedPlan) -> list[str]:

@@ -35,6 +35,7 @@ from airflow_kafka_groups.ledger.sealed_plan import (
     check_body,
     check_groups,
     check_header,
+    log_plan,
     read_header,
     read_terms,
 )
@@ -185,13 +186,14 @@ class DeletionPlan(SealedPlan):
 def save_plan(layout: Layout, plan: DeletionPlan) -> StoragePath:
     """Write a plan, and return its header's path.
 
-    Raises ``PlanError`` if it belongs to another cluster or its id exists, and ``StorageError``.
+    Raises ``PlanError`` if it belongs to another cluster or its id exists; ``JournalError`` and ``StorageError``.
     """
     path = layout.plan(plan.plan_id)
     if plan.cluster != layout.cluster:
         raise PlanError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
     if FILES.read(path) is not None:
         raise PlanError(f"{path} exists: plans are never changed, make a new one")
+    log_plan(layout, plan)
     try:
         FILES.create(layout.plan_body(plan.plan_id), plan.body)
         FILES.create(path, json_bytes(plan.to_json()))

@@ -6,21 +6,24 @@ others. The answer says what is known, since when the cluster has been watched, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, SnapshotError
+from airflow_kafka_groups.judge.policy.notice import Notice
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset, RecordedOutcome
-from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeptAlive, WantedGroups
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.outcomes import Reason
-from airflow_kafka_groups.observe.cluster_log import ClusterLog, taken_in
+from airflow_kafka_groups.ledger.records import WHAT, KeptAlive, Records
+from airflow_kafka_groups.observe.cluster_log import TRIES, ClusterLog, Entry, taken_in
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.storage.access import unless_warned
+from airflow_kafka_groups.storage.access import unless_damaged, unless_warned
+from airflow_kafka_groups.storage.formats import read_model
 from airflow_kafka_groups.storage.layout import Layout
 
 if TYPE_CHECKING:
@@ -93,6 +96,8 @@ class Ledger:
         self.layout = layout
         self._kafka_cluster_id = kafka_cluster_id
         self._log: ClusterLog | None = None
+        self._records = Records()
+        self._new: Records | None = None
         self._yielded = KnownSnapshots()
         self._yielded_until: ClusterLog | None = None
 
@@ -113,7 +118,9 @@ class Ledger:
 
         Raises ``JournalError`` for a log that is damaged, and ``StorageError``.
         """
-        found, self._log = self._wanted()  # only here: what is read for another question is no answer to this one
+        self._log = None
+        found, _ = self._read_log()
+        self._new = Records()  # not what is read for another question
         return found.groups(kinds)
 
     def wanted_since(self) -> dict[str, KeptAlive]:
@@ -121,10 +128,10 @@ class Ledger:
 
         Raises as ``wanted``.
         """
-        if self._log is None:
+        if self._new is None:
             return self.wanted()
-        new = WantedGroups()
-        new.fold(self._log.read(listed=False))
+        self._read_log()
+        new, self._new = self._new, Records()
         return new.groups()
 
     def last_kept(self, since: datetime, lasts: timedelta | None = None) -> dict[str, datetime]:
@@ -133,13 +140,40 @@ class Ledger:
         :param lasts: for how long clean-ups spare the groups: what another connection keeps for less time, by a shorter
             retention, is left out. Default: any time.
         """
-        found, _ = self._wanted()
+        found, _ = self._read_log()
         runs = found.runs.get(WHAT, {})
 
         def counts(group_id: str, at: datetime) -> bool:
             return lasts is None or (group_id in runs and runs[group_id].until >= at + lasts)
 
         return {group_id: at for group_id, at in found.verified.items() if at >= since and counts(group_id, at)}
+
+    def of_plan(self, plan_id: str, kinds: Collection[str]) -> list[Entry]:
+        """Return the entries of these kinds about a plan in this folder, oldest first. Raises as ``wanted``."""
+        records, log = self._read_log()
+        return [log.entry(*place) for place in records.of_plan(self.layout.cluster, plan_id, kinds)]
+
+    def notices(self) -> dict[str, Notice]:
+        """Return the marks of groups that wait for a notice, or whose owner had one. Raises as ``wanted``."""
+        records, log = self._read_log()
+        with unless_damaged(JournalError, f"what was folded of {log.folder}"):
+            return {group_id: read_model(Notice, mark) for group_id, mark in records.marks.items()}
+
+    def append(self, data: Mapping[str, Any], about: Callable[[Records], object]) -> None:
+        """Add an entry to the log, durably, unless the log says something else by now than when it was last read.
+
+        :param about: returns what the entry was made by.
+
+        Raises ``JournalError`` where somebody has written meanwhile, and as ``wanted``.
+        """
+        before = about(self._records)
+        for _ in range(TRIES):
+            records, log = self._read_log()
+            if about(records) != before:
+                break
+            with suppress(FileExistsAlreadyError):
+                return self._fold([log.create(data)])
+        raise JournalError("somebody else has written to the log of the cluster meanwhile: run again")
 
     def later(
         self, snapshot_id: str, kafka_cluster_id: str, elsewhere_since: datetime | None = None
@@ -204,19 +238,30 @@ class Ledger:
         snapshots = self._folded()
         return Known(
             history=self.history(),
-            kept_alive=snapshots.wanted.groups(),
+            kept_alive=snapshots.records.groups(),
             seen=snapshots.signs(since, group_ids),
             watched_since=snapshots.since,
             watched_until=snapshots.until,
             unread=tuple(snapshots.unread(since)),
         )
 
-    def _wanted(self) -> tuple[WantedGroups, ClusterLog]:
-        """Return who wants groups to stay, and the log up to what was read of it. No folder of snapshots is read."""
-        from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
+    def _read_log(self) -> tuple[Records, ClusterLog]:
+        """Return what the log says up to its last entry, and the log: no folder of snapshots is read."""
+        log, self._log = self._log, None
+        if log is None:
+            from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
 
-        found = SnapshotSigns(self.layout, self._kafka_cluster_id)
-        return found.read_wanted(), found.log
+            signs = SnapshotSigns(self.layout, self._kafka_cluster_id)
+            self._records, log, self._new = signs.read_records(), signs.log, None
+        else:
+            self._fold(log.read(listed=False))
+        self._log = log  # only now: what an error left out is read again
+        return self._records, log
+
+    def _fold(self, entries: list[Entry]) -> None:
+        self._records.fold(entries)
+        if self._new is not None:
+            self._new.fold(entries)
 
     def _folded(self) -> SnapshotSigns:
         from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns

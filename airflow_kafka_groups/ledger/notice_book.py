@@ -1,134 +1,43 @@
-"""The marks of a cluster, and the notices that were given: a chain of its own beside the runs of the journal.
-
-::
-
-    <storage>/_journal/<Kafka's cluster id>/notices/000001.json   all marks as they were then, or those that changed
-
-An entry has all marks, or only those that it changes: of a plan with many owners, each has a message and an entry. The
-last entry of a plan has all of them, so that it says everything. Each carries the SHA-256 of the one before it, and is
-created exclusively: of two that write at once, one is refused and tries again. A mark is written before its owner is
-notified, and the notice after that: a process that dies in between notifies once more, and never counts a notice that
-was not sent.
-"""
+"""The marks of groups that wait for a notice, by the log of their cluster, and what a plan changes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.judge.policy.notice import Notice, is_of_this_idle_time
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleFacts, RulesBefore
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
-from airflow_kafka_groups.observe.cluster_log import Entry, create_entry, numbers_of, read_entry
-from airflow_kafka_groups.storage.access import unless_damaged
-from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, journal_folder
+from airflow_kafka_groups.observe.cluster_log import EntryKind
+from airflow_kafka_groups.storage.formats import plain
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import is_id, parse_time, time_of
 
-KIND = "notices"
-_ALL, _CHANGED = "marks", "changed"
-_DIGITS = 6
 _STALE = frozenset(name.value for name in KeptName)
 
 
-class NoticeBook:
-    """The marks of one Kafka cluster. Not for two threads at once.
+def noted_by(ledger: Ledger, plan_id: str) -> list[Mapping[str, Any]]:
+    """Return the entries of marks and notices of one plan, newest first. Raises as ``Ledger.notices``."""
+    return [entry.data for entry in reversed(ledger.of_plan(plan_id, [EntryKind.NOTICES]))]
 
-    :param base: the storage folder above all clusters' folders.
-    :param kafka_cluster_id: the id that the brokers report.
 
-    Raises ``JournalError`` when the cluster reports no usable id.
+def note(ledger: Ledger, plan_id: str, marks: Mapping[str, Notice | None], at: datetime, **facts: Any) -> None:
+    """Add an entry of marks to the log, durably. ``Ledger.notices`` must have been asked last.
+
+    :param marks: those that changed; ``None`` for a group that has none any more.
+    :param facts: whatever else is to be known of it later.
+
+    Raises ``JournalError`` when somebody else has written marks meanwhile, and ``StorageError``.
     """
-
-    def __init__(self, base: StoragePath, kafka_cluster_id: str | None) -> None:
-        self.folder = journal_folder(base, kafka_cluster_id) / KIND
-        self._number = 0
-        self._head: str | None = None
-
-    def read(self) -> dict[str, Notice]:
-        """Return all marks, by group.
-
-        Raises ``JournalError`` when an entry is missing, damaged or does not follow the one before it, and
-        ``StorageError``.
-        """
-        listed = max(numbers_of(FILES.names(self.folder), _DIGITS), default=0)
-        number, before = listed, None
-        newest = self._entry(listed) if listed else None
-        if listed and newest is None:
-            raise JournalError(f"{self._path(listed)} is listed and cannot be found: the journal was changed")
-        while (later := self._entry(number + 1)) is not None:  # a listing may be late
-            number, before, newest = number + 1, newest, later
-        if newest is None:
-            self._number, self._head = 0, None
-            return {}
-        self._number, self._head = number, newest.sha256
-        since = [newest]  # the newest entry with all marks, and those after it: newest first
-        while True:
-            number -= 1
-            before = before or (self._entry(number) if number else None)
-            if since[-1].data.get("previous") != (None if before is None else before.sha256):
-                raise JournalError(f"{since[-1].path} does not follow the entry before it: the journal was changed")
-            if before is None or _CHANGED not in since[-1].data:
-                break
-            since.append(before)
-            before = None
-        marks: dict[str, Notice] = {}
-        for place, entry in enumerate(reversed(since)):
-            marks |= _parse(entry, _CHANGED if place else _ALL)
-        return marks
-
-    def written_by(self, plan_id: str, since: datetime) -> list[Mapping[str, Any]]:
-        """Return what the entries of one plan say besides the marks, newest first. ``read`` must have been called.
-
-        :param since: when the plan was made; older entries are not read.
-
-        Raises ``JournalError`` for an entry that is missing or damaged, and ``StorageError``.
-        """
-        found: list[Mapping[str, Any]] = []
-        for number in range(self._number, 0, -1):
-            entry = self._entry(number)
-            if entry is None:
-                raise JournalError(f"{self._path(number)} cannot be found, and later ones can: the journal was changed")
-            if _written_at(entry) < since:
-                break
-            if entry.data.get("plan_id") == plan_id:
-                facts = {name: value for name, value in entry.data.items() if name not in (_ALL, _CHANGED)}
-                found.append(facts)
-        return found
-
-    def write(
-        self, notices: Mapping[str, Notice], at: datetime, *, changed: Collection[str] | None = None, **facts: Any
-    ) -> None:
-        """Append an entry, durably. ``read`` must have been called.
-
-        :param notices: all marks.
-        :param changed: the groups whose marks differ from those of the entry before: only these are written. Default:
-            all are.
-        :param facts: whatever else is to be known of it later, such as the plan.
-
-        Raises ``JournalError`` when somebody else has written meanwhile, and ``StorageError``.
-        """
-        kept = {_ALL: _columns(notices)}
-        if changed is not None:
-            kept = {_CHANGED: _columns({group_id: notices[group_id] for group_id in changed})}
-        data = {"kind": KIND, "at": at.isoformat(), **facts, **kept, "previous": self._head}
-        try:
-            entry = create_entry(self._path(self._number + 1), data)
-        except FileExistsAlreadyError as exc:
-            raise JournalError(f"somebody else has written here meanwhile: {exc}; run again") from exc
-        self._number, self._head = self._number + 1, entry.sha256
-
-    def _path(self, number: int) -> StoragePath:
-        return self.folder / f"{number:0{_DIGITS}}.json"
-
-    def _entry(self, number: int) -> Entry | None:
-        return read_entry(self._path(number), KIND)
+    about = {"kind": EntryKind.NOTICES, "at": at.isoformat(), "folder": ledger.layout.cluster, "plan_id": plan_id}
+    changed = {group_id: mark if mark is None else plain(mark) for group_id, mark in marks.items()}
+    ledger.append({**about, **facts, "marks": changed}, lambda records: records.noted)
 
 
 def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[Rule]) -> dict[str, Notice]:
@@ -141,7 +50,7 @@ def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[R
     deleting = [rule for rule in rules if rule.deletes]
     if not deleting or not (kafka_cluster_id or any(rule.notice_seconds for rule in deleting)):
         return {}
-    return NoticeBook(layout.base, kafka_cluster_id).read()
+    return Ledger(layout, kafka_cluster_id).notices()
 
 
 def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: bool) -> dict[str, Notice]:
@@ -181,38 +90,3 @@ def notice_of(group: KeptGroup, rules: RulesBefore) -> float:
 
 def _is_told(notice: Notice | None) -> bool:
     return notice is not None and notice.notified_at is not None
-
-
-def _written_at(entry: Entry) -> datetime:
-    with unless_damaged(JournalError, str(entry.path)):
-        return parse_time(entry.data["at"])
-
-
-def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:
-    ordered = sorted(notices)
-    times = {
-        name: [None if (time := getattr(notices[group_id], name)) is None else time.isoformat() for group_id in ordered]
-        for name in ("marked_at", "notified_at")
-    }
-    names = ("fingerprint", "owner", "contact", "told_seconds")
-    plain = {name: [getattr(notices[group_id], name) for group_id in ordered] for name in names}
-    return {"groups": ordered, **plain, **times}
-
-
-def _parse(entry: Entry, field: str) -> dict[str, Notice]:
-    with unless_damaged(JournalError, str(entry.path)):
-        marks = entry.data[field]
-        names = ("fingerprint", "owner", "contact", "marked_at", "notified_at", "told_seconds")
-        return {
-            str(group_id): Notice(
-                fingerprint=str(fingerprint),
-                owner=owner,
-                contact=contact,
-                marked_at=parse_time(marked_at),
-                notified_at=None if notified_at is None else parse_time(notified_at),
-                told_seconds=None if told is None else float(told),
-            )
-            for group_id, fingerprint, owner, contact, marked_at, notified_at, told in zip(
-                marks["groups"], *(marks[name] for name in names), strict=True
-            )
-        }

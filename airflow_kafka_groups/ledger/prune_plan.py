@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from airflow_kafka_groups.checks import is_digest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.ledger.plan_rows import Target, name_of
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, check_header, read_header, read_terms
+from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, check_header, log_plan, read_header, read_terms
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT, digest_of
@@ -163,8 +163,12 @@ class PrunePlan(SealedPlan):
 
 
 def save_prune_plan(layout: Layout, plan: PrunePlan) -> StoragePath:
-    """Write a plan, and return its path. Raises ``PlanError`` if its id exists, and ``StorageError``."""
+    """Write a plan, and return its path.
+
+    Raises ``PlanError`` if its id exists, ``JournalError`` and ``StorageError``.
+    """
     path = layout.prune_plan(plan.plan_id)
+    log_plan(layout, plan)
     try:
         FILES.create(path, json_bytes(plan.to_json()))
     except FileExistsAlreadyError as exc:

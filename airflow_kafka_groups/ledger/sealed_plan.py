@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroups, Target
+from airflow_kafka_groups.observe.cluster_log import ClusterLog, EntryKind
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, check_view, recorded_view
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.arrow_values import literal
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import UnknownFormatError, check_format, digest_of
 from airflow_kafka_groups.storage.json_files import elsewhere, parse_json
-from airflow_kafka_groups.storage.layout import StoragePath
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time, plan_body
 
 if TYPE_CHECKING:
@@ -229,6 +230,17 @@ def require_applicable(plan: SealedPlan, *, kafka_cluster_id: str | None, now: d
         raise PlanError(
             f"plan {plan.plan_id} expired at {plan.expires_at.isoformat()}: take a snapshot, make a new one"
         )
+
+
+def log_plan(layout: Layout, plan: SealedPlan) -> None:
+    """Add a plan to the log of its cluster, before it is written: without this entry, nobody can apply it.
+
+    Raises ``JournalError`` and ``StorageError``.
+    """
+    by = None if plan.view is None else plan.view.connection.identity
+    facts = {"plan_digest": plan.digest, "at": plan.created_at.isoformat(), "identity": by}
+    about = {"kind": EntryKind.PLAN, "folder": layout.cluster, "plan_id": plan.plan_id}
+    ClusterLog(layout.base, plan.kafka_cluster_id).add({**about, **facts})
 
 
 async def require_here(

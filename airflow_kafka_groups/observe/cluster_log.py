@@ -3,7 +3,9 @@
 ::
 
     <storage>/_journal/<Kafka's cluster id>/log/000001.json    a snapshot was taken: by whom, where, complete or not;
-                                                               or groups are about to be kept alive, or restored
+                                                               groups are about to be kept alive, or restored; a plan
+                                                               was sealed; its approval was asked for, or given;
+                                                               groups wait for a notice, or their owner had one
 
 Files are created exclusively, and numbers have no gaps: of two that write at once, one gets the next number, and a
 listing that is late costs a second look instead of an entry. Each entry carries the SHA-256 of the one before it.
@@ -17,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
@@ -40,6 +43,11 @@ class Entry:
     path: StoragePath
     data: Mapping[str, Any]
     sha256: str
+
+    @property
+    def number(self) -> int:
+        """Its number in its chain."""
+        return int(self.path.name.removesuffix(".json"))
 
 
 def numbers_of(names: list[str], digits: int) -> set[int]:
@@ -123,11 +131,12 @@ class Chain:
         Raises ``JournalError`` when somebody else has added one meanwhile, and ``StorageError``.
         """
         try:
-            return self._create(data)
+            return self.create(data)
         except FileExistsAlreadyError as exc:
             raise JournalError(f"somebody else has written here meanwhile: {exc}") from exc
 
-    def _create(self, data: Mapping[str, Any]) -> Entry:
+    def create(self, data: Mapping[str, Any]) -> Entry:
+        """As ``append``, but raise ``FileExistsAlreadyError`` when somebody else has added one meanwhile."""
         entry = create_entry(self._next(), {**data, "previous": self.head})
         self._advance(entry)
         return entry
@@ -143,10 +152,21 @@ class Chain:
         self.head = entry.sha256
 
 
-_SNAPSHOT = "snapshot"
-KINDS = (_SNAPSHOT, "wanted", "kept_alive")
-"""The kinds of entries. One that this version does not know may protect a group."""
-_TRIES = 100
+class EntryKind(StrEnum):
+    """The kinds of entries of a cluster's log. One that this version does not know may protect a group."""
+
+    SNAPSHOT = "snapshot"
+    WANTED = "wanted"
+    KEPT_ALIVE = "kept_alive"
+    PLAN = "plan"
+    QUESTION = "question"
+    ANSWER = "answer"
+    NOTICES = "notices"
+
+
+KINDS = tuple(EntryKind)
+TRIES = 100
+"""How often somebody may be overtaken by others who write to the same log."""
 _NOT_LOGGED = "Other connections to the cluster may overlook this snapshot: %s"
 
 
@@ -176,16 +196,21 @@ class ClusterLog(Chain):
     def require_known(self) -> None:
         """Raise ``JournalError`` unless the last known entry is there as it was, and ``StorageError``."""
         if self.count:
-            entry = read_entry(self._path(self.count))
-            if entry is None or entry.sha256 != self.head:
-                raise JournalError(f"{self._path(self.count)} is not what it was: the journal was changed")
+            self.entry(self.count, self.head)
+
+    def entry(self, number: int, sha256: str | None) -> Entry:
+        """Read one entry again. Raises ``JournalError`` unless it is there as it was, and ``StorageError``."""
+        entry = read_entry(self._path(number))
+        if entry is None or entry.sha256 != sha256:
+            raise JournalError(f"{self._path(number)} is not what it was: the journal was changed")
+        return entry
 
     def add(self, data: Mapping[str, Any]) -> Entry:
         """Add an entry behind all that are there, whoever writes meanwhile. Raises ``JournalError``, ``StorageError``.
 
         Only the last entry is read: whoever reads the log compares all of them.
         """
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             listed = max(numbers_of(FILES.names(self.folder), _ENTRY_DIGITS), default=0)
             self.count, self.head = max(listed - 1, 0), None
             while (last := read_entry(self._next())) is not None:
@@ -193,8 +218,8 @@ class ClusterLog(Chain):
             if self.count < listed:
                 raise JournalError(f"{self._path(listed)} is listed and cannot be found: the journal was changed")
             with suppress(FileExistsAlreadyError):
-                return self._create(data)
-        raise JournalError(f"{_TRIES} entries of {self.folder} were written by others at the same time: run again")
+                return self.create(data)
+        raise JournalError(f"{TRIES} entries of {self.folder} were written by others at the same time: run again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,14 +249,14 @@ def log_snapshot(layout: Layout, manifest: SnapshotManifest) -> None:
     with unless_warned(_NOT_LOGGED):
         identity = None if view is None else view.connection.identity
         taken = TakenSnapshot(layout.cluster, manifest.snapshot_id, manifest.observed_at, identity)
-        ClusterLog(layout.base, manifest.kafka_cluster_id).add({"kind": _SNAPSHOT, **plain(taken)})
+        ClusterLog(layout.base, manifest.kafka_cluster_id).add({"kind": EntryKind.SNAPSHOT, **plain(taken)})
 
 
 def taken_in(entries: Iterable[Entry]) -> list[TakenSnapshot]:
     """Return the snapshots among entries of the log. Raises ``JournalError`` for one that is damaged."""
     found = []
     for entry in entries:
-        if entry.data.get("kind") != _SNAPSHOT:
+        if entry.data.get("kind") != EntryKind.SNAPSHOT:
             continue
         with unless_damaged(JournalError, f"the entry {entry.path}"):
             found.append(taken := read_model(TakenSnapshot, entry.data))

@@ -324,18 +324,18 @@ def _lag(rows: list[dict[str, Any]]) -> int | None:
 def _events(layout: Layout, kafka_cluster_id: str | None, group_id: str) -> Iterator[Event]:
     from airflow_kafka_groups.ledger.deletion_plan import find_in_plan
     from airflow_kafka_groups.ledger.ledger import Ledger
-    from airflow_kafka_groups.ledger.notice_book import NoticeBook
 
     for plan_id in sorted(FILES.ids(layout.root / paths.PLANS), reverse=True)[:_MOST_PLANS]:
         if (found := find_in_plan(layout, plan_id, group_id)) is not None:
             verdict = getattr(found, "verdict", None)
             yield Event(paths.time_of(plan_id), f"plan {plan_id}", f"{verdict or 'planned'}: {found.reason}")
-    for run in Ledger(layout, kafka_cluster_id).history().of_group(group_id, _MOST_RUNS):
+    ledger = Ledger(layout, kafka_cluster_id)
+    for run in ledger.history().of_group(group_id, _MOST_RUNS):
         what = f"{'dry run of a deletion' if run.begun.get('dry_run') else 'deletion'} {run.run_id}"
         actor, outcome = run.begun.get("actor") or {}, run.outcomes[group_id]
         by = (str(actor.get("dag_id", "")), str(actor.get("run_id", "")))
         yield Event(paths.parse_time(run.begun["at"]), what, f"{outcome.outcome.value}: {outcome.reason}", *by)
-    notice = NoticeBook(layout.base, kafka_cluster_id).read().get(group_id)
+    notice = ledger.notices().get(group_id)
     if notice is not None:
         yield Event(notice.marked_at, "mark", f"marked for a notice to {notice.owner or 'its owner'}")
         if notice.notified_at is not None:

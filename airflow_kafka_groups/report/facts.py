@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
-from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeptAlive
 from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.records import WHAT, KeptAlive
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
 from airflow_kafka_groups.report.keep_alive import NO_KEEP_ALIVE, KeepAliveRuns

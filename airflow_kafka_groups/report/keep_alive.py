@@ -16,7 +16,7 @@ from airflow_kafka_groups.judge.broker_clock import MARGIN_SHARE
 from airflow_kafka_groups.judge.policy.rules import RuleAction
 from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.report.page import SHOWN, part
 
 _SOON = timedelta(days=7)

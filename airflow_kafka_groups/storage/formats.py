@@ -92,9 +92,9 @@ def _read(name: str, kind: Any, value: Any) -> Any:
         return dict(value) if each is Any else {str(key): _read(name, each, one) for key, one in value.items()}
     if kind not in _WHAT:
         return read_model(kind, value)
-    if type(value) is not kind or (kind is int and value < 0):
+    if type(value) not in ((int, float) if kind is float else (kind,)) or (kind is int and value < 0):
         raise TypeError(f"{name} is {value!r}, not {_WHAT[kind]}")
     return value
 
 
-_WHAT = {str: "a string", bool: "true or false", int: "a count"}
+_WHAT = {str: "a string", bool: "true or false", int: "a count", float: "a number"}

@@ -21,7 +21,7 @@ from typing import Any
 
 from airflow_kafka_groups.ledger.audit import record_of
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.ledger.notice_book import NoticeBook
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.storage.layout import Layout
 from tests.demo.airflow_orders import AirflowOrders
@@ -184,7 +184,7 @@ def tell(truth: Truth, left: frozenset[str], mailbox: Mailbox, others: Mapping[s
     audit: dict[str, Any] = record_of(run)
     layout = Layout(STORE, "demo")
     plan = load_plan(layout, audit["plan_id"])
-    marks = NoticeBook(STORE, plan.kafka_cluster_id).read()
+    marks = Ledger(layout, plan.kafka_cluster_id).notices()
     summary = {
         **summarise(plan.to_json(), audit, truth, left),
         **summarise_policy(plan, deleted_groups(audit), run.intents, marks, mailbox.mails),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from airflow_kafka_groups.ledger.keep_alive_records import Wanted, log_wanted
+from airflow_kafka_groups.ledger.records import Wanted, log_wanted
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.groups import CLUSTER_ID

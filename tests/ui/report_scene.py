@@ -12,8 +12,8 @@ from airflow_kafka_groups.judge.policy.families import Member, family_of, summar
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.report.facts import ReportFacts
 from airflow_kafka_groups.report.html import render_report
 from airflow_kafka_groups.report.keep_alive import KeepAliveRuns

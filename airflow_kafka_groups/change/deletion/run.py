@@ -213,13 +213,13 @@ class DeletionRun:
     def _prepare(self, cluster_id: str | None, started_at: datetime, lease: LeaseGuard | None) -> _Ready:
         """Read approval, journal and backup as they are now, and begin the run in the journal."""
         request, plan, approval = self.request, self.plan, None
+        ledger = self.ledger or Ledger(self.layout, cluster_id)
         if plan is not None and not request.dry_run:
-            approval = require_approval(self.layout, plan, self.approval)
+            approval = require_approval(ledger, plan, self.approval)
         journal = Journal(self.layout.base, cluster_id)
         history = read_history(self.layout, cluster_id)
         file = None if plan is None else self.policy()
         quiet = self._quiet_times(file, started_at)
-        ledger = self.ledger or Ledger(self.layout, cluster_id)
         exclusions = self._exclusions(ledger, cluster_id, started_at, file)
         backup = self._backup()
         facts = {
@@ -268,7 +268,7 @@ class DeletionRun:
             return why
         try:
             ready.excluded.update(self._excluded_since(ready, self.plan))
-            same = require_approval(self.layout, self.plan, self.approval) == ready.approval
+            same = require_approval(ready.ledger, self.plan, self.approval) == ready.approval
         except MaintenanceError as exc:
             return str(exc)
         return None if same else "the plan was approved once more during the run: clear the task to go by that answer"

@@ -14,8 +14,8 @@ from enum import StrEnum
 
 from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.ledger.proposed_changes import read_head
+from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.report.page import HEAD
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -58,7 +58,6 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.CLEANUP: (
         (paths.PLANS, re.compile(rf"({ID})\.parquet"), False),
         (paths.BACKUPS, re.compile(rf"({ID})(?:-[0-9a-f]{{8}})?\.parquet"), False),
-        (paths.APPROVALS, re.compile(rf"({ID})"), True),
         (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
         (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
         (paths.PLANS, re.compile(rf"({ID})\.json"), False),
@@ -71,8 +70,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
 }
 # What a set's folder may have. A killed process may have left what it was about to create.
 _IN_FOLDER = re.compile(
-    r"\d{6}\.json|part-[\w.-]+\.parquet|_SUCCESS"
-    r"|\.(?:\d{6}\.json|part-[\w.-]+\.parquet|_SUCCESS)\.(?:[0-9a-f]{8}\.tmp|crc)"
+    r"part-[\w.-]+\.parquet|_SUCCESS|\.(?:part-[\w.-]+\.parquet|_SUCCESS)\.(?:[0-9a-f]{8}\.tmp|crc)"
 )
 _UNCOMMITTED = "_temporary"
 _OF_TASKS = re.compile(rf"{_UNCOMMITTED}|\d+|(?:attempt|task)_\d+_\d+_[mr]_\d+(?:_\d+)?")

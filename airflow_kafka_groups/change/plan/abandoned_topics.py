@@ -30,11 +30,11 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.policy.rules import Rule, Ruling, matches_exactly
 from airflow_kafka_groups.kafka.models import JUDGED_TYPES, GroupId
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PrunePlan
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprints
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, is_news, looked_for, may_see_less, snapshot_ids

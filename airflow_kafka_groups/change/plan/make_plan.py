@@ -40,11 +40,11 @@ from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.ledger import Known, Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
 from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups, planned_schema
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdict, Verdicts, load_verdicts
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, recorded_view
 from airflow_kafka_groups.observe.snapshot.reader import PLANNED_WITHIN, GroupSummary, SnapshotReader, latest_manifest

@@ -12,13 +12,14 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.policy.notice import Notice, rounded_down, shown_owner, shown_period
 from airflow_kafka_groups.judge.verdict_names import KeptName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.notice_book import NoticeBook, marked, notice_of
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.notice_book import marked, note, noted_by, notice_of
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.observe.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.report.page import render
 from airflow_kafka_groups.shown import one_line, printable, without_links
 from airflow_kafka_groups.storage.layout import Clock, Layout, utc_now
-from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time
+from airflow_kafka_groups.storage.paths import parse_time
 
 MESSAGE_GROUPS = 100
 """The most groups that a message names; the others are counted, and are in the report."""
@@ -121,22 +122,23 @@ def notify_owners(
 
     Raises ``JournalError`` and ``StorageError``.
     """
-    book = NoticeBook(layout.base, plan.kafka_cluster_id)
-    before = book.read()
-    earlier = book.written_by(plan.plan_id, plan.created_at - CLOCK_SLACK)
+    ledger = Ledger(layout, plan.kafka_cluster_id)
+    earlier = noted_by(ledger, plan.plan_id)
+    before = ledger.notices()  # asked last: what another run notes from now on is not overwritten
     at = max(now(), plan.created_at)
     marks_none = bool(earlier) or now() > plan.expires_at
     marks = before if marks_none else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
     old = {(name, notice.marked_at) for name, notice in before.items()}  # one with another contact now is the same
     done = Notified(marked=sum((name, notice.marked_at) not in old for name, notice in marks.items()))
     if not earlier and not dry_run:  # with nothing new to mark, too: without an entry, a repeat seems to be the first
-        book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster, marked=done.marked)
+        changed: dict[str, Notice | None] = dict.fromkeys(before.keys() - marks.keys())
+        changed |= {name: notice for name, notice in marks.items() if notice != before.get(name)}
+        note(ledger, plan.plan_id, changed, at, marked=done.marked)
     messages = {str(entry["notified"]): entry for entry in earlier if "notified" in entry}
     done.already = {owner: parse_time(entry["at"]) for owner, entry in messages.items()}
     if not dry_run:
         done.notified_before = {owner: entry.get("count", 0) for owner, entry in messages.items()}
         done.marked_before = sum(entry.get("marked", 0) for entry in earlier)
-    last: datetime | None = None
     for notice in _messages(layout, plan, marks, report, done, None if marks_none else at):
         name = notice.owner or ""
         if not dry_run:
@@ -145,17 +147,14 @@ def notify_owners(
             except Exception as exc:  # noqa: BLE001  # a notifier is anybody's code
                 done.failed[name] = type(exc).__name__  # its message may hold an address with a secret in it
                 continue
-            last = at = max(now(), plan.created_at)
+            at = max(now(), plan.created_at)
             for group_id in notice.groups:
                 marks[group_id] = replace(
                     marks[group_id], notified_at=at, contact=notice.contact, told_seconds=notice.notice_seconds
                 )
-            facts: dict[str, Any] = {"plan_id": plan.plan_id, "cluster": layout.cluster, "notified": name}
-            facts |= {"contact": notice.contact, "count": len(notice.groups)}
-            book.write(marks, at, changed=notice.groups, **facts)
+            told = {group_id: marks[group_id] for group_id in notice.groups}
+            note(ledger, plan.plan_id, told, at, notified=name, contact=notice.contact, count=len(told))
         done.notified[name] = len(notice.groups)
-    if last is not None:  # whoever reads the marks next has one entry to read
-        book.write(marks, last, plan_id=plan.plan_id, cluster=layout.cluster)
     return done
 
 

@@ -12,8 +12,8 @@ from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, Ruling
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState, has_judged_kind
 from airflow_kafka_groups.ledger.journal.history import IdleReset
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.verdicts import Verdict
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
 

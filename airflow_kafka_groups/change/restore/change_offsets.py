@@ -31,8 +31,8 @@ from airflow_kafka_groups.change.restore.earlier_tries import (
 from airflow_kafka_groups.change.restore.signs import wanted_before, with_signs
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, RESTORE, KeptAlive, Wanted, log_wanted
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
+from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, RESTORE, KeptAlive, Wanted, log_wanted
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT

@@ -25,7 +25,6 @@ from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import Journal
-from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.ledger.proposed_changes import (
     Change,
     ChangeOutcome,
@@ -35,6 +34,7 @@ from airflow_kafka_groups.ledger.proposed_changes import (
     partition_name,
     without_groups,
 )
+from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.shown import one_line
 from airflow_kafka_groups.storage.access import raised_by

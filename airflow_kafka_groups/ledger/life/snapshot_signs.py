@@ -27,8 +27,8 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.staleness.lives import Ints, valid_of
 from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
-from airflow_kafka_groups.ledger.keep_alive_records import WantedGroups
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
+from airflow_kafka_groups.ledger.records import Records
 from airflow_kafka_groups.ledger.verdicts import judged_with_log, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.cluster_log import KINDS, ClusterLog, Entry, TakenSnapshot, taken_in
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, parts_of
@@ -128,7 +128,7 @@ class _State:
     unread: dict[tuple[str, str], tuple[TakenSnapshot, str]] = field(default_factory=dict)
     since: datetime | None = None
     folders: dict[str, _Folder] = field(default_factory=dict)
-    wanted: WantedGroups = field(default_factory=WantedGroups)
+    records: Records = field(default_factory=Records)
 
     def fold(self, taken: TakenSnapshot, reader: SnapshotReader) -> None:
         """Add a snapshot. Raises ``SnapshotError`` for one that is damaged, and ``StorageError``."""
@@ -291,13 +291,13 @@ class SnapshotSigns:
             with unless_warned("" if durable else "The folded signs of life could not be written: %s"):
                 FILES.replace(self._place / _FILE, _content(self._state))
 
-    def read_wanted(self) -> WantedGroups:
-        """Return the groups that somebody wants to stay, by the table and the log alone: no snapshot is read.
+    def read_records(self) -> Records:
+        """Return what the log says besides snapshots, by the table and the log alone: no snapshot is read.
 
         Raises as ``update``.
         """
         self._read_log()
-        return self._state.wanted
+        return self._state.records
 
     def _read_log(self) -> list[Entry]:
         """Read the table, then the entries that it does not know, and return these."""
@@ -305,7 +305,7 @@ class SnapshotSigns:
         self.log = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
         self.log.require_known()
         entries = self.log.read()
-        state.wanted.fold(entries)
+        state.records.fold(entries)
         state.entries, state.head = self.log.count, self.log.head
         return entries
 
@@ -315,9 +315,9 @@ class SnapshotSigns:
         return {*self._state.folders, *(folder for folder, _ in self._state.unread)}
 
     @property
-    def wanted(self) -> WantedGroups:
-        """The groups that somebody wants to stay."""
-        return self._state.wanted
+    def records(self) -> Records:
+        """What the log says besides snapshots."""
+        return self._state.records
 
     def _not_logged(self, logged: Collection[tuple[str, str]]) -> list[TakenSnapshot]:
         """Return the snapshots that nobody has folded, and that are not in the log.
@@ -473,7 +473,7 @@ def _content(state: _State) -> bytes:
         "names": state.names,
         "kinds": state.kinds,
         "since": None if state.since is None else state.since.isoformat(),
-        "wanted": state.wanted.to_json(),
+        "records": state.records.to_json(),
         "unread": [[plain(taken), why] for taken, why in state.unread.values()],
         "folders": {
             name: {
@@ -513,7 +513,7 @@ def _parsed(content: bytes) -> _State:
         names=list(meta["names"]),
         kinds=list(meta["kinds"]),
         since=None if meta["since"] is None else parse_time(meta["since"]),
-        wanted=WantedGroups.from_json(meta["wanted"]),
+        records=Records.from_json(meta["records"]),
     )
     for each, why in meta["unread"]:
         taken = read_model(TakenSnapshot, each)

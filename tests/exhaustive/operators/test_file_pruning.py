@@ -144,11 +144,10 @@ def test_what_an_error_leaves_another_run_removes(
 def test_what_a_killed_process_was_about_to_write_goes_with_its_set(years: tuple[Path, list[set[str]]]) -> None:
     storage, (oldest, _, _) = years
     (plan,) = {name.split("/")[-1][:25] for name in oldest if "/plans/" in name}
-    torn = storage / scene.CLUSTER / "approvals" / plan / ".000001.json.0a1b2c3d.tmp"
-    torn.parent.mkdir(parents=True, exist_ok=True)
+    torn = storage / scene.CLUSTER / "plans" / f".{plan}.json.0a1b2c3d.tmp"
     torn.write_text('{"format": 1, "ki')
     assert prune(storage)["foreign"] == {}
-    assert not torn.parent.exists()
+    assert not torn.exists()
 
 
 def test_observations_go_with_their_snapshot(years: tuple[Path, list[set[str]]]) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeptAlive, Verified, log_wanted
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life import snapshot_signs
+from airflow_kafka_groups.ledger.records import WHAT, KeptAlive, Verified, log_wanted
 from airflow_kafka_groups.observe import cluster_log
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.file_storage import FILES, Storage

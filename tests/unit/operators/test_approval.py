@@ -13,6 +13,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.sealed_plan import log_plan
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -141,7 +142,7 @@ def test_an_answer_that_did_not_come_is_airflows_own_error(
 ) -> None:
     late = {"error": "no answer", "error_type": "timeout"}
     assert ask(tmp_path, planned).execute_complete(context(), late) == late, "passed on, and nothing sealed"
-    assert not (tmp_path / scene.CLUSTER / "approvals").exists()
+    assert '"kind":"answer"' not in "".join(path.read_text() for path in tmp_path.glob("_journal/*/log/*.json"))
 
 
 @pytest.mark.safety
@@ -223,7 +224,7 @@ def test_an_approval_of_another_plan_approves_nothing(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
     approve(airflow, tmp_path, planned)
-    (answer,) = (tmp_path / scene.CLUSTER / "approvals" / planned["plan_id"]).glob("000002.json")
+    answer = max(tmp_path.glob("_journal/*/log/*.json"))
     answer.write_text(answer.read_text().replace(planned["digest"], "0" * 64))
     with pytest.raises(PlanError, match="another version"):
         delete(tmp_path, planned)
@@ -245,6 +246,9 @@ def test_an_answer_approves_no_plan_that_took_the_place_of_the_one_in_the_questi
     ):
         path.write_bytes(content)
     shown = {**planned, "digest": other.digest}
+    with pytest.raises(PlanError, match="the log of the cluster does not know it"):
+        ask(tmp_path, shown).execute_complete(context(), airflow.answer)
+    log_plan(layout, other)
     with pytest.raises(PlanError, match="the question was about another version of this plan"):
         ask(tmp_path, shown).execute_complete(context(), airflow.answer)
     with pytest.raises(PlanError, match="not answered"):

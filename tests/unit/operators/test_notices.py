@@ -12,9 +12,9 @@ from airflow.sdk import BaseNotifier
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
 from airflow_kafka_groups.hooks.links import absolute_report_url_of
-from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.marks import marks_in
 from tests.unit.operators import scene
 
 POLICY = """\
@@ -117,7 +117,7 @@ def test_without_notifiers_groups_are_marked_and_nobody_counts_as_notified(
     planned: dict[str, Any], admin: FakeAdmin, tmp_path: Path
 ) -> None:
     assert notify(tmp_path, planned) == {"dry_run": False, "marked": 3, "notified": {}, "without_contact": 0}
-    marks = NoticeBook(tmp_path, admin.cluster).read()
+    marks = marks_in(tmp_path, admin.cluster)
     assert {notice.notified_at for notice in marks.values()} == {None}
 
 

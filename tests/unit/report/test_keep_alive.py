@@ -11,9 +11,9 @@ import pytest
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive, Verified, log_wanted
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
+from airflow_kafka_groups.ledger.records import KeptAlive, Verified, log_wanted
 from airflow_kafka_groups.report.facts import gather_facts
 from airflow_kafka_groups.report.keep_alive import KeepAliveRuns, forecast, keep_alive_section
 from airflow_kafka_groups.report.trend_points import point_of

@@ -17,9 +17,9 @@ from airflow_kafka_groups.change.plan.abandoned_topics import Resets
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.schemas import utc_times

@@ -13,9 +13,9 @@ from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.judge.policy.notice import why_not_noticed
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.outcomes import Decision, Reason
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import parse_time
 

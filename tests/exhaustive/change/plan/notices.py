@@ -11,8 +11,8 @@ from airflow_kafka_groups.change.plan.notify import Notified, OwnerNotice, notif
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.notice_book import read_notices
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.patterns import EVERYTHING
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader

@@ -11,7 +11,8 @@ from airflow_kafka_groups.change.deletion.guards.owner_notices import kept_unnot
 from airflow_kafka_groups.change.plan.notify import Notified, OwnerNotice, notify_owners
 from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
-from airflow_kafka_groups.ledger.notice_book import NoticeBook
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.notice_book import note
 from airflow_kafka_groups.observe.patterns import GroupFilter, keeping_expressions
 from tests.exhaustive.change.plan.notices import DAY, Story, waiting
 from tests.fakes.groups import CLUSTER_ID, NOW
@@ -147,9 +148,8 @@ async def test_a_deletion_whose_clock_is_ahead_shortens_no_notice(tmp_path: Path
     story = Story(tmp_path, "pay1")
     story.notify(await story.plan(NOW), NOW)
     plan = await story.plan(NOW + 5 * DAY)
-    book = NoticeBook(tmp_path, CLUSTER_ID)
-    marks = book.read()
-    book.write({"pay1": replace(marks["pay1"], notified_at=NOW + 4 * DAY)}, NOW)
+    ledger = Ledger(story.layout, CLUSTER_ID)
+    note(ledger, "p", {"pay1": replace(ledger.notices()["pay1"], notified_at=NOW + 4 * DAY)}, NOW)
     kept = kept_unnoticed(story.layout, plan, DeletionHistory(), {}, NOW + 99 * DAY)
     assert list(kept) == ["pay1"]
 

@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_recor
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.exhaustive.change.plan.notices import DAY, Story, waiting

@@ -10,11 +10,13 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.plan.notify import Notified
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
-from airflow_kafka_groups.ledger.notice_book import NoticeBook
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.notice_book import note
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from tests.exhaustive.change.plan.notices import DAY, POLICY, Story, waiting
 from tests.fakes.groups import CLUSTER_ID, NOW
+from tests.fakes.marks import marks_in
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.change.scene import judge
 from tests.unit.judge.policy.files import policy_of
@@ -33,7 +35,7 @@ async def test_two_clean_ups_of_parts_of_a_cluster_leave_each_other_s_marks_alon
     del story.admin.groups["web1"]
     complete = await story.plan(NOW + 4 * DAY)
     story.notify(complete, NOW + 4 * DAY)
-    assert set(NoticeBook(story.layout.base, CLUSTER_ID).read()) == {"pay1"}, "what is gone has no mark"
+    assert set(marks_in(story.layout.base, CLUSTER_ID)) == {"pay1"}, "what is gone has no mark"
 
 
 @pytest.mark.safety
@@ -66,7 +68,7 @@ async def test_a_group_that_lived_since_its_mark_is_notified_again(tmp_path: Pat
     assert waiting(plan) == ["pay1", "web1"], "the offsets are the same, and somebody was there in between"
     later = story.notify(plan, NOW + 5 * DAY + timedelta(minutes=5))
     assert (later.marked, later.notified) == (2, {"pay": 1, "web": 1})
-    assert NoticeBook(tmp_path, CLUSTER_ID).read()["pay1"].marked_at == NOW + 5 * DAY + timedelta(seconds=1)
+    assert marks_in(tmp_path, CLUSTER_ID)["pay1"].marked_at == NOW + 5 * DAY + timedelta(seconds=1)
 
 
 async def test_a_mark_goes_when_the_group_lives_and_stays_where_another_reason_keeps_it(tmp_path: Path) -> None:
@@ -74,11 +76,11 @@ async def test_a_mark_goes_when_the_group_lives_and_stays_where_another_reason_k
     story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
     alive = await story.plan(NOW + DAY, verdict="live", reason="in use")
     story.notify(alive, NOW + DAY)
-    assert NoticeBook(tmp_path, CLUSTER_ID).read() == {}
+    assert marks_in(tmp_path, CLUSTER_ID) == {}
     story.notify(await story.plan(NOW + 2 * DAY), NOW + 2 * DAY)
     story.file = policy_of(tmp_path, POLICY.replace("rules:", "protect: pay*\n    rules:"))
     story.notify(await story.plan(NOW + 3 * DAY), NOW + 3 * DAY)
-    assert set(NoticeBook(tmp_path, CLUSTER_ID).read()) == {"pay1", "web1"}
+    assert set(marks_in(tmp_path, CLUSTER_ID)) == {"pay1", "web1"}
 
 
 async def test_an_old_task_that_is_cleared_notifies_nobody_again(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ async def test_an_old_task_that_is_cleared_notifies_nobody_again(tmp_path: Path)
     del story.admin.groups["pay1"]
     story.admin.add("web2", ("t", 0, 5))
     story.notify(await story.plan(NOW + 5 * DAY, idle_since=NOW + 3 * DAY), NOW + 5 * DAY + timedelta(minutes=5))
-    marks, sent = NoticeBook(tmp_path, CLUSTER_ID).read(), len(story.sent)
+    marks, sent = marks_in(tmp_path, CLUSTER_ID), len(story.sent)
     assert set(marks) == {"web1", "web2"}
     already = {"pay": at, "web": at}
     assert story.notify(old, NOW + 60 * DAY, dry_run=True) == Notified(already=already)
@@ -98,7 +100,7 @@ async def test_an_old_task_that_is_cleared_notifies_nobody_again(tmp_path: Path)
     again = story.notify(old, NOW + 60 * DAY)
     assert again == Notified(already=already, marked_before=2, notified_before=before)
     assert len(story.sent) == sent
-    assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks, "the marks of later plans stay"
+    assert marks_in(tmp_path, CLUSTER_ID) == marks, "the marks of later plans stay"
 
 
 async def test_an_old_task_sends_nothing_to_a_contact_that_was_corrected_since(tmp_path: Path) -> None:
@@ -144,7 +146,7 @@ async def test_without_a_contact_nobody_is_notified_and_nothing_deleted(tmp_path
 async def test_a_dry_run_writes_and_sends_nothing(tmp_path: Path) -> None:
     story = Story(tmp_path, "pay1")
     assert story.notify(await story.plan(NOW), NOW, dry_run=True) == Notified(marked=1, notified={"pay": 1})
-    assert (story.sent, NoticeBook(tmp_path, CLUSTER_ID).read()) == ([], {})
+    assert (story.sent, marks_in(tmp_path, CLUSTER_ID)) == ([], {})
 
 
 @pytest.mark.safety
@@ -177,9 +179,8 @@ async def test_a_mark_that_is_lost_after_the_plan_keeps_the_group(tmp_path: Path
     story.notify(await story.plan(NOW), NOW)
     plan = await story.plan(NOW + 5 * DAY)
     assert plan.group_ids == ["pay1"]
-    book = NoticeBook(tmp_path, CLUSTER_ID)
-    book.read()
-    book.write({}, NOW)
+    ledger = Ledger(story.layout, CLUSTER_ID)
+    note(ledger, "p", dict.fromkeys(ledger.notices()), NOW)
     assert await story.delete(plan, NOW + 5 * DAY + timedelta(minutes=5)) == {"pay1": ("kept", "not_notified")}
 
 
@@ -247,12 +248,12 @@ async def test_an_old_task_whose_plan_had_nothing_new_to_say_changes_nothing_whe
     story.admin.add("web2", ("t", 0, 5))
     del story.admin.groups["web1"]
     story.notify(await story.plan(NOW + 9 * DAY, idle_since=NOW + 3 * DAY), NOW + 9 * DAY + timedelta(minutes=5))
-    marks, sent = NoticeBook(tmp_path, CLUSTER_ID).read(), len(story.sent)
+    marks, sent = marks_in(tmp_path, CLUSTER_ID), len(story.sent)
     assert set(marks) == {"pay1", "web2"}
     for dry_run in (True, False):
         assert story.notify(quiet, NOW + 60 * DAY, dry_run=dry_run) == Notified()
     assert len(story.sent) == sent
-    assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks, "the marks of later plans stay"
+    assert marks_in(tmp_path, CLUSTER_ID) == marks, "the marks of later plans stay"
 
 
 async def test_a_plan_that_has_expired_marks_nothing(tmp_path: Path) -> None:
@@ -263,16 +264,12 @@ async def test_a_plan_that_has_expired_marks_nothing(tmp_path: Path) -> None:
     story.admin.add("web1", ("t", 0, 5))
     del story.admin.groups["pay1"]
     story.notify(await story.plan(NOW + 9 * DAY), NOW + 9 * DAY + timedelta(minutes=5))
-    marks, sent = NoticeBook(tmp_path, CLUSTER_ID).read(), len(story.sent)
+    marks, sent = marks_in(tmp_path, CLUSTER_ID), len(story.sent)
     assert set(marks) == {"web1"}
     for dry_run in (True, False):
         assert story.notify(late, late.expires_at + timedelta(seconds=1), dry_run=dry_run) == Notified()
     assert len(story.sent) == sent
-    assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks
-
-
-def stored_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
+    assert marks_in(tmp_path, CLUSTER_ID) == marks
 
 
 async def test_what_many_owners_cost_grows_with_their_number(tmp_path: Path) -> None:
@@ -286,7 +283,6 @@ async def test_what_many_owners_cost_grows_with_their_number(tmp_path: Path) -> 
         story = Story(folder, *(f"o{number}-app" for number in range(count)), policy=policy)
         plan = await story.plan(NOW)
         assert len(story.notify(plan, NOW).notified) == count
-        book = NoticeBook(story.layout.base, CLUSTER_ID)
-        assert all(mark.notified_at is not None for mark in book.read().values())
-        sizes.append(stored_bytes(Path(str(book.folder))))
+        assert all(mark.notified_at is not None for mark in marks_in(folder, CLUSTER_ID).values())
+        sizes.append(sum(path.stat().st_size for path in folder.glob("_journal/*/log/*.json")))
     assert sizes[1] < 2.2 * sizes[0]

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.exceptions import JournalError, MaintenanceError
 from airflow_kafka_groups.ledger.approval import require_approval, seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, find_in_plan, load_plan, policy_of_plan
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
 from airflow_kafka_groups.storage.layout import Layout
 from tests.unit.change.deletion.steps import cluster, delete
@@ -38,8 +39,8 @@ DAMAGE: list[tuple[str, str, Any, Callable[[Layout, DeletionPlan], object]]] = [
     ("_journal/*/00000002.json", "previous", [], _history),
     ("_journal/*/00000002.json", "previous", {"entries": "1"}, _history),
     ("_journal/*/00000002.json", "lease", {"group": "x"}, _history),
-    *(("prod/approvals/*/000002.json", name, value,
-       lambda layout, plan: require_approval(layout, plan, ApprovalTerms()))
+    *(("_journal/*/log/*.json", name, value,
+       lambda layout, plan: require_approval(Ledger(layout, plan.kafka_cluster_id), plan, ApprovalTerms()))
       for name, value in (("at", None), ("person", "ann"), ("approved", "true"), ("approved", 1))),
     *(("prod/backups/*.json", "kafka_cluster_id", value, lambda layout, plan: load_backup(layout, plan.plan_id))
       for value in (float("inf"), 10**30, 5)),
@@ -66,9 +67,14 @@ async def test_a_damaged_field_is_named(
     for ended in sorted(tmp_path.glob("_journal/*/00000002/ended.json")):  # noqa: ASYNC240
         ended.unlink()  # the second run was killed: nothing seals its first entry
     read(layout, plan)
-    (path,) = tmp_path.glob(place)  # noqa: ASYNC240
+    *_, path = sorted(tmp_path.glob(place))  # noqa: ASYNC240
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, name: value} if value is not None else _without(content, name)))
+    if path.parent.name == "log":
+        with pytest.raises(JournalError, match="is not what it was: the journal was changed"):
+            read(layout, plan)
+        (folded,) = tmp_path.glob("_journal/*/signs.parquet")  # noqa: ASYNC240
+        folded.unlink()  # which knew the entry as it was
     with pytest.raises(MaintenanceError, match=r"damaged|not approved|changed after"):
         read(layout, plan)
 

@@ -90,7 +90,7 @@ async def test_a_snapshot_of_another_connection_counts_where_the_log_could_not_b
         def refuse(*_: Any) -> None:
             raise StorageError("the storage is full")
 
-        patched.setattr(ClusterLog, "_create", refuse)
+        patched.setattr(ClusterLog, "create", refuse)
         await scene.look(HOUR, "other")
     scene.admin.groups["a"].members = 0
     assert fates(await scene.delete()) == KEPT

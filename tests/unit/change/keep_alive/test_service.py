@@ -23,8 +23,8 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive, Verified, log_wanted
 from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.records import KeptAlive, Verified, log_wanted
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, utc_now
@@ -231,7 +231,7 @@ async def test_a_broker_that_lists_nothing_does_not_keep_the_other_groups_from_b
     assert "no answer" in str(report.problems()["broker 2"])
 
 
-@pytest.mark.parametrize(("home", "name"), [(recorded, "write_listing"), (ClusterLog, "_create")], ids=["file", "log"])
+@pytest.mark.parametrize(("home", "name"), [(recorded, "write_listing"), (ClusterLog, "create")], ids=["file", "log"])
 async def test_nothing_is_committed_that_is_not_recorded_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: object, name: str
 ) -> None:

@@ -19,7 +19,7 @@ from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction, Rul
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.verdicts import JudgedBy
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader

@@ -292,7 +292,7 @@ async def test_a_restore_that_cannot_be_logged_sends_nothing(scene: Scene, monke
     def full(*_: Any) -> None:
         raise StorageError("the storage is full")
 
-    monkeypatch.setattr(ClusterLog, "_create", full)
+    monkeypatch.setattr(ClusterLog, "create", full)
     with pytest.raises(StorageError, match="the storage is full"):
         await restore(admin, layout, plan.plan_id)
     assert "alter" not in admin.call_names

@@ -54,7 +54,7 @@ def keeps_only(odd: Path, storage: Path) -> None:
     assert len(found["foreign"]) == 1
 
 
-@pytest.mark.parametrize("where", [f"data/{OLD}", f"approvals/{OLD}", f"tables/observations/snapshot_id={OLD}"])
+@pytest.mark.parametrize("where", [f"data/{OLD}", f"tables/observations/snapshot_id={OLD}"])
 def test_a_file_where_a_folder_belongs_keeps_its_set_and_not_all_others(tmp_path: Path, where: str) -> None:
     """A copy tool that writes no folders, or an empty object by which a store shows one, leaves such a file."""
     odd = write(tmp_path, where, {})

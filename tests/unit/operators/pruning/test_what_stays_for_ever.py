@@ -60,7 +60,7 @@ def test_snapshots_that_came_to_nothing_are_not_the_newest_ones(tmp_path: Path) 
 def test_the_rows_of_a_plan_s_backup_that_was_killed_do_not_keep_its_clean_up(
     tmp_path: Path, folder: str, *, known: bool
 ) -> None:
-    """The plan says whose rows they are: it stayed for good, with its report and approvals, as somebody else's."""
+    """The plan says whose rows they are: it stayed for good, with its report, as somebody else's."""
     old = id_of(70)
     rows = write(tmp_path, f"backups/{old}-0a1b2c3d.parquet", {})
     write(tmp_path, f"reports/{old}.html", {}).write_text(HEAD)
@@ -74,12 +74,11 @@ def test_the_rows_of_a_plan_s_backup_that_was_killed_do_not_keep_its_clean_up(
 
 
 def test_the_checksums_of_a_storage_that_hadoop_has_copied_keep_no_clean_up(tmp_path: Path) -> None:
-    """A move by ``hadoop distcp`` to a disk or NFS writes one for each file, also beside approvals."""
+    """A move by ``hadoop distcp`` to a disk or NFS writes one for each file."""
     old = id_of(70)
     write(tmp_path, f"plans/{old}.json", {"plan_id": old, "expires_at": "2020-01-02T00:00:00+00:00"})
     write(tmp_path, f"backups/{id_of(0)}.json", {"plan_id": id_of(0)})
-    for name in (f"plans/.{old}.json.crc", f"approvals/{old}/000001.json", f"approvals/{old}/.000001.json.crc"):
-        write(tmp_path, name, {})
+    write(tmp_path, f"plans/.{old}.json.crc", {})
     found = run(tmp_path)
     assert (found.removed["cleanup"], found.foreign) == ((old,), {})
     assert not [path for path in tmp_path.rglob(f"*{old}*")]

@@ -9,10 +9,10 @@ import pytest
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.marks import marks_in
 from tests.unit.operators import scene
 
 POLICY = """\
@@ -71,11 +71,11 @@ def test_a_mail_that_only_some_recipients_got_is_no_notice(
     with pytest.raises(PolicyError, match="could not be notified: pay: SMTPRecipientsRefused"):
         notify(admin, tmp_path, contact, cc)
     assert len(mailbox.mails) == 1, "who was not refused got it, and once"
-    marks = NoticeBook(tmp_path, admin.cluster).read()
+    marks = marks_in(tmp_path, admin.cluster)
     assert {name: mark.notified_at for name, mark in marks.items()} == {"pay1": None}
 
 
 def test_a_mail_that_all_recipients_got_is_a_notice(admin: FakeAdmin, tmp_path: Path, mailbox: Mailbox) -> None:
     assert notify(admin, tmp_path, "a@example.com, b@example.com", "team@example.com")["notified"] == {"pay": 1}
     assert [set(mail.recipients) for mail in mailbox.mails] == [{"a@example.com", "b@example.com", "team@example.com"}]
-    assert NoticeBook(tmp_path, admin.cluster).read()["pay1"].notified_at is not None
+    assert marks_in(tmp_path, admin.cluster)["pay1"].notified_at is not None

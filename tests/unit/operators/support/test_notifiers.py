@@ -14,13 +14,13 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.judge.policy.notice import NOTIFIERS
 from airflow_kafka_groups.judge.policy.policy_file import policy_schema
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.ledger.notice_book import NoticeBook
 from airflow_kafka_groups.operators import notices
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.storage.layout import Layout
 from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.marks import marks_in
 from tests.unit.cli.commands.conftest import Cli, cli, stored
 from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
@@ -79,7 +79,7 @@ def test_a_connection_is_enough_to_notify_owners_by_mail(
     assert notify_by(tmp_path, planned)["notified"] == {"pay": 1}
     (mail,) = mailbox.mails
     assert [*mail.recipients] == ["pay@example.com"]
-    assert NoticeBook(tmp_path, admin.cluster).read()["pay1"].contact == "pay@example.com"
+    assert marks_in(tmp_path, admin.cluster)["pay1"].contact == "pay@example.com"
 
 
 def test_the_policy_s_notifier_counts_before_the_site_s_and_the_operator_s_before_both(

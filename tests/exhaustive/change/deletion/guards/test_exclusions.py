@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions, s
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking

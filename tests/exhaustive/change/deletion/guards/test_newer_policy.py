@@ -21,8 +21,8 @@ from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTe
 from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
 from airflow_kafka_groups.ledger.journal.journal import Journal
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.paths import new_id
 from tests.exhaustive.change.plan.notices import DAY, Story

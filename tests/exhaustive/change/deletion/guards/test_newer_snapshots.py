@@ -14,8 +14,8 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
-from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.ledger import fold_snapshots
+from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE, new_id, time_of

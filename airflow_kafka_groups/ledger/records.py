@@ -1,19 +1,24 @@
-"""Which groups somebody wants to stay, by the log of their cluster: of keep-alive runs, and of what may create groups.
+"""What the log of a cluster says besides snapshots: the groups that somebody wants to stay, plans, and notices.
 
-An entry is written before anything is committed, whichever connection asks, and stays for good. So a run that was
-interrupted may have kept its groups alive, or restored them, and they count. Another entry says of which groups a
-keep-alive run verified the commit. The time of a run is when it began, and no earlier than what others recorded before.
+An entry of wanted groups is written before anything is committed, whichever connection asks, and stays for good. So a
+run that was interrupted may have kept its groups alive, or restored them, and they count. Another entry says of which
+groups a keep-alive run verified the commit. The time of a run is when it began, and no earlier than what others
+recorded before.
+
+A mark of a notice is written before its owner is notified, and the notice after that: a process that dies in between
+notifies once more, and never counts a notice that was not sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry
+from airflow_kafka_groups.judge.policy.notice import Notice
+from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry, EntryKind
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.formats import plain, read_model
 from airflow_kafka_groups.storage.layout import Layout
@@ -51,7 +56,19 @@ class Verified:
     groups: tuple[str, ...]
 
 
-_KINDS: Mapping[str, type[Wanted | Verified]] = {"wanted": Wanted, "kept_alive": Verified}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfPlan:
+    """An entry of the log: about a plan in the folder of a connection."""
+
+    folder: str
+    plan_id: str
+
+
+_MODELS: Mapping[str, type[Wanted | Verified | OfPlan]] = {
+    EntryKind.WANTED: Wanted,
+    EntryKind.KEPT_ALIVE: Verified,
+    **dict.fromkeys((EntryKind.PLAN, EntryKind.QUESTION, EntryKind.ANSWER, EntryKind.NOTICES), OfPlan),
+}
 
 
 def log_wanted(layout: Layout, kafka_cluster_id: str | None, entry: Wanted | Verified) -> None:
@@ -60,7 +77,7 @@ def log_wanted(layout: Layout, kafka_cluster_id: str | None, entry: Wanted | Ver
     Raises ``JournalError``, also where the brokers do not know their cluster's id yet, and ``StorageError``: then
     nothing may be committed.
     """
-    kind = next(kind for kind, model in _KINDS.items() if isinstance(entry, model))
+    kind = next(kind for kind, model in _MODELS.items() if isinstance(entry, model))
     ClusterLog(layout.base, kafka_cluster_id).add({"kind": kind, **plain(entry)})
 
 
@@ -102,23 +119,36 @@ class KeptAlive:
 
 
 @dataclass(slots=True)
-class WantedGroups:
-    """What the entries of a log say of the groups that somebody wants to stay.
+class Records:
+    """What the entries of a log amount to.
 
     :param runs: by the kind of run, what its runs amount to for each group.
     :param verified: when the last verified keep-alive of each group began.
+    :param plans: by folder and plan, the entries about it: their numbers, kinds and SHA-256.
+    :param marks: the marks of groups that wait for a notice, or whose owner had one, as JSON has them.
+    :param noted: the number of the last entry of marks.
     """
 
     runs: dict[str, dict[str, KeptAlive]] = field(default_factory=dict)
     verified: dict[str, datetime] = field(default_factory=dict)
+    plans: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+    marks: dict[str, Any] = field(default_factory=dict)
+    noted: int = 0
 
     def fold(self, entries: Iterable[Entry]) -> None:
         """Add entries of the log. Raises ``JournalError`` for one that is damaged."""
         for entry in entries:
-            if (model := _KINDS.get(entry.data.get("kind", ""))) is None:
+            kind = entry.data["kind"]
+            if (model := _MODELS.get(kind)) is None:
                 continue
             with unless_damaged(JournalError, f"the entry {entry.path}"):
                 found = read_model(model, entry.data)
+                if kind == EntryKind.NOTICES:
+                    self._note(entry)
+            if isinstance(found, OfPlan):
+                places = self.plans.setdefault(f"{found.folder}/{found.plan_id}", [])
+                places.append((entry.number, kind, entry.sha256))
+                continue
             if isinstance(found, Verified):
                 self.verified |= {id_: max(found.at, self.verified.get(id_, found.at)) for id_ in found.groups}
                 continue
@@ -126,12 +156,26 @@ class WantedGroups:
             of_kind = self.runs.setdefault(found.what, {})
             of_kind |= {group_id: kept.after(of_kind.get(group_id)) for group_id in found.groups}
 
+    def _note(self, entry: Entry) -> None:
+        for group_id, mark in entry.data["marks"].items():
+            if mark is None:
+                self.marks.pop(group_id, None)
+            else:  # as a whole: without what a message said, it would seem that there was none
+                self.marks[group_id] = {name: mark[name] for name in Notice.__slots__}
+                read_model(Notice, mark)
+        self.noted = entry.number
+
     def groups(self, kinds: Iterable[str] = ()) -> dict[str, KeptAlive]:
         """Return the groups of runs of these kinds. Default: of all."""
         found: dict[str, KeptAlive] = {}
         for kind in tuple(kinds) or self.runs:
             found |= {id_: kept.after(found.get(id_)) for id_, kept in self.runs.get(kind, {}).items()}
         return found
+
+    def of_plan(self, folder: str, plan_id: str, kinds: Collection[str]) -> list[tuple[int, str]]:
+        """Return the numbers of the entries of these kinds about a plan, and their SHA-256, oldest first."""
+        places = self.plans.get(f"{folder}/{plan_id}", ())
+        return [(number, sha256) for number, kind, sha256 in places if kind in kinds]
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as JSON has it: the groups of each run, and of each verification."""
@@ -148,10 +192,13 @@ class WantedGroups:
                 kind: [[*map(plain, key), groups] for key, groups in of_kind.items()] for kind, of_kind in runs.items()
             },
             "verified": [[at.isoformat(), groups] for at, groups in verified.items()],
+            "plans": self.plans,
+            "marks": self.marks,
+            "noted": self.noted,
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> WantedGroups:
+    def from_json(cls, data: Mapping[str, Any]) -> Records:
         """Read ``to_json()`` back. Raises ``KeyError``, ``TypeError`` or ``ValueError``."""
         runs: dict[str, dict[str, KeptAlive]] = {}
         for kind, of_kind in data["runs"].items():
@@ -160,4 +207,8 @@ class WantedGroups:
                 kept = KeptAlive(parse_time(at), parse_time(until), what, end)
                 runs.setdefault(kind, {}).update(dict.fromkeys(groups, kept))
         verified = {group_id: parse_time(at) for at, groups in data["verified"] for group_id in groups}
-        return cls(runs, verified)
+        plans = {
+            plan: [(int(number), str(kind), str(sha256)) for number, kind, sha256 in places]
+            for plan, places in data["plans"].items()
+        }
+        return cls(runs, verified, plans, dict(data["marks"]), int(data["noted"]))
