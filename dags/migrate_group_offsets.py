@@ -10,10 +10,10 @@ from datetime import datetime
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, dry_run_argument
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, dry_run_argument, spark_settings
 from airflow_kafka_groups.operators.offset_changes import MigrateGroupOffsetsOperator
 
-FORM = ("source_conn_id", "group_ids", "method", "position", "existing", "topic_pattern", "mirror_topic")
+FORM = ("source_conn_id", "group_ids", "method", "position", "existing", "topic_pattern", "mirror_topic", "on_spark")
 
 with DAG(
     dag_id="migrate_group_offsets",
@@ -32,6 +32,8 @@ with DAG(
         existing="{{ params.existing }}",
         topic_pattern="{{ params.topic_pattern }}",
         mirror_topic="{{ params.mirror_topic or '' }}",
+        on_spark="{{ params.on_spark }}",
+        spark=spark_settings(),
         plan_id="{{ params.plan_id or '' }}",
         plan_digest="{{ params.plan_digest or '' }}",
         dry_run=dry_run_argument(),

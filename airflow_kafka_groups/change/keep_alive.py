@@ -28,7 +28,7 @@ from airflow_kafka_groups.change.restore.change_offsets import (
     no_earlier_tries,
 )
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.current_logs import Unread, commits_of, why_kept
+from airflow_kafka_groups.change.restore.current_logs import commits_of, why_kept
 from airflow_kafka_groups.checks import check_integer, check_number
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
@@ -39,6 +39,7 @@ from airflow_kafka_groups.kafka.models import GroupListing, GroupState
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult
 from airflow_kafka_groups.ledger.records import WHAT, Verified, log_wanted
+from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now

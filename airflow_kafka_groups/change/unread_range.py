@@ -15,12 +15,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
-from airflow_kafka_groups.change.restore.current_logs import log_ends
 from airflow_kafka_groups.change.restore.reset import CommitRequest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.results import is_not_found
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, partition_name
+from airflow_kafka_groups.observe.log_ends import log_ends
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy, plan_backlog

@@ -23,6 +23,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -455,9 +456,11 @@ class _Reading(Generic[T]):
     def __init__(self, consumer: Any, spans: Sequence[Span], keep: Callable[[LogRecord], T]) -> None:
         self._consumer, self._spans, self._keep = consumer, spans, keep
         self._found = [SpanRecords[T]() for _ in spans]
-        self._waiting: dict[TopicPartition, list[int]] = {}
+        self._waiting: dict[TopicPartition, deque[int]] = {}
+        self._begun: dict[TopicPartition, list[int]] = {}
         for number in sorted(range(len(spans)), key=lambda each: spans[each].start):
-            self._waiting.setdefault(spans[number].where, []).append(number)
+            self._waiting.setdefault(spans[number].where, deque()).append(number)
+            self._begun[spans[number].where] = []
         self._last: dict[TopicPartition, int] = {}
 
     def run(self, config: ClientConfig, cancelled: threading.Event) -> list[SpanRecords[T]]:
@@ -483,7 +486,7 @@ class _Reading(Generic[T]):
         where = TopicPartition(message.topic(), message.partition())
         if (error := message.error()) is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                for number in self._waiting.pop(where, ()):
+                for number in (*self._begun.pop(where, ()), *self._waiting.pop(where, ())):
                     self._found[number].is_end = True
             elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # of the group that nobody joins
                 raise KafkaException(error)
@@ -494,19 +497,22 @@ class _Reading(Generic[T]):
         self._last[where] = offset
         record = LogRecord(offset, message.timestamp()[1], message.key(), message.value(), message.headers() or ())
         kept = self._keep(record)
-        left = [number for number in self._waiting[where] if not self._is_done(number, offset, kept)]
-        self._waiting[where] = left
-        if not left:
+        begun, waiting = self._begun[where], self._waiting[where]
+        while waiting and self._spans[waiting[0]].start <= offset:
+            begun.append(waiting.popleft())
+        # Thousands may wait: a record is offered only to those that have begun.
+        begun = self._begun[where] = [number for number in begun if not self._is_done(number, offset, kept)]
+        if begun:
+            return
+        if not waiting:
             del self._waiting[where]
             self._consumer.incremental_unassign([_assigned(where)])
-        elif (start := self._spans[left[0]].start) > offset + _NEAR:
+        elif (start := self._spans[waiting[0]].start) > offset + _NEAR:
             self._consumer.seek(_assigned(where, start))
 
     def _is_done(self, number: int, offset: int, kept: T) -> bool:
         """Take a record for a span that has begun, and return whether that was its last one."""
         span, found = self._spans[number], self._found[number].records
-        if offset < span.start:
-            return False
         found.append(kept)
         return (span.until is not None and offset >= span.until) or (span.most is not None and len(found) >= span.most)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -30,15 +31,18 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.hooks.storage import read_offsets_file
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures, tries_of
+from airflow_kafka_groups.operators.support.spark_connection import SparkJob, read_spark_arguments
 from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
+    from pathlib import Path
 
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+    from airflow_kafka_groups.change.migrate.migrate import OnSpark
     from airflow_kafka_groups.change.restore.change_offsets import OffsetRequest, RecordedChanges
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
 
 class _OffsetChangeOperator(DryRunOperator):
@@ -250,6 +254,8 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
     :param mirror_topic: MirrorMaker 2's topic, such as ``mm2-offset-syncs.west.internal`` (templated).
     :param plan_id: the plan to apply, with ``plan_digest`` (templated).
     :param plan_digest: its SHA-256, which the dry run returned (templated).
+    :param on_spark: compare payloads in a Spark job, for hundreds of thousands of offsets. Default false (templated).
+    :param spark: with ``on_spark``: as of ``KafkaSparkSubmitOperator`` (templated).
 
     Returns what ``ResetGroupOffsetsOperator`` does, and ``{"plan_id", "plan_digest", "method", "position", "distance",
     "refused"}``: the most records that are read twice (or skipped), and the number of partitions left out. Failures are
@@ -270,6 +276,8 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
     mirror_topic = Argument(optional(read_text_or_nothing))
     plan_id = Argument(optional(read_text_or_nothing))
     plan_digest = Argument(optional(read_text_or_nothing))
+    on_spark = Argument(read_flag)
+    spark = Argument(optional(read_spark_arguments), names=False)
 
     def __init__(
         self,
@@ -288,21 +296,52 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
         mirror_topic: str | None = None,
         plan_id: str | None = None,
         plan_digest: str | None = None,
+        on_spark: bool | str = False,
+        spark: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self._job = SparkJob()
 
-    def request(self) -> MigrateRequest:
+    def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
-        source = KafkaGroupsHook(self.source_conn_id).get_conn() if self.source_conn_id else None
-        opens = None if source is None else lambda: source
-        return request_of(MigrateRequest, self, source=opens, progress=self.log_progress)
+        source = KafkaGroupsHook(self.source_conn_id) if self.source_conn_id else None
+        client = None if source is None else source.get_conn()
+        opens = None if client is None else lambda: client
+        with ExitStack() as job:
+            on_spark = None
+            if self.on_spark and source is not None and not self.plan_id:
+                on_spark = job.enter_context(self._prepared(source))
+            more = {"source": opens, "progress": self.log_progress, "on_spark": on_spark}
+            request = request_of(MigrateRequest, self, **more)
+            return {**self.change(context, request), **request.made.summary()}
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        request = self.request()
-        return {**self.change(context, request), **request.made.summary()}
+    @contextmanager
+    def _prepared(self, source: KafkaGroupsHook) -> Iterator[OnSpark]:
+        """Prepare the job, in this thread, the only one that can read Airflow's connections."""
+        from airflow_kafka_groups.change.migrate.migrate import OnSpark
+        from airflow_kafka_groups.storage.layout import utc_now
+        from airflow_kafka_groups.storage.paths import CHANGES, new_id
+
+        folder, name = self.site_layout().root / CHANGES, new_id(utc_now())
+        places, output = folder / f"{name}-places.parquet", folder / f"{name}-translations"
+
+        def settings(private: Path) -> dict[str, Path]:
+            return {
+                "--source-settings": source.write_source_settings(private / "source.json"),
+                "--target-settings": self.hook.write_source_settings(private / "target.json"),
+            }
+
+        words = ["--places", str(places), "--output", str(output), "--position", self.position]
+        arguments = {"name": self.task_id, **(self.spark or {})}
+        with self._job.prepared("translate_offsets", words, arguments, settings, for_executors=True) as submit:
+            yield OnSpark(places=places, output=output, submit=submit)
+
+    def on_kill(self) -> None:
+        """Stop the Spark job, or do not begin it."""
+        self._job.kill()
 
 
 class RestoreGroupOffsetsOperator(_OffsetChangeOperator):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
@@ -23,31 +22,24 @@ from airflow_kafka_groups.hooks.links import push_report_path
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
-from airflow_kafka_groups.kafka.transport.security import private_folder
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator, actor_of
 from airflow_kafka_groups.operators.support.spark_connection import (
-    PROGRESS,
-    connection_extra,
-    deploy_mode,
-    driver_env,
-    hide_conf,
+    SparkJob,
+    application_of,
     read_spark_arguments,
-    submit_hook,
     why_not_here,
-    wrong_argument,
 )
 from airflow_kafka_groups.shown import one_line
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import check_id
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow.sdk import Context
 
     from airflow_kafka_groups.change.backlog import ProcessedBacklog
-
-_YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"
-_SPARK = Path(__file__).parents[1] / "spark"
 
 
 def _read_application(field: str, value: Any) -> str:
@@ -156,71 +148,38 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._submitted: Any = None
-        self._killed = False
+        self._job = SparkJob()
 
     def execute(self, context: Context) -> None:
         self.require_read()
-        job, application = list[str](), self.application
-        if not application.endswith((".py", ".jar")):
-            if not (_SPARK / "jobs" / f"{application}.py").is_file():
-                raise ConfigurationError("application", self.application, "is neither a job of this package nor a path")
-            job, application = [application], str(_SPARK / "application.py")
         arguments = dict(self.spark or {})
-        # A task is retried by Airflow; YARN would start a second driver that this task does not see.
-        arguments["conf"] = {_YARN_ATTEMPTS: "1", **PROGRESS, **(arguments.get("conf") or {})}
-        given = [*job, *self.application_args, *(("--table", self.table) if self.table else ())]
         arguments.setdefault("name", self.task_id)
+        words = [*self.application_args, *(("--table", self.table) if self.table else ())]
+        job, _ = application_of(self.application)
+        given = [*job, *words]
         if job and self.kafka != REQUIRED and needs_no_spark(given) and (why := why_not_here(arguments)):
-            self._require_alive()
+            self._job.require_alive()
             self.log.warning("The job runs in this task, without Spark and without access to Kafka: %s", why)
             summary = run_plain_job(given, open_path("--base", base_of(given)), why)
             self.log.info("%s", json.dumps(summary))
             return
-        with private_folder() as folder:
-            arguments["conf"], arguments["properties_file"] = hide_conf(
-                arguments.get("conf"),
-                arguments.get("properties_file"),
-                folder,
-                spark_binary=arguments.get("spark_binary") or connection_extra(arguments).get("spark-binary"),
-                env_vars=arguments.get("env_vars"),
-                driver_env=driver_env(arguments),
-            )
-            path = self._properties(folder / "kafka.properties")
-            if path is not None:
-                shipped = deploy_mode(arguments) == "cluster"
-                if shipped:
-                    arguments["files"] = ",".join(filter(None, [arguments.get("files"), str(path)]))
-                given += ["--kafka-properties", path.name if shipped else str(path)]
-            self._submitted = submit_hook(arguments, given)
-            self._require_alive()
-            try:
-                self._submitted.submit(application)
-            except Exception as exc:
-                if job and (why := wrong_argument(self._submitted)):
-                    raise ConfigurationError(self.application, None, f"has a wrong argument: {why}") from exc
-                raise
+        with self._job.prepared(self.application, words, arguments, self._properties) as submit:
+            submit()
 
-    def _require_alive(self) -> None:
-        if self._killed:
-            raise KafkaGroupsError("the task was killed before the job was submitted: nothing was started")
-
-    def _properties(self, path: Path) -> Path | None:
+    def _properties(self, folder: Path) -> dict[str, Path]:
         if self.kafka == OFF:
-            return None
+            return {}
         try:
-            return self.hook.write_spark_properties(path)
+            return {"--kafka-properties": self.hook.write_spark_properties(folder / "kafka.properties")}
         except ConfigurationError as exc:
             if self.kafka == REQUIRED:
                 raise
             self.log.warning("The job runs without access to Kafka: %s", exc)
-            return None
+            return {}
 
     def on_kill(self) -> None:
         """Stop the job, or do not begin it."""
-        self._killed = True
-        if self._submitted is not None:
-            self._submitted.on_kill()
+        self._job.kill()
 
 
 class CommitGroupBacklogOperator(_OffsetChangeOperator):

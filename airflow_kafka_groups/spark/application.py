@@ -23,6 +23,7 @@ JOBS = {
     "archive_backlog": "archive unread records of groups to be deleted",
     "roll_up": "roll up the verdicts of all clusters by day",
     "lag_report": "report how far groups lag, in messages and seconds",
+    "translate_offsets": "translate offsets into those of mirrors, by payload",
 }
 _EXIT_CODES = """
 Exit codes: 0 done; 1 failed; 2 a wrong argument; 3 processed, and not committed; 4 committed, and

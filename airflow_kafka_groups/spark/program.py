@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Summary = dict[str, Any]
-_PATHS = frozenset({"backlog", "base", "commit_history", "output", "owners", "records", "result", "summary"})
+_PATHS = frozenset({"backlog", "base", "commit_history", "output", "owners", "places", "records", "result", "summary"})
 _CONNECTION = re.compile(r"\A((?:s3[an]?|gs)://)[^/:@]*@", re.IGNORECASE)
 """An Airflow connection before a bucket: connectors refuse it as a user. On Azure, what is there is the container."""
 PARTLY_FAILED = 5

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.spark.bundle import APPLICATION
-from tests.bench_spark import count_ten, floor
+from tests.bench_spark import count_ten, floor, translating
 from tests.bench_spark.processes import executors_of, files_read
 from tests.bench_spark.staleness import QUICK, Runs, measure, stale, submit, with_duckdb, with_plain_sql, write_history
 from tests.histories.lake import CLUSTER
@@ -92,6 +92,33 @@ def growth(quick: bool, repeat: int) -> Iterator[Results]:
         yield _measured(f"judge_staleness.{groups * snapshots}_observations", runs, "")
 
 
+def memory(quick: bool, repeat: int) -> Iterator[Results]:
+    """Measure judge_staleness on a snapshot of twelve million rows, by two executors of 512 MB."""
+    groups = 10_000 if quick else 600_000
+    with tempfile.TemporaryDirectory() as folder, SparkCluster(cores=2, memory_mb=1200) as cluster:
+        base = Path(folder)
+        write_history(base, groups, 20, 2, files=-(-groups * 20 // 1_000_000))
+        began = time.monotonic()
+        summary = _judged(cluster, base, 2, {"spark.executor.memory": "512m", "spark.executor.cores": "1"})
+        seconds = time.monotonic() - began
+        assert summary["verdicts"]["stale"] == stale(groups), summary
+    yield {f"memory.{groups * 20}_rows_of_a_snapshot.seconds_by_512_mb": round(seconds, 2)}
+
+
+def _judged(cluster: SparkCluster, base: Path, snapshots: int, settings: dict[str, str]) -> Results:
+    done = cluster.submit(
+        APPLICATION,
+        *("judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER),
+        *("--min-idle-seconds", str((snapshots - 1) * 3600)),
+        settings=settings,
+        timeout=900,
+    )
+    if done.returncode:
+        sys.exit(f"{done.stderr[-4000:]}\n{done.stdout[-2000:]}")
+    found: Results = json.loads([line for line in done.stdout.splitlines() if line.startswith('{"job"')][-1])
+    return found
+
+
 def executors(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure judge_staleness by one and two executors, each pinned to a core, on a standalone cluster."""
     groups, snapshots = (1_000, 8) if quick else (10_000, 480)
@@ -105,25 +132,19 @@ def executors(quick: bool, repeat: int) -> Iterator[Results]:
             pinning = threading.Thread(target=_pin, args=(cluster, pinned))
             pinning.start()
             began = time.monotonic()
-            done = cluster.submit(
-                APPLICATION,
-                *("judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER),
-                *("--min-idle-seconds", str((snapshots - 1) * 3600)),
-                settings={
-                    "spark.cores.max": str(count),
-                    "spark.executor.cores": "1",
-                    "spark.eventLog.enabled": "true",
-                    "spark.eventLog.compress": "false",
-                    "spark.eventLog.dir": logs.as_uri(),
-                },
-                timeout=900,
-            )
+            settings = {
+                "spark.cores.max": str(count),
+                "spark.executor.cores": "1",
+                "spark.eventLog.enabled": "true",
+                "spark.eventLog.compress": "false",
+                "spark.eventLog.dir": logs.as_uri(),
+            }
+            try:
+                summary = _judged(cluster, base, snapshots, settings)
+            finally:
+                pinned.set()
+                pinning.join()
             walls[count] = time.monotonic() - began
-            pinned.set()
-            pinning.join()
-            if done.returncode:
-                sys.exit(f"{done.stderr[-4000:]}\n{done.stdout[-2000:]}")
-            summary = json.loads([line for line in done.stdout.splitlines() if line.startswith('{"job"')][-1])
             assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (stale(groups), snapshots), summary
             read = files_read(logs)
             shutil.copytree(logs, OUTPUT.parent / f"{rows}.{count}_executors.events", dirs_exist_ok=True)
@@ -222,15 +243,32 @@ def stream(quick: bool, repeat: int) -> Iterator[Results]:
             }
 
 
+def translation(quick: bool, repeat: int) -> Iterator[Results]:
+    """Measure the translation of offsets by payload between two brokers: by translate_offsets, and in one process."""
+    records, places = (10_000, 5_000) if quick else (100_000, 200_000)
+    with (
+        KafkaCluster(brokers=1, full_jit=True, heap_mb=512) as source,
+        KafkaCluster(brokers=1, full_jit=True, heap_mb=512) as target,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        mirrored = translating.Mirrored(source.bootstrap, target.bootstrap, records, places)
+        alone = mirrored.in_one_process()
+        job = mirrored.by_spark(Path(folder))
+    name = f"translate_offsets.{places}_offsets"
+    yield {f"{name}.seconds": round(job, 1), f"{name}.one_process_seconds": round(alone, 1)}
+
+
 PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
     "decoding": decoding,
     "executors": executors,
     "growth": growth,
+    "memory": memory,
     "one_machine": one_machine,
     "source": source,
     "start": start,
     "staleness": staleness,
     "stream": stream,
+    "translation": translation,
 }
 
 

@@ -7,13 +7,12 @@ read, recorded, checked and written as all verbs do that set offsets.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from airflow_kafka_groups.change.backup.file import Backup, open_backup
-from airflow_kafka_groups.change.migrate.offset_translator import OFFSET_HEADER, OffsetTranslator, counts_of
 from airflow_kafka_groups.change.migrate.plan import (
     GroupPlan,
     MigrationPlan,
@@ -21,18 +20,21 @@ from airflow_kafka_groups.change.migrate.plan import (
     load_migration_plan,
     write_plan,
 )
-from airflow_kafka_groups.change.migrate.translation import Method, Position, Translated
 from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
-from airflow_kafka_groups.change.restore.current_logs import Unread, commits_of, ids_of, recreated_topics
+from airflow_kafka_groups.change.restore.current_logs import commits_of, ids_of, recreated_topics
 from airflow_kafka_groups.change.restore.earlier_tries import in_topics
 from airflow_kafka_groups.change.restore.reset import Existing, propose_commits
 from airflow_kafka_groups.checks import check_digest
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
+from airflow_kafka_groups.observe.log_ends import Unread
+from airflow_kafka_groups.observe.mirrors.offset_translator import OFFSET_HEADER, OffsetTranslator, Place, counts_of
+from airflow_kafka_groups.observe.mirrors.translation import Method, Position, Refusal, Translated
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids
-from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress, utc_now
-from airflow_kafka_groups.storage.paths import new_id, time_of
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
+from airflow_kafka_groups.storage.paths import is_data_file, new_id, time_of
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
@@ -40,6 +42,44 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = "Callable[[], AbstractAsyncContextManager[MaintenanceClient]]"
 _PLAN = "migration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnSpark:
+    """The translation of offsets by the Spark job ``translate_offsets``.
+
+    :param places: the file that the job reads, and ``output`` the folder that it writes; both are removed afterwards.
+    :param submit: runs the job, and returns when it has succeeded.
+    """
+
+    places: StoragePath
+    output: StoragePath
+    submit: Callable[[], object]
+
+    def translate(
+        self, wanted: Collection[Place], counterparts: Mapping[TopicPartition, TopicPartition]
+    ) -> dict[Place, Translated | Refusal]:
+        """Translate places. Raises ``MaintenanceError`` unless the job has translated each of them."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from airflow_kafka_groups.observe.mirrors.batches import places_to_table, translations_of
+
+        try:
+            pq.write_table(places_to_table(wanted, counterparts), sink := pa.BufferOutputStream())
+            FILES.create(self.places, sink.getvalue().to_pybytes(), durable=False)
+            self.submit()
+            files = (FILES.read(self.output / name) for name in FILES.files(self.output) if is_data_file(name))
+            found = translations_of(pq.read_table(pa.BufferReader(content or b"")) for content in files)
+        finally:
+            FILES.remove(self.places)
+            FILES.remove_folder(self.output, everything=True)
+        if found.keys() != {*wanted}:
+            lacking = len({*wanted} - found.keys())
+            raise MaintenanceError(
+                f"{self.output} has other offsets than were wanted, and lacks {lacking:,}: try again"
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +104,7 @@ class MigrateRequest(OffsetRequest):
     :param header: the header with the source offset: of 8 bytes, or a decimal number.
     :param mirror_topic: MirrorMaker 2's topic, such as ``mm2-offset-syncs.west.internal``.
     :param plan_id: apply this plan, with ``plan_digest``, instead of making one.
+    :param on_spark: has a Spark job compare payloads. Default: they are compared in this process.
 
     Raises ``ConfigurationError`` for invalid values.
     """
@@ -83,6 +124,7 @@ class MigrateRequest(OffsetRequest):
     mirror_topic: str | None = None
     plan_id: str | None = None
     plan_digest: str | None = None
+    on_spark: OnSpark | None = field(default=None, compare=False)
     progress: Progress = field(default=ignore_progress, compare=False)
     _new_id: str = field(default_factory=lambda: new_id(utc_now()), init=False, compare=False)
     _made: list[MigrationPlan] = field(default_factory=list, init=False, compare=False)
@@ -97,6 +139,8 @@ class MigrateRequest(OffsetRequest):
             return
         if self.method is None:
             raise ConfigurationError("method", None, f"must be one of {', '.join(Method)}")
+        if self.on_spark is not None and self.method != Method.PAYLOAD:
+            raise ConfigurationError("on_spark", True, f"is for the method {Method.PAYLOAD}: others read little")
         if (self.backup_id is None) != (self.source_cluster is None):
             raise ConfigurationError("backup_id, source_cluster", None, "give both or none")
         if self.source is None and (self.backup_id is None or Method(self.method) in _OF_RECORDS):
@@ -199,7 +243,11 @@ class MigrateRequest(OffsetRequest):
                 progress=self.progress,
             )
             every = ((where, value.offset) for of in offsets.values() for where, value in of.items())
-            found = await translator.translate((each for each in every if each[0] not in refused), method, position)
+            wanted = {each for each in every if each[0] not in refused}
+            if self.on_spark is not None and wanted:
+                found = await asyncio.to_thread(self.on_spark.translate, wanted, at)
+            else:
+                found = await translator.translate(wanted, method, position)
         for group_id, commits in offsets.items():
             rows, left_out = list[PlannedOffset](), dict[TopicPartition, str]()
             for where, value in commits.items():

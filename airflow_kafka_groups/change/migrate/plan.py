@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_groups.change.restore.current_logs import Unread, unread_of
+from airflow_kafka_groups.change.restore.current_logs import unread_of
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Commits
+from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS, protect_none
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, Unread, unread_of, unread_part
+from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, unread_of, unread_part
 from airflow_kafka_groups.change.restore.earlier_tries import (
     BY,
     DELETION,
@@ -33,6 +33,7 @@ from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError,
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
 from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, RESTORE, KeptAlive, Wanted, log_wanted
+from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT

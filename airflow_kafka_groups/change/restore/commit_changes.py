@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
-from airflow_kafka_groups.change.restore.current_logs import SameTopics, Unread, why_kept
+from airflow_kafka_groups.change.restore.current_logs import SameTopics, why_kept
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConnectionFailedError,
@@ -43,6 +43,7 @@ from airflow_kafka_groups.ledger.proposed_changes import (
     is_same,
     partition_name,
 )
+from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.readings import committed_of
 from airflow_kafka_groups.storage.layout import Progress, ignore_progress
 
@@ -275,10 +276,11 @@ def _includes(read: GroupOffsets, wanted: GroupOffsets) -> bool:
 
 def _result(change: Change, outcome: ChangeOutcome, reason: str, partitions: int | None = None) -> ChangeResult:
     skipped = {partition_name(where): why for where, why in change.skipped.items()}
+    is_set = outcome in (ChangeOutcome.CHANGED, ChangeOutcome.WOULD_CHANGE)
     return ChangeResult(
         group_id=change.group_id,
         outcome=outcome,
-        reason=reason,
+        reason=f"{reason}; {change.note}" if is_set and change.note else reason,
         partitions=len(change.after) if partitions is None else partitions,
         skipped=skipped or _NOTHING_SKIPPED,
         skips=change.skips if partitions != 0 else 0,

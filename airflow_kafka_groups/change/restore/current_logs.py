@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.file import Backup
-from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, is_not_found
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import (
@@ -23,14 +23,13 @@ from airflow_kafka_groups.kafka.models import (
     GroupOffsets,
     GroupState,
     GroupType,
-    ListedOffset,
     OffsetAndMetadata,
-    OffsetSpec,
     ShareGroupOffsets,
     TopicPartition,
     has_eligible_kind,
 )
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
+from airflow_kafka_groups.observe.log_ends import Ends, Unread, log_ends
 from airflow_kafka_groups.observe.readings import committed_of
 
 if TYPE_CHECKING:
@@ -38,12 +37,6 @@ if TYPE_CHECKING:
 
 
 DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was
-
-
-class Unread(str):
-    """Why a group is kept, or a partition left out, of which nobody knows how it is: the task has to fail."""
-
-    __slots__ = ()
 
 
 def unread_of(reasons: Iterable[str]) -> Unread | None:
@@ -123,7 +116,6 @@ def _why_not_taken(group: GroupDescription, offsets_of: str) -> str | None:
     return None
 
 
-Ends = Mapping[TopicPartition, tuple[int, int] | str]
 _NOT_KNOWN = "not known when the offsets were read"
 _Columns = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -215,30 +207,6 @@ async def recreated_topics(admin: MaintenanceClient, ids: Mapping[str, str]) -> 
         for topic, before in ids.items()
         if here.get(topic, before) != before
     }
-
-
-async def log_ends(admin: MaintenanceClient, partitions: Iterable[TopicPartition]) -> Ends:
-    """Return (log start, log end) of each partition, or why they are unknown."""
-    wanted = list(dict.fromkeys(partitions))
-    if not wanted:
-        return {}
-    starts = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.earliest()))
-    ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest()))
-    found: dict[TopicPartition, tuple[int, int] | str] = {}
-    for where in wanted:
-        start, end = starts.get(where), ends.get(where)
-        if isinstance(start, ListedOffset) and isinstance(end, ListedOffset) and 0 <= start.offset <= end.offset:
-            found[where] = (start.offset, end.offset)
-        else:
-            error = next((item for item in (start, end) if isinstance(item, KafkaGroupsError)), None)
-            found[where] = left_out(f"the log start and end cannot be read: {error or 'no result'}", error)
-    return found
-
-
-def left_out(reason: str, error: object) -> str:
-    """Return why a partition is left out: as ``Unread``, unless the brokers say that it does not exist."""
-    gone = isinstance(error, BrokerError) and error.name == "UNKNOWN_TOPIC_OR_PARTITION"
-    return reason if gone else Unread(reason)
 
 
 log = logging.getLogger(__name__)

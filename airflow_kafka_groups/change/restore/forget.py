@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, Earlier, OffsetRequest, no_earlier_tries
-from airflow_kafka_groups.change.restore.current_logs import Unread
 from airflow_kafka_groups.change.restore.earlier_tries import DELETION, in_topics
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
@@ -29,6 +28,7 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, GroupType, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, Commits, commits_in
+from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.readings import committed_of
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from airflow_kafka_groups.change.backup.file import BackedUpGroup, Backup, open_backup
 from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
-from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Unread, commits_of, current_logs, unread_of
+from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, commits_of, current_logs, unread_of
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
+from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.shown import with_links
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of
@@ -131,18 +132,27 @@ def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, over
     """
     if not overwrite and (where := _newer(before, group.offsets)) is not None:
         return Change(group_id=group.entry.group_id, before=before, kept=_used(where, before))
-    if group.entry.group_type == GroupType.SHARE:
-        group = _within_logs(group, logs)
-    return _change(group, before, _skipped(group, before, logs), logs.topic_ids)
+    if group.entry.group_type != GroupType.SHARE:
+        return _change(group, before, _skipped(group, before, logs), logs.topic_ids)
+    group, behind = _within_logs(group, logs)
+    change = _change(group, before, _skipped(group, before, logs), logs.topic_ids)
+    named = [
+        f"{partition_name(where)} from {offset} to {change.after[where].offset}"
+        for where, offset in behind.items()
+        if where in change.after
+    ]
+    return replace(change, note=f"moved to the log's start: {', '.join(named)}" if named else None)
 
 
-def _within_logs(group: BackedUpGroup, logs: CurrentLogs) -> BackedUpGroup:
-    """Return a share group at the logs' starts where it was behind them: there it would have read on."""
-    starts = {
-        where: value._replace(offset=max(value.offset, logs.start(where)))
-        for where, value in commits_in(group.offsets).items()
-    }
-    return replace(group, offsets=GroupOffsets.from_mapping(group.entry.group_id, starts))
+def _within_logs(group: BackedUpGroup, logs: CurrentLogs) -> tuple[BackedUpGroup, dict[TopicPartition, int]]:
+    """Return a share group at the logs' starts where it was behind them, for there it would have read on.
+
+    Also returns where it was there, by partition.
+    """
+    saved = commits_in(group.offsets)
+    starts = {where: value._replace(offset=max(value.offset, logs.start(where))) for where, value in saved.items()}
+    behind = {where: value.offset for where, value in saved.items() if value.offset < starts[where].offset}
+    return replace(group, offsets=GroupOffsets.from_mapping(group.entry.group_id, starts)), behind
 
 
 def propose_topics(

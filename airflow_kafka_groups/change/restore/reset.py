@@ -10,13 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
-from airflow_kafka_groups.change.restore.current_logs import Ends, Unread, commits_of, left_out, log_ends, unread_of
+from airflow_kafka_groups.change.restore.current_logs import commits_of, unread_of
 from airflow_kafka_groups.change.restore.earlier_tries import SHIFT_BY, TARGET, in_topics
 from airflow_kafka_groups.checks import check_number
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, is_same
+from airflow_kafka_groups.observe.log_ends import Ends, Unread, left_out, log_ends
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 

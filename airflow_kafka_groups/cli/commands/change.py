@@ -248,7 +248,7 @@ def migrate(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 
     with progress_bars() as progress:
-        request = request_of(MigrateRequest, args, source=source_of(args), progress=progress)
+        request = request_of(MigrateRequest, args, source=source_of(args), progress=progress, on_spark=None)
         done = _carry_out(args, "migrate", request)
     plan = request.made
     table = Table("partitions", PARTITIONS, list(plan.rows())) if args.partitions else _table_of(args, "migrate", done)

@@ -103,6 +103,7 @@ OTHER_FORMS: dict[str, _Field] = {
     "existing": _choice("keep", "Existing offsets", _MIGRATE, "keep", "replace", "lower"),
     "topic_pattern": _text("{topic}", "Names of mirrors", _MIGRATE),
     "mirror_topic": _optional("MirrorMaker 2's topic", _MIGRATE),
+    "on_spark": _flag(False, "Compare on Spark", _MIGRATE),
     "overwrite": _flag(False, "Overwrite newer offsets", "RestoreGroupOffsetsOperator"),
     "asleep": _patterns([], "Groups to keep alive", "KeepOffsetsAliveOperator.include", _LISTED, ["array", "null"]),
     "allow_membership": _flag(False, "Join and leave", "KeepOffsetsAliveOperator"),

@@ -11,15 +11,17 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.exceptions import ArgumentError, ConfigurationError
+from airflow_kafka_groups.exceptions import ArgumentError, ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import check_url, read_mapping
 from airflow_kafka_groups.hooks.connection.java_properties import render_properties, write_secret_file
+from airflow_kafka_groups.kafka.transport.security import private_folder
 from airflow_kafka_groups.spark.names import OLDEST_JAVA, quick_driver
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
@@ -155,6 +157,8 @@ def _home_of(program: str | None, env: Mapping[str, str]) -> str | None:
 
 
 LOCAL = "local[*]"
+_YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"
+_SPARK = Path(__file__).parents[2] / "spark"
 PROGRESS = {"spark.ui.showConsoleProgress": "true", "spark.ui.consoleProgress.update.interval": "10000"}
 """Properties by which Spark writes a bar of the running stages to the log, every ten seconds while they proceed."""
 
@@ -209,6 +213,81 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
     if prefix == _DRIVER_ENV["yarn"]:
         made._env = arguments.get("env_vars")  # spark-submit itself reads some, such as HADOOP_CONF_DIR
     return made
+
+
+class SparkJob:
+    """The job of a task, which is submitted with private files, and ended when the task is killed."""
+
+    def __init__(self) -> None:
+        self._hook: Any = None
+        self._killed = False
+
+    @contextmanager
+    def prepared(
+        self,
+        application: str,
+        words: Sequence[str],
+        arguments: Mapping[str, Any],
+        write: Callable[[Path], Mapping[str, Path]],
+        *,
+        for_executors: bool = False,
+    ) -> Iterator[Callable[[], None]]:
+        """Write the private files of a job, and yield what submits it and waits for it.
+
+        :param application: a job of this package, or a path.
+        :param words: its arguments.
+        :param arguments: those of ``SparkSubmitHook``.
+        :param write: writes files into a private folder, each for an option of the job.
+        :param for_executors: ship these files in any deploy mode. Default: where the driver is elsewhere.
+        """
+        job, path = application_of(application)
+        # A task is retried by Airflow; YARN would start a second driver that this task does not see.
+        conf = {_YARN_ATTEMPTS: "1", **PROGRESS, **(arguments.get("conf") or {})}
+        with private_folder() as folder:
+            given = dict(arguments)
+            given["conf"], given["properties_file"] = hide_conf(
+                conf,
+                arguments.get("properties_file"),
+                folder,
+                spark_binary=arguments.get("spark_binary") or connection_extra(arguments).get("spark-binary"),
+                env_vars=arguments.get("env_vars"),
+                driver_env=driver_env(arguments),
+            )
+            files = write(folder)
+            if shipped := bool(files) and (for_executors or deploy_mode(arguments) == "cluster"):
+                given["files"] = ",".join(filter(None, [arguments.get("files"), *map(str, files.values())]))
+            options = [(option, file.name if shipped else str(file)) for option, file in files.items()]
+            self._hook = submit_hook(given, [*job, *words, *(word for option in options for word in option)])
+            yield partial(self._submit, path, job)
+
+    def _submit(self, path: str, job: Sequence[str]) -> None:
+        self.require_alive()
+        try:
+            self._hook.submit(path)
+        except Exception as exc:
+            if job and (why := wrong_argument(self._hook)):
+                raise ConfigurationError(job[0], None, f"has a wrong argument: {why}") from exc
+            raise
+
+    def require_alive(self) -> None:
+        """Raise ``KafkaGroupsError`` if the task was killed."""
+        if self._killed:
+            raise KafkaGroupsError("the task was killed before the job was submitted: nothing was started")
+
+    def kill(self) -> None:
+        """Stop the job, or do not begin it."""
+        self._killed = True
+        if self._hook is not None:
+            self._hook.on_kill()
+
+
+def application_of(name: str) -> tuple[list[str], str]:
+    """Return the first words of a job's arguments, and the application to submit: of this package, or the user's."""
+    if name.endswith((".py", ".jar")):
+        return [], name
+    if not (_SPARK / "jobs" / f"{name}.py").is_file():
+        raise ConfigurationError("application", name, "is neither a job of this package nor a path")
+    return [name], str(_SPARK / "application.py")
 
 
 def wrong_argument(hook: Any) -> str | None:

@@ -236,9 +236,13 @@ def _place(path: str) -> Path:
     given = Path(path)
     if given.exists() or given.name != path:
         return given
-    from pyspark import SparkFiles
+    from pyspark import SparkContext, SparkFiles
 
-    folder = SparkFiles._root_directory  # getRootDirectory() fails if Spark has set none, e.g. in tests
+    folder = (
+        SparkFiles._root_directory
+    )  # of a worker; getRootDirectory() fails where there is no session, e.g. in tests
+    if folder is None and SparkContext._active_spark_context is not None:
+        folder = SparkFiles.getRootDirectory()
     return Path(folder, path) if folder else given
 
 

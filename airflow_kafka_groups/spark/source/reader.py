@@ -239,10 +239,11 @@ def _of_topics(offsets: GroupOffsets, filters: PushedFilters) -> GroupOffsets:
     return GroupOffsets(offsets.group_id, tuple(topic for topic in offsets.topics if filters.holds(TOPIC, topic.topic)))
 
 
-def run(work: Coroutine[Any, Any, T], where: str) -> T:
+def run(work: Coroutine[Any, Any, T], where: str, what: str = "groups") -> T:
     """Run a coroutine; errors name the machine, because each one has its own connections.
 
     :param where: ``driver`` or ``executor``.
+    :param what: what is read. Default ``groups``.
 
     Raises ``SourceError``, or ``ConfigurationError`` for invalid options.
     """
@@ -258,5 +259,5 @@ def run(work: Coroutine[Any, Any, T], where: str) -> T:
         raise
     except KafkaGroupsError as error:
         raise SourceError(
-            f"the {where} on {socket.gethostname()} cannot read the groups: {error}. {_REMEDY}"
+            f"the {where} on {socket.gethostname()} cannot read the {what}: {error}. {_REMEDY}"
         ) from error

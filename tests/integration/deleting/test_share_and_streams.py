@@ -66,8 +66,8 @@ def set_start(cluster: KafkaCluster, group_id: str, topic: str, *offsets: int) -
     return asyncio.run(alter())[group_id]
 
 
-def survives(lab: CommandLine, group_id: str, kind: str, after: dict[tuple[str, int], int] | None = None) -> None:
-    """Delete a group by a policy that names its type, after one that does not kept it; and bring it back."""
+def survives(lab: CommandLine, group_id: str, kind: str, after: dict[tuple[str, int], int] | None = None) -> str:
+    """Delete a group by a policy that names its type, after one that does not kept it; bring it back, and say how."""
     before = positions(lab, group_id)
     lab.stored("snapshot")
     time.sleep(1.5)
@@ -84,8 +84,10 @@ def survives(lab: CommandLine, group_id: str, kind: str, after: dict[tuple[str, 
     lab.stored("backup", "--plan-id", plan["plan_id"], "--digest", plan["digest"])
     assert lab.stored("apply", plan["plan_id"], "--digest", plan["digest"], "--yes")["counts"]["deleted"] == 1
     assert lab("list", "--include", group_id) == []
-    assert lab.stored("restore", plan["plan_id"], "--yes")["counts"]["changed"] == 1
+    restored = lab.stored("restore", plan["plan_id"], "--yes")
+    assert restored["counts"]["changed"] == 1
     assert positions(lab, group_id) == (before if after is None else after)
+    return str(restored["groups"][0]["reason"])
 
 
 def test_a_share_group_survives_its_deletion(lab: CommandLine, kafka44: KafkaCluster) -> None:
@@ -106,7 +108,8 @@ def test_a_share_group_behind_its_log_comes_back_at_the_logs_start(lab: CommandL
     produce(kafka44.bootstrap, {("types-behind", 0): 10})
     assert set_start(kafka44, "types.behind", "types-behind", 2).ok
     delete_records(kafka44.bootstrap, {("types-behind", 0): 5})
-    survives(lab, "types.behind", "share", {("types-behind", 0): 5})
+    said = survives(lab, "types.behind", "share", {("types-behind", 0): 5})
+    assert said == "committed and verified; moved to the log's start: types-behind[0] from 2 to 5"
     with share_consumer(kafka44, "types.behind", "types-behind") as consumer:
         until(lambda: "record 9" in consumer.log_tail())
         assert "record 4" not in consumer.log_tail()

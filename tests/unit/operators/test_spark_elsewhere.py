@@ -169,7 +169,7 @@ def test_a_task_that_is_killed_before_it_submits_starts_no_job(
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     spark = {"spark_binary": str(submitted.program)}
     task = KafkaSparkSubmitOperator(task_id="t", application="/my/job.jar", kafka="off", spark=spark)
-    monkeypatch.setattr(KafkaSparkSubmitOperator, "_properties", lambda self, path: self.on_kill())
+    monkeypatch.setattr(KafkaSparkSubmitOperator, "_properties", lambda self, folder: self.on_kill() or {})
     with pytest.raises(KafkaGroupsError, match="the task was killed before the job was submitted"):
         task.execute({})
     assert submitted.runs == []
@@ -208,9 +208,8 @@ def test_a_task_that_is_killed_while_it_starts_spark_submit_ends_the_job(
         return Started(ended)
 
     monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.subprocess.Popen", start)
-    monkeypatch.setattr(
-        "airflow_kafka_groups.operators.spark.private_folder", lambda: nullcontext(submitted.program.parent)
-    )
+    folder = "airflow_kafka_groups.operators.support.spark_connection.private_folder"
+    monkeypatch.setattr(folder, lambda: nullcontext(submitted.program.parent))
     with pytest.raises(Exception, match="Error code is: -9"):
         task.execute({})
     assert ended == [-9]

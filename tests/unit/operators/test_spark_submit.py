@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.connection.java_properties import write_secret_file
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from airflow_kafka_groups.operators.support.spark_connection import SparkJob
 from tests.unit.operators.spark_program import Submitted
 
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
@@ -120,6 +122,22 @@ def test_a_driver_elsewhere_gets_the_file_shipped(
     (shipped,) = (path for path in given.files if path.endswith("/kafka.properties"))
     assert given.after("--files") == f"/other,{shipped}"
     assert words[1:] == ["lag_report", "--kafka-properties", "kafka.properties"]
+
+
+def test_executors_get_the_files_shipped_by_a_driver_here_too(submitted: Submitted) -> None:
+    def write(folder: Path) -> dict[str, Path]:
+        return {"--source-settings": write_secret_file(SECRET, folder / "source.json")}
+
+    arguments = {"spark_binary": str(submitted.program), "files": "/other"}
+    with SparkJob().prepared("translate_offsets", ["--a", "b"], arguments, write, for_executors=True) as submit:
+        submit()
+    (given,) = submitted.runs
+    (shipped,) = (path for path in given.files if path.endswith("/source.json"))
+    assert given.files[shipped] == [0o600, SECRET]
+    assert given.after("--files") == f"/other,{shipped}"
+    assert given.words[-5:] == ["translate_offsets", "--a", "b", "--source-settings", "source.json"]
+    assert not Path(shipped).exists()
+    assert SECRET not in str(given.words)
 
 
 def test_yarn_starts_no_second_driver_unless_the_task_says_so(submitted: Submitted) -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.change.migrate.offset_translator import OffsetTranslator
-from airflow_kafka_groups.change.migrate.translation import Method, Position, Translated
 from airflow_kafka_groups.kafka.cluster_admin import LogRecord
 from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.observe.mirrors.offset_translator import OffsetTranslator
+from airflow_kafka_groups.observe.mirrors.translation import Method, Position, Translated
 from airflow_kafka_groups.storage.layout import ignore_progress
 from tests.fakes.mirrors import RecordedAdmin, record
 

@@ -1,7 +1,7 @@
 """The logs that a restore finds: when an offset may go back into one."""
 
-from airflow_kafka_groups.change.restore.current_logs import log_ends
 from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
+from airflow_kafka_groups.observe.log_ends import log_ends
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import broker_error
 

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.backup.file import BackedUpGroup
-from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Ends
+from airflow_kafka_groups.change.restore.current_logs import CurrentLogs
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest, propose_group
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.ledger.proposed_changes import Change
+from airflow_kafka_groups.observe.log_ends import Ends
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import timeout

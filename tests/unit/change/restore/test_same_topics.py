@@ -8,9 +8,9 @@ import pytest
 
 from airflow_kafka_groups.change.restore import commit_changes
 from airflow_kafka_groups.change.restore import current_logs as same_topics
-from airflow_kafka_groups.change.restore.current_logs import Unread
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeResult
+from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import timeout

@@ -67,6 +67,8 @@ ONLY_OPERATORS = {
     "wait_for_quiet_end": "a command does not wait for hours",
     "fail_if_kept": "a command has an exit code for it",
     "protected": "a command goes by the connection's",
+    "on_spark": "a command compares in its own process",
+    "spark": "as on_spark",
 }
 OTHERS = {
     "apply": {"group_ids", "ignore_missing", "observe_seconds", "allow_hidden_topics", "ignore_signs_of_life", "types"},
@@ -74,7 +76,7 @@ OTHERS = {
     "prune-topics": {"approval_rule", "approve_above"},
 }
 """Arguments of an operator that are another command's."""
-IN_REQUEST = {"source_conn_id": "source", "timestamp": "timestamp_ms", "ago": "ago_seconds"}
+IN_REQUEST = {"source_conn_id": "source", "timestamp": "timestamp_ms", "ago": "ago_seconds", "spark": "on_spark"}
 
 
 def actions_of(command: str) -> dict[str, argparse.Action]:
@@ -161,7 +163,7 @@ def test_a_request_has_the_operators_arguments_and_defaults(command: str) -> Non
     operator, requests = VERBS[command]
     fields = {field.name: field for request in requests for field in dataclasses.fields(request)}
     for name, default in defaults_of(operator).items():
-        if name == "from_file":  # it is read where paths are known
+        if name in ("from_file", "on_spark"):  # made where paths are known
             continue
         field = fields[IN_REQUEST.get(name, name)]
         if default not in (None, inspect.Parameter.empty, ()):

@@ -13,8 +13,12 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_kafka_groups.change.migrate.mirror_topics import Marks, read_checkpoints, read_syncs
-from airflow_kafka_groups.change.migrate.translation import (
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.kafka.cluster_admin import LogRecord, Span
+from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.observe.log_ends import Ends, left_out, log_ends
+from airflow_kafka_groups.observe.mirrors.mirror_topics import Marks, read_checkpoints, read_syncs
+from airflow_kafka_groups.observe.mirrors.translation import (
     Anchor,
     Bounds,
     HeaderSearch,
@@ -29,10 +33,6 @@ from airflow_kafka_groups.change.migrate.translation import (
     by_timestamp,
     choose,
 )
-from airflow_kafka_groups.change.restore.current_logs import Ends, left_out, log_ends
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.kafka.cluster_admin import LogRecord, Span
-from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.storage.layout import Progress
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError
 
-from airflow_kafka_groups.change.migrate.translation import Mark, ordered
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.observe.mirrors.translation import Mark, ordered
 
 _SHORT, _INT, _OFFSETS = Struct(">h"), Struct(">i"), Struct(">qq")
 Marks = dict[TopicPartition, list[Mark]]

@@ -175,8 +175,8 @@ class RecordsOfATime:
 
     def alike(self, anchor: Anchor) -> list[int]:
         """Return the offsets of the records that are like an anchor in time, key and value."""
-        wanted = anchor.timestamp, anchor.digest
-        return [each.offset for each in self.records if (each.timestamp, each.digest) == wanted]
+        time_ms, digest = anchor.timestamp, anchor.digest
+        return [each.offset for each in self.records if each.timestamp == time_ms and each.digest == digest]
 
     def is_cut(self, anchor: Anchor) -> bool:
         """Return whether the records of the anchor's time go on."""
