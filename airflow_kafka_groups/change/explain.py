@@ -40,14 +40,14 @@ from airflow_kafka_groups.ledger.deletion_plan import (
     load_plan,
     newest_plan,
     policy_of_plan,
+    require_all_seen,
+    require_here,
 )
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
-from airflow_kafka_groups.ledger.outcomes import Action, Decision, Reason
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup, name_of
-from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
-from airflow_kafka_groups.ledger.sealed_plan import require_all_seen, require_here
 from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
 from airflow_kafka_groups.observe.snapshot.members import last_members
@@ -132,7 +132,7 @@ def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
     if plan_id is None:
         return
     try:
-        plan = load_prune_plan(layout, plan_id)
+        plan = load_plan(layout, plan_id, prunes=True)
     except KafkaGroupsError as error:
         yield Row("prune-topics", "info", str(error), "a new plan")
     else:
@@ -192,7 +192,7 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
     known = ledger.history(), ledger.wanted(), now
     kept = kept_by_records(layout, plan, plan.plan_id, *known, judged=True, seen=seen, policy=policy)
     if (decision := kept.get(group_id)) is not None:
-        check, change = _BY_CODE.get(decision.code.value, ("journal", _NEW_PLAN))
+        check, change = _BY_CODE.get(decision.code, ("journal", _NEW_PLAN))
         yield Row(check, "keeps", decision.reason, change)
 
 
@@ -321,7 +321,7 @@ async def _read(
     group_id: str,
     plan: DeletionPlan | None,
     found: PlannedGroup | KeptGroup | None,
-) -> tuple[str | None, GroupReading, str | None, Decision | None]:
+) -> tuple[str | None, GroupReading, str | None, GroupOutcome | None]:
     """Return the cluster's id, the group, why the plan cannot be applied here and now, and what the group lacks."""
     listed = (await admin.list_groups()).require_complete()
     described, offsets = await read_groups(admin, [group_id])
@@ -329,7 +329,7 @@ async def _read(
         listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id)
     )
     not_here = None if plan is None else await why_not_here(admin, plan)
-    unseen: dict[str, Decision] = {}
+    unseen: dict[str, GroupOutcome] = {}
     value = None if reading.offsets is None else reading.offsets.value
     if plan is not None and isinstance(found, PlannedGroup) and value is not None:
         judged = partial(offsets_in_snapshot, layout, plan.snapshot_id)
@@ -395,7 +395,7 @@ def _rows_of_plan(layout: Layout, plan_id: str | None, found: PlannedGroup | Kep
 
 
 def _row_of_recheck(
-    layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: GroupReading, unseen: Decision | None
+    layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: GroupReading, unseen: GroupOutcome | None
 ) -> Row:
     try:
         if (backup := find_backup(layout, plan.plan_id)) is not None:
@@ -403,9 +403,9 @@ def _row_of_recheck(
     except BackupError as error:
         return Row("recheck", "keeps", str(error), "the backup as it was written, or a new plan")
     decision = decide(found.target, reading, None if backup is None else backup.entries.get(found.group_id))
-    decision = unseen if unseen is not None and decision.code is Reason.MOVED else decision
-    finding = "deletes" if decision.action is Action.DELETE else "keeps"
-    return Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))
+    decision = unseen if unseen is not None and decision.code == Reason.MOVED else decision
+    finding = "deletes" if decision.outcome is Outcome.WOULD_DELETE else "keeps"
+    return Row("recheck", finding, decision.reason, _NOW.get(decision.code, ""))
 
 
 def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:

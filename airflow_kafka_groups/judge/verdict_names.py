@@ -28,3 +28,18 @@ class KeptName(StrEnum):
     REPORTED = "reported"
     WAITING = "waiting"
     NOTICE = "notice"
+
+
+class KeptTopic(StrEnum):
+    """Why a topic that nobody in its group is subscribed to is kept."""
+
+    MISSING = "topic_missing"
+    GROUP_IDLE = "group_idle"
+    SETTLING = "settling"
+    PROTECTED = "protected"
+    EXCLUDED = "excluded"
+    BY_RULE = "by_rule"
+    NOTICE = "notice"
+    KIND = "wrong_kind"
+    DOUBT = "doubt"
+    OVER_CAP = "over_cap"

@@ -19,8 +19,8 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.observe.cluster_log import Entry, EntryKind
 from airflow_kafka_groups.storage.layout import Layout
 
@@ -46,7 +46,7 @@ class Approval:
         return {**asdict(self), "excluded": sorted(self.excluded)}
 
 
-def may_approve(layout: Layout, plan: SealedPlan, *approvers: Set[str] | None) -> frozenset[str] | None:
+def may_approve(layout: Layout, plan: DeletionPlan, *approvers: Set[str] | None) -> frozenset[str] | None:
     """Return the ids of the users who may approve the plan, ``None`` for everybody.
 
     :param approvers: those whom this question and the site allow; ``None`` for everybody.
@@ -57,7 +57,7 @@ def may_approve(layout: Layout, plan: SealedPlan, *approvers: Set[str] | None) -
 
 
 def seal_question(
-    layout: Layout, plan: SealedPlan, asked_by: Mapping[str, Any], at: datetime, approvers: Set[str] | None = None
+    layout: Layout, plan: DeletionPlan, asked_by: Mapping[str, Any], at: datetime, approvers: Set[str] | None = None
 ) -> None:
     """Record a question, which withdraws all earlier answers.
 
@@ -74,7 +74,7 @@ def seal_question(
 
 def seal_answer(
     layout: Layout,
-    plan: SealedPlan,
+    plan: DeletionPlan,
     *,
     asked_by: Mapping[str, Any],
     approved: bool,
@@ -120,7 +120,7 @@ def seal_answer(
     _append(ledger, plan, answer)
 
 
-def require_approval(ledger: Ledger, plan: SealedPlan, terms: ApprovalTerms) -> Approval | None:
+def require_approval(ledger: Ledger, plan: DeletionPlan, terms: ApprovalTerms) -> Approval | None:
     """Return the approval of a plan, ``None`` where none is needed and nobody was asked.
 
     Once somebody was asked, the answer counts whatever the terms are: another run may come with other terms. Raises
@@ -151,7 +151,7 @@ def require_approval(ledger: Ledger, plan: SealedPlan, terms: ApprovalTerms) -> 
     )
 
 
-def _asked(ledger: Ledger, plan: SealedPlan) -> list[Entry]:
+def _asked(ledger: Ledger, plan: DeletionPlan) -> list[Entry]:
     """Return the questions about a plan and their answers, oldest first. Raises ``PlanError`` if it was not sealed."""
     entries = ledger.of_plan(plan.plan_id, {EntryKind.PLAN, *_ASKED})
     if not any((each.data["kind"], each.data.get("plan_digest")) == (EntryKind.PLAN, plan.digest) for each in entries):
@@ -159,12 +159,12 @@ def _asked(ledger: Ledger, plan: SealedPlan) -> list[Entry]:
     return [each for each in entries if each.data["kind"] in _ASKED]
 
 
-def _append(ledger: Ledger, plan: SealedPlan, data: Mapping[str, Any]) -> None:
+def _append(ledger: Ledger, plan: DeletionPlan, data: Mapping[str, Any]) -> None:
     about = {"folder": ledger.layout.cluster, "plan_id": plan.plan_id, "plan_digest": plan.digest}
     ledger.append({**about, **data}, lambda records: records.of_plan(ledger.layout.cluster, plan.plan_id, _ASKED))
 
 
-def _excluded(value: Any, plan: SealedPlan) -> list[str]:
+def _excluded(value: Any, plan: DeletionPlan) -> list[str]:
     groups = [] if value is None else value
     if not isinstance(groups, list) or not all(isinstance(group_id, str) for group_id in groups):
         raise refused(plan, f"the {plan.noun} to keep cannot be read: {value!r}")
@@ -173,7 +173,7 @@ def _excluded(value: Any, plan: SealedPlan) -> list[str]:
     return sorted(set(groups))
 
 
-def _may_approve(entries: Iterable[Entry], plan: SealedPlan, *approvers: Set[str] | None) -> frozenset[str] | None:
+def _may_approve(entries: Iterable[Entry], plan: DeletionPlan, *approvers: Set[str] | None) -> frozenset[str] | None:
     rules = list(approvers)
     for entry in entries:
         asked = entry.data.get("approvers")
@@ -189,7 +189,7 @@ def _may_approve(entries: Iterable[Entry], plan: SealedPlan, *approvers: Set[str
     return allowed
 
 
-def _approver(person: Any, plan: SealedPlan, allowed: Set[str] | None) -> str:
+def _approver(person: Any, plan: DeletionPlan, allowed: Set[str] | None) -> str:
     """Return the approver's name for records. Raises ``PlanError`` if it is missing, or not one of those who may."""
     if not isinstance(person, Mapping) or not (person.get("name") or person.get("id")):
         raise refused(plan, "nobody is named as the one who approved it")
@@ -200,6 +200,6 @@ def _approver(person: Any, plan: SealedPlan, allowed: Set[str] | None) -> str:
     return shown
 
 
-def refused(plan: SealedPlan, why: str) -> PlanError:
+def refused(plan: DeletionPlan, why: str) -> PlanError:
     """Return the error of a plan that is not approved."""
     return PlanError(f"plan {plan.plan_id} is not approved, nothing was deleted: {why}")

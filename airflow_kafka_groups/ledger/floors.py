@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import DAY_SECONDS, PlanPolicy, share_of
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, ALWAYS, ApprovalTerms
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
@@ -163,7 +163,7 @@ class SiteFloors:
             bound.append("the site requires the log of commits (require_commit_log)")
         return replace(policy, **changes), tuple(bound)
 
-    def approval(self, terms: ApprovalTerms | None, plan: SealedPlan | None = None) -> ApprovalTerms:
+    def approval(self, terms: ApprovalTerms | None, plan: DeletionPlan | None = None) -> ApprovalTerms:
         """Return when a plan has to be approved, as asked for, above the site's number and by its rules; and by whom.
 
         :param terms: as asked for. Default: never.
@@ -177,7 +177,7 @@ class SiteFloors:
         asked = terms.approve_above if terms.rule == ABOVE_CAP else most
         return replace(terms, rule=ABOVE_CAP, approve_above=min(most, asked))
 
-    def require(self, plan: SealedPlan, *, dry_run: bool) -> None:
+    def require(self, plan: DeletionPlan, *, dry_run: bool) -> None:
         """Raise ``PlanError`` unless a plan may be applied: it may have been made before a floor was raised."""
         if dry_run:
             return

@@ -17,7 +17,7 @@ from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.observe.cluster_log import EntryKind
 from airflow_kafka_groups.storage.formats import plain
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import is_id, parse_time, time_of
+from airflow_kafka_groups.storage.paths import is_id, time_of
 
 _STALE = frozenset(name.value for name in KeptName)
 
@@ -68,7 +68,7 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: 
         if group.verdict != KeptName.NOTICE or group.fingerprint is None or group.idle_since is None:
             continue
         before = notices.get(group.group_id)
-        if before is None or not is_of_this_idle_time(before, group.fingerprint, parse_time(group.idle_since)):
+        if before is None or not is_of_this_idle_time(before, group.fingerprint, group.idle_since):
             before = Notice(fingerprint=group.fingerprint, marked_at=at)
         elif not notice_of(group, rules):  # it only waits for the end of what the message said, to whomever
             found[group.group_id] = before

@@ -41,16 +41,8 @@ class LeaseRecord:
         return {**asdict(self), "generations": list(self.generations)}
 
 
-class Action(StrEnum):
-    """The action for a group."""
-
-    DELETE = "delete"
-    KEEP = "keep"
-    GONE = "gone"
-
-
 class Reason(StrEnum):
-    """The reason of a decision, for counting; a sentence for people comes with it."""
+    """The reason of an outcome, for counting; a sentence for people comes with it."""
 
     SAFE = "safe"
     GONE = "gone"
@@ -82,22 +74,6 @@ class Reason(StrEnum):
     EXPIRED = "expired"
     TOO_SLOW = "too_slow"
     LEASE_LOST = "lease_lost"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The decision about one group."""
-
-    action: Action
-    code: Reason
-    reason: str
-
-
-BACKED_UP, NOT_BACKED_UP = ", backed up", ", not backed up yet"
-
-
-SAFE = Decision(Action.DELETE, Reason.SAFE, f"empty, without members, unmoved{BACKED_UP}")
-"""The only decision by which a group is deleted."""
 
 
 PARTLY_DELETED = "partly_deleted"
@@ -138,9 +114,6 @@ CONFIRMED: dict[str, Any] = {
     "reason": "deleted: it is gone, though its answer was lost",
 }
 """The outcome of a possibly deleted group that is found gone."""
-
-
-_DELETED, _SAFE_CODE = Outcome.DELETED, SAFE.code.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,30 +190,15 @@ class DeletionReport:
 
 
 def kept(group_id: str, code: Reason, reason: str) -> GroupOutcome:
-    """Return the outcome of a group that was not touched."""
-    return GroupOutcome(group_id=group_id, outcome=Outcome.KEPT, code=code.value, reason=reason)
-
-
-def of_decision(group_id: str, decision: Decision) -> GroupOutcome:
-    """Return the outcome of a group that the recheck kept or found gone."""
-    outcome = Outcome.GONE if decision.action is Action.GONE else Outcome.KEPT
-    return GroupOutcome(group_id=group_id, outcome=outcome, code=decision.code.value, reason=decision.reason)
-
-
-def would_delete(name: str, decision: Decision, *, backed_up: bool) -> GroupOutcome:
-    """Return the outcome of a group or topic that a dry run would have deleted.
-
-    :param decision: the one by which it would be deleted.
-    :param backed_up: whether it is backed up, which a dry run does not need.
-    """
-    reason = decision.reason if backed_up else decision.reason.replace(BACKED_UP, NOT_BACKED_UP)
-    return GroupOutcome(group_id=name, outcome=Outcome.WOULD_DELETE, code=decision.code.value, reason=reason)
+    """Return the outcome of a group that was not touched: it was kept, or is gone."""
+    outcome = Outcome.GONE if code is Reason.GONE else Outcome.KEPT
+    return GroupOutcome(group_id=group_id, outcome=outcome, code=code.value, reason=reason)
 
 
 def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
     """Return the outcome of a delete request; without a clear answer it is ``UNKNOWN``: look again."""
     if error is None:
-        return GroupOutcome(group_id=group_id, outcome=_DELETED, code=_SAFE_CODE, reason="deleted")
+        return GroupOutcome(group_id=group_id, outcome=Outcome.DELETED, code=Reason.SAFE.value, reason="deleted")
 
     def outcome(what: Outcome, code: str, reason: str) -> GroupOutcome:
         return GroupOutcome(group_id=group_id, outcome=what, code=code, reason=reason)
@@ -256,7 +214,7 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
         case "NON_EMPTY_GROUP":
             return kept(group_id, Reason.CAME_BACK, "it came back to life: the broker says it has members")
         case _ if is_not_found(error):
-            return outcome(Outcome.GONE, Reason.GONE.value, "it does not exist any more")
+            return kept(group_id, Reason.GONE, "it does not exist any more")
         # The broker says of these that the change may have been made, or does not say at all.
         case name if name in _MAY_BE_DONE:
             return outcome(Outcome.UNKNOWN, error.name.lower(), f"it may or may not be deleted: {error}")

@@ -8,82 +8,19 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeVar, overload
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 
 from airflow_kafka_groups.judge.policy.rules import RuleFacts
 from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.storage.arrow_values import column, literal, release_unused
-from airflow_kafka_groups.storage.paths import parse_time
-from airflow_kafka_groups.storage.schemas import (
-    FORECAST_COLUMNS,
-    PLAN_COLUMNS,
-    arrow_schema,
-    known_columns,
-    utc_times,
-    with_missing,
-)
+from airflow_kafka_groups.storage.schemas import PLAN_COLUMNS, arrow_schema, known_columns, utc_times, with_missing
 
 _AT_ONCE = 4_096
-_FORECAST = [column.name for column in FORECAST_COLUMNS]
 _TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
-_KEPT = ("group_id", "verdict", "reason", "group_type", "idle_since", "fingerprint", "rule", "owner", "family")
 _Group = TypeVar("_Group")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedGroup:
-    """One group to delete, as it was when it was judged.
-
-    ``forecast`` is for people (see ``verdicts.py``); nothing is decided by it. ``rule`` is the name of the rule of a
-    policy file that decided; ``owner`` and ``family`` are known where there are any.
-    """
-
-    group_id: str
-    group_type: str
-    protocol_type: str
-    state: str
-    partitions: int
-    lag: int | None
-    idle_since: str | None
-    idle_seconds: float | None
-    reason: str
-    fingerprint: str
-    group_epoch: int | None = None
-    forecast: Mapping[str, Any] | None = None
-    rule: str | None = None
-    owner: str | None = None
-    family: str | None = None
-
-    @property
-    def target(self) -> Target:
-        """What it has to look like still."""
-        return Target(*(getattr(self, name) for name in _TARGET))
-
-    @property
-    def decided(self) -> RuleFacts:
-        """The facts that rules are matched against."""
-        return RuleFacts(self.group_id, self.group_type, self.owner, rule=self.rule)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptGroup:
-    """One group that is not in the plan, and why.
-
-    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale. ``group_type``, ``idle_since`` and
-    ``fingerprint`` are known of a group that only waits for its notice.
-    """
-
-    group_id: str
-    verdict: str
-    reason: str
-    group_type: str | None = None
-    idle_since: str | None = None
-    fingerprint: str | None = None
-    rule: str | None = None
-    owner: str | None = None
-    family: str | None = None
 
 
 def name_of(group_id: str, topic: str) -> str:
@@ -94,12 +31,86 @@ def name_of(group_id: str, topic: str) -> str:
     return f"{group_id} [{topic}]"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedGroup:
+    """One group to delete, or a topic whose offsets a live group is to lose, as it was when it was judged.
+
+    :param partitions: the number of partitions with a committed offset.
+    :param idle_since: since when it is idle: of a topic, the oldest snapshot since which nobody was subscribed to it,
+        and its offsets did not change.
+    :param fingerprint: of these offsets.
+    :param observations: of a topic, the number of snapshots that prove it.
+    :param rule: the name of the rule of a policy file that decided; ``owner`` and ``family`` are known where there are
+        any.
+
+    What follows is for people, as far as the job foresaw it (see ``FORECAST_COLUMNS``); nothing is decided by it.
+    """
+
+    group_id: str
+    topic: str | None = None
+    group_type: str
+    protocol_type: str
+    state: str
+    partitions: int
+    lag: int | None = None
+    idle_since: datetime | None
+    idle_seconds: float | None
+    reason: str
+    fingerprint: str
+    group_epoch: int | None = None
+    observations: int | None = None
+    rule: str | None = None
+    owner: str | None = None
+    family: str | None = None
+    lag_unknown: int | None = None
+    lost: int | None = None
+    lag_trend: float | None = None
+    lag_trend_since: datetime | None = None
+    offsets_expire_by: datetime | None = None
+    data_loss_not_before: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the journal."""
+        return self.target.name
+
+    @property
+    def target(self) -> Target:
+        """What it has to look like still."""
+        return Target(*(getattr(self, name) for name in Target._fields))
+
+    @property
+    def decided(self) -> RuleFacts:
+        """The facts that rules are matched against."""
+        return RuleFacts(self.group_id, self.group_type, self.owner, rule=self.rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptGroup:
+    """One group, or topic of a group, that is not in the plan, and why.
+
+    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale; of a topic, a ``KeptTopic``.
+    ``group_type``, ``idle_since`` and ``fingerprint`` are known of a group that only waits for its notice.
+    """
+
+    group_id: str
+    topic: str | None = None
+    verdict: str
+    reason: str
+    group_type: str | None = None
+    idle_since: datetime | None = None
+    fingerprint: str | None = None
+    rule: str | None = None
+    owner: str | None = None
+    family: str | None = None
+
+
 class Target(NamedTuple):
     """A group, or a group's topic, by committed offsets: as judged, as backed up, and as it must be when it is deleted.
 
     :param group_type: the type of the group; ``unknown`` if the broker did not say.
     :param fingerprint: of its committed offsets.
-    :param partitions: the number of these; 0 where missing ones are not told from changed ones.
+    :param partitions: the number of these.
     :param group_epoch: the epoch of a group of KIP-848 when it was judged; ``None`` if there is none, or in a backup.
     :param topic: the topic whose offsets are deleted. Default: the group is deleted.
     """
@@ -128,17 +139,35 @@ class Target(NamedTuple):
         return None not in (group_epoch, self.group_epoch) and group_epoch != self.group_epoch
 
 
-_TARGET = tuple(name for name in Target._fields if name != "topic")
-
-
 class PlanRows(Sequence[_Group]):
     """Groups of a plan: a sequence of objects that are made when they are asked for.
 
-    :param table: a ``pyarrow.Table``; which columns is the subclass's.
+    :param table: a ``pyarrow.Table`` with the columns of ``schema``.
     """
+
+    row: type[_Group]
+    """The class of the objects. Its fields are the columns."""
 
     def __init__(self, table: Any) -> None:
         self.table = table
+
+    @classmethod
+    def schema(cls) -> Any:
+        """Return the ``pyarrow.Schema`` of the columns."""
+        return arrow_schema(tuple(each for each in PLAN_COLUMNS if each.name in cls._names()))
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [field.name for field in fields(cast("Any", cls.row))]
+
+    @classmethod
+    def of(cls, groups: Iterable[_Group]) -> Self:
+        """Make the columns. Raises ``ValueError``, ``TypeError`` or ``OverflowError`` for what they cannot have."""
+        import pyarrow as pa
+
+        given, schema = list(groups), cls.schema()
+        columns = [column([getattr(group, field.name) for group in given], field.type) for field in schema]
+        return cls(pa.table(columns, schema=schema))
 
     def __len__(self) -> int:
         return len(self.table)
@@ -168,8 +197,7 @@ class PlanRows(Sequence[_Group]):
 
     def column(self, name: str) -> list[Any]:
         """Return one column."""
-        values: list[Any] = self.table[name].to_pylist()
-        return values
+        return _values(self.table, name)
 
     def take(self, numbers: Sequence[int]) -> Self:
         """Return these groups, as columns."""
@@ -178,31 +206,15 @@ class PlanRows(Sequence[_Group]):
         return type(self)(self.table.take(column(numbers, pa.int64())))
 
     def _objects(self, rows: Any) -> Iterator[_Group]:
-        raise NotImplementedError
+        names = self._names()
+        for values in zip(*(_values(rows, name) for name in names), strict=True):
+            yield self.row(**dict(zip(names, values, strict=True)))
 
 
 class PlannedGroups(PlanRows[PlannedGroup]):
-    """The groups to delete, longest idle first."""
+    """What is to be deleted, longest idle first."""
 
-    @classmethod
-    def of(cls, groups: Iterable[PlannedGroup]) -> PlannedGroups:
-        """Make the columns.
-
-        Raises ``ValueError``, ``TypeError``, ``KeyError`` or ``OverflowError`` for what they cannot have.
-        """
-        import pyarrow as pa
-
-        rows = []
-        for group in groups:
-            row = {name: getattr(group, name) for name in PlannedGroup.__slots__ if name != "forecast"}
-            if group.idle_since is not None:
-                row["idle_since"] = parse_time(group.idle_since)
-            for name, value in (group.forecast or {}).items():
-                if name not in _FORECAST:
-                    raise KeyError(f"there is no forecast {name!r}")
-                row[name] = parse_time(value) if name in _TIMES else value
-            rows.append(row)
-        return cls(pa.Table.from_pylist(rows, schema=planned_schema()))
+    row = PlannedGroup
 
     def total(self, name: str) -> int:
         """Return the sum of a column over the groups of which it is known."""
@@ -211,68 +223,28 @@ class PlannedGroups(PlanRows[PlannedGroup]):
         return int(pc.sum(self.table[name]).as_py() or 0)
 
     def targets(self) -> Iterator[Target]:
-        """Yield what each group has to look like still."""
+        """Yield what each has to look like still."""
         for start in range(0, len(self), _AT_ONCE):
             rows = self.table.slice(start, _AT_ONCE)
-            columns = {name: rows[name].to_pylist() for name in _TARGET}
+            columns = {name: rows[name].to_pylist() for name in Target._fields}
             few = {name: map(sys.intern, columns[name]) for name in ("group_type", "protocol_type")}
             yield from map(Target, *(columns | few).values())  # one string for all groups
 
-    def _objects(self, rows: Any) -> Iterator[PlannedGroup]:
-        columns = {name: _values(rows, name) for name in PlannedGroup.__slots__ if name != "forecast"}
-        columns["forecast"] = forecasts(rows)
-        for values in zip(*columns.values(), strict=True):
-            yield PlannedGroup(**dict(zip(columns, values, strict=True)))
-
 
 class KeptGroups(PlanRows[KeptGroup]):
-    """The groups to keep, sorted by id."""
+    """What is to be kept, sorted by id and topic."""
+
+    row = KeptGroup
 
     @classmethod
-    def of(cls, groups: Iterable[KeptGroup]) -> KeptGroups:
-        """Make the columns. Raises ``ValueError`` or ``TypeError`` for what they cannot have."""
-        import pyarrow as pa
-
-        ordered = sorted(groups, key=lambda group: group.group_id)
-        schema = kept_schema()
-        names = [name for name in schema.names if name != "idle_since"]
-        columns = {name: column([getattr(group, name) for group in ordered], pa.string()) for name in names}
-        times = [None if group.idle_since is None else parse_time(group.idle_since) for group in ordered]
-        columns["idle_since"] = column(times, schema.field("idle_since").type)
-        return cls(pa.table([columns[name] for name in schema.names], schema=schema))
-
-    def _objects(self, rows: Any) -> Iterator[KeptGroup]:
-        for values in zip(*(_values(rows, name) for name in _KEPT), strict=True):
-            yield KeptGroup(**dict(zip(_KEPT, values, strict=True)))
-
-
-def planned_schema() -> Any:
-    """Return the ``pyarrow.Schema`` of the groups to delete."""
-    return arrow_schema(tuple(column for column in PLAN_COLUMNS if column.name not in ("place", "verdict")))
-
-
-def kept_schema() -> Any:
-    """Return the ``pyarrow.Schema`` of the groups to keep."""
-    return arrow_schema(tuple(column for column in PLAN_COLUMNS if column.name in _KEPT))
-
-
-def forecasts(rows: Any) -> list[dict[str, Any] | None]:
-    """Return what is known of each row's forecast, as JSON; ``None`` where nothing is."""
-    known = [name for name in _FORECAST if name in rows.column_names and rows[name].null_count < len(rows)]
-    if not known:
-        return [None] * len(rows)
-    return [
-        {name: value for name, value in zip(known, values, strict=True) if value is not None} or None
-        for values in zip(*(_values(rows, name) for name in known), strict=True)
-    ]
+    def of(cls, groups: Iterable[KeptGroup]) -> Self:
+        """Make the columns."""
+        return super().of(sorted(groups, key=lambda group: (group.group_id, group.topic or "")))
 
 
 def _values(rows: Any, name: str) -> list[Any]:
-    """Return a column as JSON has it."""
-    if name not in _TIMES:
-        values: list[Any] = rows[name].to_pylist()
-        return values
-    return [None if time is None else time.isoformat() for time in utc_times(rows[name])]
+    values: list[Any] = utc_times(rows[name]) if name in _TIMES else rows[name].to_pylist()
+    return values
 
 
 _ROW_GROUP = 16_384
@@ -292,7 +264,7 @@ def write_rows(planned: PlannedGroups, kept: KeptGroups) -> bytes:
         parts.append(pa.table([named.get(field.name, pa.nulls(len(groups), field.type)) for field in schema], schema))
     table = pa.concat_tables(parts)
     buffer = io.BytesIO()
-    order = pc.sort_indices(table, sort_keys=[("group_id", "ascending"), ("place", "ascending")])
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in ("group_id", "topic", "place")])
     with pq.ParquetWriter(buffer, schema, compression="zstd") as writer:
         for start in range(0, max(len(table), 1), _ROW_GROUP):  # a sorted copy of all groups would take memory
             writer.write_table(table.take(order.slice(start, _ROW_GROUP)))
@@ -311,7 +283,8 @@ def read_rows(data: bytes) -> tuple[PlannedGroups, KeptGroups]:
         if place.take(order.slice(0, count)).to_pylist() != list(range(count)):
             raise ValueError("the places of the planned groups are not those of a list")
         found: tuple[dict[str, Any], dict[str, Any]] = {}, {}
-        for name in (*planned_schema().names, "verdict"):  # one by one: a table of all would take as much again
+        for name in (each.name for each in PLAN_COLUMNS if each.name != "place"):
+            # One by one: a table of all would take as much again.
             values = _read(parquet, [name])[name].combine_chunks()
             for columns, numbers in zip(found, (order.slice(0, count), order.slice(count)), strict=True):
                 columns[name] = values.take(numbers)
@@ -319,7 +292,7 @@ def read_rows(data: bytes) -> tuple[PlannedGroups, KeptGroups]:
     release_unused()
     planned, kept = (
         pa.table([columns[name] for name in schema.names], schema.names).cast(schema)
-        for columns, schema in zip(found, (planned_schema(), kept_schema()), strict=True)
+        for columns, schema in zip(found, (PlannedGroups.schema(), KeptGroups.schema()), strict=True)
     )
     return PlannedGroups(planned), KeptGroups(kept)
 

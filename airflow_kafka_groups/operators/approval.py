@@ -20,7 +20,7 @@ from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typ
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
+    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
     from airflow_kafka_groups.storage.layout import Layout
 
 
@@ -126,7 +126,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         seal_question(layout, plan, _asked_by(context), utc_now(), approvers)
         return super().execute(context)
 
-    def _require_shown(self, context: Context, plan: SealedPlan) -> None:
+    def _require_shown(self, context: Context, plan: DeletionPlan) -> None:
         """Raise ``PlanError`` where people would be shown a question about another plan.
 
         Airflow keeps a task's first question: where the task is cleared and asks again, the new text is dropped,
@@ -177,7 +177,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
 
         return with_families(plan.planned, as_typed(names, {*plan.group_ids, *plan.planned.column("family")}))
 
-    def load(self, layout: Layout) -> SealedPlan:
+    def load(self, layout: Layout) -> DeletionPlan:
         """Read the plan. Raises ``PlanError``."""
         from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
@@ -224,7 +224,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         super().execute_complete(context, {**event, "params_input": known})
         return {"required": True, "approved": approved, "plan_id": plan.plan_id, "plan_digest": plan.digest, **answer}
 
-    def _plan_to_approve(self) -> tuple[Layout, SealedPlan, ApprovalTerms]:
+    def _plan_to_approve(self) -> tuple[Layout, DeletionPlan, ApprovalTerms]:
         """Return the plan, and when and by whom it has to be approved."""
         from airflow_kafka_groups.checks import check_digest
 
@@ -249,7 +249,7 @@ def _check_people(people: Any) -> None:
             raise ConfigurationError("assigned_users", one, _PEOPLE)
 
 
-def _plan_field(plan: SealedPlan) -> Param:
+def _plan_field(plan: DeletionPlan) -> Param:
     """Return the field by which an answer names the plan of its question: a page may be older than the task's try."""
     return Param(
         plan.digest,
@@ -284,10 +284,10 @@ class ApprovePruningOperator(ApproveCleanupOperator):
     default_subject = "Delete offsets of topics that live groups stopped reading?"
     operator_extra_links = ()  # type: ignore[assignment]  # there is no report of a pruning
 
-    def load(self, layout: Layout) -> SealedPlan:
-        from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
+    def load(self, layout: Layout) -> DeletionPlan:
+        from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
-        return load_prune_plan(layout, self.plan_id)
+        return load_plan(layout, self.plan_id, prunes=True)
 
     def exceptions(self, plan: Any, names: Any) -> Any:
         return as_typed(names, set(plan.group_ids))

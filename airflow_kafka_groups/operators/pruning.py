@@ -62,7 +62,7 @@ class PlanTopicPruningOperator(PlanningOperator):
         return {
             **summary,
             "first_topics": [
-                {**{name: storable(getattr(item, name)) for name in names}, "partitions": len(item.partitions)}
+                {**{name: storable(getattr(item, name)) for name in names}, "partitions": item.partitions}
                 for item in first
             ],
         }
@@ -108,28 +108,27 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         super().__init__(dry_run=dry_run, **kwargs)
 
     def delete(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.deletion.delete_by_plan import prune_by_plan
+        from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
         from airflow_kafka_groups.checks import check_digest
         from airflow_kafka_groups.hooks.storage import policy_reader
+        from airflow_kafka_groups.ledger.deletion_plan import load_plan
         from airflow_kafka_groups.ledger.outcomes import Outcome
-        from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 
         layout, plan_id = self.layout(), self.plan_id
         digest = check_digest("plan_digest", self.plan_digest)
         floors = self.floors()
         terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
-        plan = load_prune_plan(layout, plan_id)
+        plan = load_plan(layout, plan_id, prunes=True)
         policy = policy_reader(plan.policy)
 
         def pruning(request: DeletionRequest) -> Deletion:
-            return lambda admin: prune_by_plan(
-                admin, layout, plan_id, digest, request, approval=terms, floors=floors, policy=policy
-            )
+            how: dict[str, Any] = {"prunes": True, "approval": terms, "floors": floors, "policy": policy}
+            return lambda admin: delete_by_plan(admin, layout, plan_id, digest, request, **how)
 
         result = self.delete_with(context, pruning)
         report = result.report
         done = set(report.ids(Outcome.WOULD_DELETE if report.dry_run else Outcome.DELETED))
-        pruned = sum(len(item.partitions) for item in plan.groups if item.name in done)
+        pruned = sum(item.partitions for item in plan.groups if item.name in done)
         return self.conclude(context, result, "Pruning", partitions=pruned)
 
     def limits(self) -> DeletionLimits:

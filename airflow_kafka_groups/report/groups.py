@@ -30,10 +30,8 @@ _COLUMNS = {
 
 def forecast_columns(groups: Sequence[PlannedGroup]) -> tuple[list[str], list[list[str]]]:
     """Return the column heads, and the cells of each group."""
-    told = [name for name in _COLUMNS if any(name in (group.forecast or {}) for group in groups)]
-    cells = [
-        [_shown((group.forecast or {}).get(name), signed=name == "lag_trend") for name in told] for group in groups
-    ]
+    told = [name for name in _COLUMNS if any(getattr(group, name) is not None for group in groups)]
+    cells = [[_shown(getattr(group, name), signed=name == "lag_trend") for name in told] for group in groups]
     return [_COLUMNS[name] for name in told], cells
 
 
@@ -41,12 +39,12 @@ def lag_cell(group: PlannedGroup) -> str:
     """Return a group's lag, with "at least" if some of its log ends are unknown."""
     if group.lag is None:
         return "-"
-    return f"at least {group.lag:,}" if (group.forecast or {}).get("lag_unknown") else f"{group.lag:,}"
+    return f"at least {group.lag:,}" if group.lag_unknown else f"{group.lag:,}"
 
 
 def _shown(value: Any, *, signed: bool) -> str:
-    if isinstance(value, str):
-        return part("minute", datetime.fromisoformat(value).astimezone(UTC))
+    if isinstance(value, datetime):
+        return part("minute", value.astimezone(UTC))
     if value is None:
         return "-"
     number = round(value)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from airflow_kafka_groups.ledger.audit import record_of
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan
 from airflow_kafka_groups.ledger.journal.files import may_delete
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
-from airflow_kafka_groups.ledger.prune_plan import PrunePlan, load_prune_plan
 from airflow_kafka_groups.report.groups import restore_line
 from airflow_kafka_groups.report.merging import merge_outcomes
 from airflow_kafka_groups.report.page import SHOWN, part
@@ -68,19 +68,19 @@ def _prunings(layout: Layout, kafka_cluster_id: str, since: datetime) -> Iterato
     for plan_id in ids:
         if plan_id not in applied:
             continue
-        plan = load_prune_plan(layout, plan_id)
+        plan = load_plan(layout, plan_id, prunes=True)
         records = [record_of(run) for run in journal.of_plan(plan_id, begun)]
         outcomes = merge_outcomes(record for record in records if not record["dry_run"])
         if topics := _topics(plan, outcomes):
             yield Pruning(plan_id, plan.created_at, topics)
 
 
-def _topics(plan: PrunePlan, outcomes: Mapping[str, Mapping[str, str]]) -> list[PrunedTopic]:
+def _topics(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> list[PrunedTopic]:
     groups, partitions = Counter[str](), Counter[str]()
     for item in plan.groups:
         if outcomes.get(item.name, {}).get("outcome") in (Outcome.DELETED, Outcome.UNKNOWN):
-            groups[item.topic] += 1
-            partitions[item.topic] += len(item.partitions)
+            groups[item.topic or ""] += 1
+            partitions[item.topic or ""] += item.partitions
     return [PrunedTopic(topic, groups[topic], partitions[topic]) for topic in sorted(groups)]
 
 

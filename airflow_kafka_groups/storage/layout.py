@@ -132,17 +132,16 @@ class Layout:
         """Return the folder of a judgement's verdicts."""
         return self.root / paths.partition(paths.TableName.VERDICTS, check_id("snapshot_id", snapshot_id))
 
-    def plan(self, plan_id: str) -> StoragePath:
-        """Return the header of a plan."""
-        return self.root / paths.plan(check_id("plan_id", plan_id))
+    def plan(self, plan_id: str, *, prunes: bool = False) -> StoragePath:
+        """Return the header of a plan: of groups, or one that prunes topics of live groups."""
+        return self._plans(prunes=prunes) / f"{check_id('plan_id', plan_id)}.json"
 
-    def plan_body(self, plan_id: str) -> StoragePath:
+    def plan_body(self, plan_id: str, *, prunes: bool = False) -> StoragePath:
         """Return the file with the groups of a plan."""
-        return self.root / paths.plan_body(check_id("plan_id", plan_id))
+        return self._plans(prunes=prunes) / f"{check_id('plan_id', plan_id)}.parquet"
 
-    def prune_plan(self, plan_id: str) -> StoragePath:
-        """Return a plan that prunes topics of live groups."""
-        return self.root / paths.PRUNE_PLANS / f"{check_id('plan_id', plan_id)}.json"
+    def _plans(self, *, prunes: bool) -> StoragePath:
+        return self.root / (paths.PRUNE_PLANS if prunes else paths.PLANS)
 
     def backup_data(self, plan_id: str, attempt: str) -> StoragePath:
         """Return the file of a backup's rows, as one try writes it; the manifest names the one that counts."""

@@ -139,6 +139,7 @@ _JUDGED_COLUMNS = columns(
 PLAN_COLUMNS = columns(
     {
         "group_id": "string",
+        "topic": "string, null",
         "place": "int32, null",
         "verdict": "string, null",
         "reason": "string",
@@ -151,13 +152,14 @@ PLAN_COLUMNS = columns(
         "idle_seconds": "double, null",
         "fingerprint": "string, null",
         "group_epoch": "int32, null",
+        "observations": "int32, null",
         **{column.name: f"{column.kind}, null" for column in FORECAST_COLUMNS},
         "rule": "string, null",
         "owner": "string, null",
         "family": "string, null",
     }
 )
-"""One row for each group of a plan, to be deleted or kept, sorted by id.
+"""One row for each group, or topic of a group, of a plan, to be deleted or kept, sorted by id and topic.
 
 ``place``: the group's place in the order of the plan, from 0; null for a kept one. Of a kept group, only its verdict,
 reason, rule, owner, family and, where it waits for its notice, ``idle_since`` and its fingerprint are known.

@@ -15,17 +15,17 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change.deletion import delete_requests
-from airflow_kafka_groups.change.deletion.delete_by_plan import prune_by_plan
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.plan_rows import name_of
-from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.campaign import actions
 from tests.campaign.cluster import ModelAdmin
@@ -69,11 +69,11 @@ class Pruned:
 class PruneWorld(World):
     """The world of live groups that have offsets of the topic ``old``."""
 
-    prune_plans: list[tuple[PrunePlan, float]] = field(default_factory=list)
+    prune_plans: list[tuple[DeletionPlan, float]] = field(default_factory=list)
     signs: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     told: dict[str, Commits] = field(default_factory=dict)
     pruned: list[Pruned] = field(default_factory=list)
-    pruning: dict[int, tuple[PrunePlan, float, float]] = field(default_factory=dict)
+    pruning: dict[int, tuple[DeletionPlan, float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for number, behaviour in enumerate(self.behaviours):
@@ -116,7 +116,6 @@ class PruneWorld(World):
         plan, judged_at, began = self.pruning[process.number]
         name, now = name_of(group_id, OLD), self.clock
         planned = {item.name: item for item in plan.groups}[name]
-        partitions = {TopicPartition(OLD, part) for part in planned.partitions}
         if read.subscribed or read.described_at < 0:
             self.violated("live_deleted", f"{name} at {now:.0f}: a member subscribes to it")
         elif actions.fingerprint_of(group_id, read.commits) != planned.fingerprint:
@@ -131,7 +130,7 @@ class PruneWorld(World):
                 self.violated("deleted_twice", f"{name} at {earlier.at:.0f} and {now:.0f}")
         moved = self.changed.get(group_id, -1.0) > read.read_at  # nobody can see that
         commits = read.commits if moved else commits_of(self.groups[group_id])
-        lost = {where: value for where, value in commits.items() if where in partitions}
+        lost = {where: value for where, value in commits.items() if where.topic == OLD}
         self.pruned.append(Pruned(name, group_id, plan.plan_id, process.number, now, lost))
 
 
@@ -232,7 +231,7 @@ async def _prune(session: _Session, back: int) -> None:
     plan, judged_at = world.prune_plans[max(len(world.prune_plans) - 1 - back, 0)]
     world.pruning[session.process.number] = (plan, judged_at, world.clock)
     request = session.request(plan.plan_id)
-    await prune_by_plan(session.admin, session.layout, plan.plan_id, plan.digest, request)
+    await delete_by_plan(session.admin, session.layout, plan.plan_id, plan.digest, request, prunes=True)
 
 
 async def _undo(session: _Session) -> None:

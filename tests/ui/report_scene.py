@@ -58,7 +58,7 @@ def plan_of(ids: list[str]) -> tuple[DeletionPlan, pa.Table]:
             family
         ) else None
         if is_planned:
-            facts: dict[str, Any] = {"idle_since": (NOW - timedelta(seconds=idle)).isoformat(), "idle_seconds": idle}
+            facts: dict[str, Any] = {"idle_since": NOW - timedelta(seconds=idle), "idle_seconds": idle}
             facts |= {"group_type": "classic", "protocol_type": "consumer", "state": "Empty", "fingerprint": "f" * 64}
             reason = f"idle for {idle / 86_400:.1f} days (12 snapshots); the policy requires 7.0 days and 2 snapshots"
             planned.append(

@@ -37,9 +37,8 @@ from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds, planned
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, collection_paused
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, require_here
 from airflow_kafka_groups.ledger.plan_rows import Target
-from airflow_kafka_groups.ledger.prune_plan import PrunePlan
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_here
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.readings import is_out_of_reach, read_offsets, why_short
@@ -63,7 +62,7 @@ _logger = logging.getLogger(__name__)
 async def back_up_plan(
     admin: MaintenanceClient,
     layout: Layout,
-    plan: SealedPlan,
+    plan: DeletionPlan,
     *,
     approved_digest: str | None = None,
     now: Clock = utc_now,
@@ -220,7 +219,7 @@ class BackupDraft:
         return await asyncio.to_thread(write_and_verify, layout, backup, data)
 
 
-def find_backup_of(layout: Layout, plan: SealedPlan) -> Backup | None:
+def find_backup_of(layout: Layout, plan: DeletionPlan) -> Backup | None:
     """Read and verify the backup of a plan, with its entries by name, as in the journal. ``None`` if there is none.
 
     Raises ``BackupError`` for one that is damaged, or of another plan, and ``StorageError``.
@@ -242,14 +241,14 @@ def find_backup_of(layout: Layout, plan: SealedPlan) -> Backup | None:
     return replace(backup, entries=entries)
 
 
-def require_backup_of(backup: Backup, plan: SealedPlan) -> Backup:
+def require_backup_of(backup: Backup, plan: DeletionPlan) -> Backup:
     """Return the backup, or raise ``BackupError`` if it does not belong to exactly this plan."""
     found = backup.plan_id, backup.plan_digest, backup.cluster, backup.kafka_cluster_id
     if found != (plan.plan_id, plan.digest, plan.cluster, plan.kafka_cluster_id):
         raise BackupError(
             f"the backup in {backup.path} does not belong to plan {plan.plan_id} with digest {plan.digest}"
         )
-    if backup.partial != isinstance(plan, PrunePlan):
+    if backup.partial != plan.prunes:
         raise BackupError(f"the backup in {backup.path} is {'' if backup.partial else 'not '}one of topics")
     return backup
 

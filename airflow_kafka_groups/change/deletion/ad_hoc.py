@@ -32,7 +32,7 @@ from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import shows_life
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.outcomes import Action, DeletionReport, GroupOutcome, Reason, kept, of_decision
+from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup, Target
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, read_view
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
@@ -177,7 +177,7 @@ async def delete_by_name(
         if signs is not None:
             names = [group.group_id for group, _ in observed]
             alive = await asyncio.to_thread(signs.alive, cluster_id, names, request.now())
-            outcomes |= {group_id: of_decision(group_id, decision) for group_id, decision in alive.items()}
+            outcomes |= alive
             observed = [(group, offsets) for group, offsets in observed if group.group_id not in alive]
         plan = None
         if observed:
@@ -233,10 +233,10 @@ async def _observe(
             )
             reading = GroupReading(listing=listing, description=known, offsets=of_group)
             decision = decide(group, reading, None, needs_backup=False)
-            if decision.action is Action.DELETE and read is not None:
+            if decision.outcome is Outcome.WOULD_DELETE and read is not None:
                 observed.append((group, read))
             else:
-                outcomes[group_id] = of_decision(group_id, decision)
+                outcomes[group_id] = decision
         await asyncio.to_thread(look.note, [outcomes[group_id] for group_id in chunk if group_id in outcomes])
     await asyncio.to_thread(look.end)
     return observed
@@ -278,7 +278,6 @@ def _plan(
             protocol_type=group.protocol_type,
             state=GroupState.EMPTY.value,
             partitions=group.partitions,
-            lag=None,
             idle_since=None,
             idle_seconds=None,
             reason="named in the request",

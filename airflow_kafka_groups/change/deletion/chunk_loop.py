@@ -47,7 +47,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
-from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept, of_deletion, would_delete
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept, of_deletion
 from airflow_kafka_groups.ledger.plan_rows import Target
 
 if TYPE_CHECKING:
@@ -204,9 +204,7 @@ class ChunkedDeletion:
             done.extend(reading.held)
             chunk = reading.expected
             if self._request.dry_run or not chunk:
-                return done + [
-                    would_delete(each.name, safe(each), backed_up=each.name in self._entries) for each in chunk
-                ]
+                return done + [safe(each, backed_up=each.name in self._entries) for each in chunk]
             if held := await self._held_back(chunk):
                 return done + held
             reading, spared = self._reader.spare(reading)

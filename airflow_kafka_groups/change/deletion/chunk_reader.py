@@ -12,7 +12,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupOffsets
 from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE
-from airflow_kafka_groups.ledger.outcomes import Action, Decision, GroupOutcome, Reason, of_decision
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.readings import committed_of
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
 
 
-_DELETE, _GONE = Action.DELETE, Action.GONE
 _BETTER_REASONS = PROOF_OF_LIFE - {Reason.CHANGED_KIND}
 _HIDDEN_SINCE = (
     "this user may not describe all topics any more, and brokers omit the offsets of other topics without notice: "
@@ -65,7 +64,7 @@ class ChunkReader:
         admin: AdminClient,
         listings: GroupListings,
         entries: Mapping[str, Target] | None,
-        excluded: Mapping[str, Decision],
+        excluded: Mapping[str, GroupOutcome],
         max_age: float,
         monotonic: Callable[[], float],
         may_be_hidden: bool = False,
@@ -102,7 +101,7 @@ class ChunkReader:
             )
             for target in chunk
         }
-        moved = [target for target in chunk if decisions[target.name].code is Reason.MOVED]
+        moved = [target for target in chunk if decisions[target.name].code == Reason.MOVED]
         now = [(target, offsets[target.group_id].unwrap()) for target in moved]
         decisions |= await by_unseen_offsets(self._admin, self._judged, now)
         safe: dict[str, GroupOffsets] = {}
@@ -112,14 +111,14 @@ class ChunkReader:
             name, group_id = target.name, target.group_id
             decision = decisions[name]
             # A restored group has another protocol type, too: that it was deleted before is the better reason then.
-            if decision.action is not _GONE and decision.code not in _BETTER_REASONS:
+            if decision.outcome is not Outcome.GONE and decision.code not in _BETTER_REASONS:
                 decision = self._excluded.get(name, decision)
-            if decision.action is _DELETE:
+            if decision.outcome is Outcome.WOULD_DELETE:
                 safe[name] = target.part_of(offsets[group_id].unwrap())
                 coordinators[group_id] = described[group_id].unwrap().coordinator
                 expected.append(target)
             else:
-                held.append(of_decision(name, decision))
+                held.append(decision)
         return ChunkReading(
             send_by=send_by,
             read_at=self._monotonic(),
@@ -135,7 +134,7 @@ class ChunkReader:
         if len(expected) == len(reading.expected):
             return reading, []
         safe = {target.name: reading.safe[target.name] for target in expected}
-        outcomes = [of_decision(name, self._excluded[name]) for name in reading.safe if name not in safe]
+        outcomes = [self._excluded[name] for name in reading.safe if name not in safe]
         return replace(reading, safe=safe, expected=expected), outcomes
 
 

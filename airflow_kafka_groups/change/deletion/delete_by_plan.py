@@ -17,8 +17,6 @@ from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, load_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.storage.layout import Layout
 
 if TYPE_CHECKING:
@@ -36,13 +34,18 @@ async def delete_by_plan(
     plan_digest: str,
     request: DeletionRequest,
     *,
+    prunes: bool = False,
     approval: ApprovalTerms | None = None,
     floors: SiteFloors = NO_FLOORS,
     policy: Callable[[], PolicyFile | None] = lambda: None,
 ) -> DeletionResult:
-    """Delete the groups of a plan that still are what the plan says.
+    """Delete what a plan names, and what still is as the plan says.
+
+    The offsets of topics are backed up before; a dry run neither backs up nor deletes. Each topic has its outcome, by
+    ``name_of``.
 
     :param plan_digest: the plan's digest, as it was made or approved; another plan is refused.
+    :param prunes: whether it is a plan of topics. Default: of groups.
     :param approval: when a person has to have approved it; the answer is read from the storage. Default: never.
     :param floors: what the site demands, whatever the plan says. Default: nothing.
     :param policy: reads the plan's policy file as it is now, when the lease is held. A plan by a file is refused
@@ -52,49 +55,7 @@ async def delete_by_plan(
     ``IncompleteListingError`` before anything is deleted. Afterwards it never raises for a group: each has its outcome,
     and what could not be recorded goes to the observer before ``StorageError`` is raised.
     """
-    plan = await asyncio.to_thread(load_plan, layout, plan_id)
-    run = _run(admin, layout, plan, plan_digest, request, approval, floors, policy)
-    async with request.lease() as lease:
-        await run.delete(lease)
-    return await run.finish()
-
-
-async def prune_by_plan(
-    admin: MaintenanceClient,
-    layout: Layout,
-    plan_id: str,
-    plan_digest: str,
-    request: DeletionRequest,
-    *,
-    approval: ApprovalTerms | None = None,
-    floors: SiteFloors = NO_FLOORS,
-    policy: Callable[[], PolicyFile | None] = lambda: None,
-) -> DeletionResult:
-    """Delete the offsets of a plan's topics that still are what the plan says, once they are backed up.
-
-    The arguments, the outcomes and the errors are those of ``delete_by_plan``; each topic has its outcome, by
-    ``name_of``. A dry run neither backs up nor deletes.
-    """
-    plan = await asyncio.to_thread(load_prune_plan, layout, plan_id)
-    run = _run(admin, layout, plan, plan_digest, request, approval, floors, policy)
-    async with request.lease() as lease:
-        if not request.dry_run:
-            await back_up_plan(admin, layout, plan, now=request.now)
-        await run.delete(lease)
-    return await run.finish()
-
-
-def _run(
-    admin: MaintenanceClient,
-    layout: Layout,
-    plan: SealedPlan,
-    plan_digest: str,
-    request: DeletionRequest,
-    approval: ApprovalTerms | None,
-    floors: SiteFloors,
-    policy: Callable[[], PolicyFile | None],
-) -> DeletionRun:
-    """Return the run of a plan. Raises ``PlanError`` where the site or the connection does not allow it."""
+    plan = await asyncio.to_thread(load_plan, layout, plan_id, prunes=prunes)
     plan.require_digest(plan_digest)
     floors.require(plan, dry_run=request.dry_run)
     if plan.snapshot_id == NAMED_BY_HAND:  # left over by a deletion by name: no floor of idle times was heeded
@@ -103,7 +64,7 @@ def _run(
             f"plan {plan.plan_id} is of groups that were named, and nobody has judged them: name them again"
         )
     plan.require_unprotected(request.protects)
-    return DeletionRun(
+    run = DeletionRun(
         admin=admin,
         layout=layout,
         request=request,
@@ -114,3 +75,8 @@ def _run(
         approval=floors.approval(approval, plan),
         policy=policy,
     )
+    async with request.lease() as lease:
+        if prunes and not request.dry_run:
+            await back_up_plan(admin, layout, plan, now=request.now)
+        await run.delete(lease)
+    return await run.finish()

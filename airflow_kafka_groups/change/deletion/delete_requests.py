@@ -111,7 +111,7 @@ def outcome_of(name: str, deleted: GroupOffsets, error: KafkaGroupsError | None)
             return kept(name, Reason.CAME_BACK, "the broker says that a member subscribes to it")
         if codes == {"UNKNOWN_TOPIC_OR_PARTITION"}:
             why = "the topic does not exist any more: brokers delete its offsets"
-            return GroupOutcome(group_id=name, outcome=Outcome.GONE, code=Reason.GONE.value, reason=why)
+            return kept(name, Reason.GONE, why)
         if len(codes) == 1 and codes != {""}:
             return of_deletion(name, next(iter(errors.values())))
     reason = f"some of its offsets may be deleted: {error}"

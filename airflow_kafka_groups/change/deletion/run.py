@@ -41,15 +41,13 @@ from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.ledger.approval import Approval, require_approval
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.deletion_plan import PRUNING, DeletionPlan, require_all_seen, require_here
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
-from airflow_kafka_groups.ledger.outcomes import Decision, DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.plan_rows import Target
-from airflow_kafka_groups.ledger.prune_plan import KIND, PrunePlan
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_all_seen, require_here
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import new_id
 
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
-Exclusions = Callable[[DeletionHistory], dict[str, Decision]]
+Exclusions = Callable[[DeletionHistory], dict[str, GroupOutcome]]
 """Returns what is kept whatever is found, by the journal as it is when the run has begun."""
 
 
@@ -93,7 +91,7 @@ class DeletionRun:
     request: DeletionRequest
     request_id: str
     expected: Sequence[Target]
-    plan: SealedPlan | None
+    plan: DeletionPlan | None
     judged: bool
     approval: ApprovalTerms = field(default_factory=ApprovalTerms)
     policy: Callable[[], PolicyFile | None] = lambda: None
@@ -109,11 +107,11 @@ class DeletionRun:
         self, ledger: Ledger, cluster_id: str | None, started_at: datetime, file: PolicyFile | None
     ) -> Exclusions:
         """Read newer snapshots, and the journal; judge by the policy as it is now."""
-        plan, in_use = self.plan, dict[str, Decision]()
+        plan, in_use = self.plan, dict[str, GroupOutcome]()
         seen: Mapping[str, SignOfLife] = {}
         if plan is not None and self.judged:
             in_use = in_use_since(ledger, plan)
-            if isinstance(plan, DeletionPlan):
+            if not plan.prunes:
                 signs = ledger.seen(plan.group_ids, plan.idle_from)
                 seen = {group_id: sign for group_id, sign in signs.items() if group_id not in in_use}
         if self.signs is not None:  # once more: a snapshot may have been taken while the groups were watched
@@ -121,14 +119,14 @@ class DeletionRun:
             in_use = self.signs.alive(cluster_id, names, started_at)
         ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
 
-        def excluded(newest: DeletionHistory) -> dict[str, Decision]:
+        def excluded(newest: DeletionHistory) -> dict[str, GroupOutcome]:
             kept_alive = ledger.wanted() if self.judged else {}
             how = (self.layout, plan, self.request_id, newest, kept_alive, started_at)
             return ruled_out | in_use | kept_by_records(*how, judged=self.judged, seen=seen, policy=file)
 
         return excluded
 
-    def _excluded_since(self, ready: _Ready, plan: SealedPlan) -> dict[str, Decision]:
+    def _excluded_since(self, ready: _Ready, plan: DeletionPlan) -> dict[str, GroupOutcome]:
         """Return what somebody began to keep alive during the run, or what a snapshot shows in use since."""
         in_use = in_use_since(ready.ledger, plan) if self.judged else {}
         if self.signs is not None:
@@ -237,7 +235,7 @@ class DeletionRun:
             "lease": None if lease is None else lease.record().to_json(),
             "groups": len(self.expected) + len(self.decided),
             "request_seconds": request.limits.max_read_age_seconds + request.limits.max_delete_seconds,
-            **({"what": KIND} if isinstance(plan, PrunePlan) else {}),
+            **({"what": PRUNING} if plan is not None and plan.prunes else {}),
         }
         run = journal.begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
@@ -286,7 +284,7 @@ class DeletionRun:
         except KafkaGroupsError as exc:
             self.request.observer.warning(f"the deletion could not be verified: {exc}")
             return report, None
-        noun = "topic(s) of groups" if isinstance(self.plan, PrunePlan) else "group(s)"
+        noun = "topic(s) of groups" if self.plan is not None and self.plan.prunes else "group(s)"
         return settle(report, verification, noun), verification
 
     def _record(self, ready: _Ready, report: DeletionReport, verification: Verification | None) -> StoragePath:
@@ -310,7 +308,7 @@ class _Ready:
     facts: Mapping[str, Any]
     journal: RunJournal
     ledger: Ledger
-    excluded: dict[str, Decision]
+    excluded: dict[str, GroupOutcome]
     backup: Backup | None
     leases: Set[str]
     approval: Approval | None

@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.file import groups_of
-from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetSpec, TopicPartition
-from airflow_kafka_groups.ledger.outcomes import Decision, Reason
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, committed_partitions, fingerprint
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
@@ -51,8 +50,8 @@ def offsets_in(reader: SnapshotReader, group_ids: Collection[str]) -> dict[str, 
 
 async def by_unseen_offsets(
     admin: AdminClient, judged: Judged, changed: Collection[tuple[Target, GroupOffsets]]
-) -> dict[str, Decision]:
-    """Return the decisions about groups that lack offsets and are otherwise as they were judged.
+) -> dict[str, GroupOutcome]:
+    """Return the outcomes of groups that lack offsets and are otherwise as they were judged.
 
     Where that is not known, or any other offset moved, a group is left out.
 
@@ -60,14 +59,15 @@ async def by_unseen_offsets(
     """
     lost = await asyncio.to_thread(lost_topics, judged, changed)
     why = await _why(admin, {topic: at for topics in lost.values() for topic, at in topics.items()})
-    return {group_id: keep(Reason.OFFSETS_UNSEEN, sentence(topics, why)) for group_id, topics in lost.items()}
+    return {id_: kept(id_, Reason.OFFSETS_UNSEEN, sentence(topics, why)) for id_, topics in lost.items()}
 
 
 def lost_topics(
     judged: Judged, changed: Collection[tuple[Target, GroupOffsets]]
 ) -> dict[str, dict[str, TopicPartition]]:
     """Return the topics that lack offsets of groups that are otherwise as judged; see ``by_unseen_offsets``."""
-    fewer = {group.group_id: (group, now) for group, now in changed if committed_partitions(now) < group.partitions}
+    of_groups = ((group, now) for group, now in changed if group.topic is None)
+    fewer = {group.group_id: (group, now) for group, now in of_groups if committed_partitions(now) < group.partitions}
     try:
         known = judged(list(fewer)) if fewer else {}
     except KafkaGroupsError:

@@ -57,6 +57,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     ),
     FileKind.CLEANUP: (
         (paths.PLANS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.PRUNE_PLANS, re.compile(rf"({ID})\.parquet"), False),
         (paths.BACKUPS, re.compile(rf"({ID})(?:-[0-9a-f]{{8}})?\.parquet"), False),
         (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
         (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
@@ -247,7 +248,8 @@ def _why_unproven(one: FileSet) -> str | None:
     whole = [found for found in one.found if not found.is_torn]
     vouching = {found.place for found in whole if found.path.name == f"{one.id}.json"}
     of_backup = {paths.BACKUPS, paths.PLANS, paths.PRUNE_PLANS}
-    for folder, what, places in ((paths.PLANS, "header", {paths.PLANS}), (paths.BACKUPS, "manifest", of_backup)):
+    of_plans = [(folder, "header", {folder}) for folder in (paths.PLANS, paths.PRUNE_PLANS)]
+    for folder, what, places in (*of_plans, (paths.BACKUPS, "manifest", of_backup)):
         rows = [found.path for found in whole if found.place == folder and found.path.name.endswith(".parquet")]
         if rows and not places & vouching:
             return f"{rows[0]} has no {what}: nothing says that this package wrote it"

@@ -28,12 +28,13 @@ from typing import Any, NamedTuple
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.policy.rules import Rule, Ruling, matches_exactly
+from airflow_kafka_groups.judge.verdict_names import KeptTopic
 from airflow_kafka_groups.kafka.models import JUDGED_TYPES, GroupId
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.ledger.plan_rows import name_of
-from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PrunePlan
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprints
 from airflow_kafka_groups.observe.patterns import GroupFilter
@@ -42,7 +43,6 @@ from airflow_kafka_groups.observe.snapshot.subscriptions import CONSUMER_PROTOCO
 from airflow_kafka_groups.storage.arrow_values import column, literal
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.paths import parse_time
 from airflow_kafka_groups.storage.schemas import utc_times
 
 
@@ -340,7 +340,7 @@ def sign_of_life(
     return None
 
 
-def used_since(ledger: Ledger, plan: PrunePlan) -> dict[str, str]:
+def used_since(ledger: Ledger, plan: DeletionPlan) -> dict[str, str]:
     """Return the topics of a plan, by name, whose idle time a snapshot ends that the plan does not know, and why.
 
     Those are later ones, and those of other connections since the topics are idle.
@@ -350,19 +350,18 @@ def used_since(ledger: Ledger, plan: PrunePlan) -> dict[str, str]:
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """
     found: dict[str, str] = {}
-    group_ids = {item.group_id for item in plan.groups}
-    since = min((parse_time(item.idle_since) for item in plan.groups), default=None)
-    for reader in ledger.later(plan.snapshot_id, plan.kafka_cluster_id, since):
+    group_ids, planned = set(plan.touched), list(plan.groups)
+    for reader in ledger.later(plan.snapshot_id, plan.kafka_cluster_id, plan.idle_from):
         sees_less = may_see_less(reader, ledger.layout, plan.view)
         shown = {} if sees_less and not reader.manifest.sees_all_topics else observe(reader, group_ids)
         subscribed = read_subscriptions(reader.layout, reader.manifest)
         asked = set() if sees_less else looked_for(reader.manifest, group_ids)
-        for item in plan.groups:
-            if not is_news(reader.manifest, plan.snapshot_id, parse_time(item.idle_since)):
+        for item in planned:
+            if not is_news(reader.manifest, plan.snapshot_id, item.idle_since):
                 continue
             group, seen = shown.get(item.group_id), subscribed.seen.get(item.group_id, frozenset())
             looked = item.group_id in asked
-            sign = sign_of_life(item.topic, item.fingerprint, group, seen, reader.manifest, looked=looked)
+            sign = sign_of_life(item.topic or "", item.fingerprint, group, seen, reader.manifest, looked=looked)
             if sign is not None:
                 found[item.name] = f"snapshot {reader.manifest.snapshot_id}, which the plan does not know, {sign}"
     return found

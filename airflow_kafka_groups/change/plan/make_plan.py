@@ -43,7 +43,7 @@ from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleRes
 from airflow_kafka_groups.ledger.ledger import Known, Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
 from airflow_kafka_groups.ledger.notice_book import read_notices
-from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups, planned_schema
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdict, Verdicts, load_verdicts
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, recorded_view
@@ -275,7 +275,7 @@ def _planned(
     """
     import pyarrow as pa
 
-    schema = planned_schema()
+    schema = PlannedGroups.schema()
     numbers = [each.number for each in ranked]
     judged = verdicts.table.take(column(numbers, pa.int64()))
     columns: dict[str, Any] = {name: judged[name] for name in schema.names if name in judged.column_names}
@@ -286,6 +286,8 @@ def _planned(
     columns["idle_seconds"] = column([each.idle_seconds for each in ranked], pa.float64())
     for name, values in ruled.columns(numbers, reasons).items():
         columns[name] = column(values, pa.string())
+    for name in ("topic", "observations"):  # of topics only
+        columns[name] = pa.nulls(len(numbers), schema.field(name).type)
     return PlannedGroups(pa.table([columns[name] for name in schema.names], schema=schema).combine_chunks())
 
 

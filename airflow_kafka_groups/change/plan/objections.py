@@ -149,6 +149,6 @@ def keep_unnoticed(
         verdict=KeptName.NOTICE.value,
         reason=f"{why}; {who} demands it" if demands.notice_seconds else why,
         group_type=verdict.group_type,
-        idle_since=alive_at.isoformat(),
+        idle_since=alive_at,
         fingerprint=group.fingerprint,
     )

@@ -28,10 +28,12 @@ from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
 from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE, PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, RuleMatcher, Ruling, facts_of
-from airflow_kafka_groups.kafka.models import GroupId
+from airflow_kafka_groups.judge.verdict_names import KeptTopic
+from airflow_kafka_groups.kafka.models import GroupId, GroupState
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan, TopicToKeep, save_prune_plan
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.observe.cluster_view import recorded_view
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, latest_manifest
 from airflow_kafka_groups.observe.snapshot.subscriptions import read_subscriptions
@@ -47,7 +49,7 @@ def plan_topics(
     snapshot_id: str | None = None,
     file: PolicyFile | None = None,
     now: datetime | None = None,
-) -> tuple[PrunePlan, StoragePath]:
+) -> tuple[DeletionPlan, StoragePath]:
     """Make a plan within the site's floors, and write it; return it with its path.
 
     :param policy: the limits that were asked for.
@@ -82,7 +84,7 @@ def plan_topics(
         ),
     )
     planned, kept, counts, warnings = planning.sort_out(layout, snapshot)
-    plan = PrunePlan(
+    plan = DeletionPlan(
         plan_id=new_id(at),
         cluster=layout.cluster,
         kafka_cluster_id=cluster_id or "",
@@ -94,38 +96,34 @@ def plan_topics(
         warnings=(*bound, *floors.warnings(), *(file.warnings if file else ()), *warnings),
         groups=planned,
         kept=kept,
+        prunes=True,
         view=recorded_view(snapshot.manifest.view, f"snapshot {snapshot.manifest.snapshot_id}"),
     )
     plan = _without_used(plan, used_since(ledger, plan))
-    return plan, save_prune_plan(layout, plan)
+    return plan, save_plan(layout, plan)
 
 
-def _without_used(plan: PrunePlan, used: Mapping[str, str]) -> PrunePlan:
+def _without_used(plan: DeletionPlan, used: Mapping[str, str]) -> DeletionPlan:
     """Keep the topics of a plan that a snapshot shows in use which their judgement does not know."""
     if not used:
         return plan
-    kept = [
-        TopicToKeep(
-            group_id=item.group_id,
-            topic=item.topic,
-            verdict=KeptTopic.DOUBT.value,
-            reason=used[item.name],
-            rule=item.rule,
-            owner=item.owner,
-        )
-        for item in plan.groups
-        if item.name in used
-    ]
+    kept = [_kept(item, KeptTopic.DOUBT, used[item.name]) for item in plan.groups if item.name in used]
     planned = [item for item in plan.groups if item.name not in used]
     counts = {
         **plan.counts,
         KeptTopic.DOUBT.value: plan.counts[KeptTopic.DOUBT.value] + len(kept),
         "planned_groups": len({item.group_id for item in planned}),
         "planned": len(planned),
-        "planned_partitions": sum(len(item.partitions) for item in planned),
+        "planned_partitions": sum(item.partitions for item in planned),
     }
-    every = sorted([*plan.kept, *kept], key=lambda item: (item.group_id, item.topic))
-    return replace(plan, groups=planned, kept=every, counts=counts)
+    return replace(plan, groups=planned, kept=[*plan.kept, *kept], counts=counts)
+
+
+def _kept(item: PlannedGroup, why: KeptTopic, reason: str) -> KeptGroup:
+    """Return a topic that is kept instead of pruned."""
+    return KeptGroup(
+        group_id=item.group_id, topic=item.topic, verdict=why.value, reason=reason, rule=item.rule, owner=item.owner
+    )
 
 
 def _by_arguments(policy: PlanPolicy) -> Rule:
@@ -147,14 +145,14 @@ class _Planning:
 
     def sort_out(
         self, layout: Layout, snapshot: SnapshotReader
-    ) -> tuple[list[PlannedTopic], list[TopicToKeep], dict[str, int], list[str]]:
+    ) -> tuple[list[PlannedGroup], list[KeptGroup], dict[str, int], list[str]]:
         """Return the topics to prune, the others without subscription, the counts and warnings."""
         subscriptions = read_subscriptions(layout, snapshot.manifest)
         subscribed, committed = subscriptions.proven, snapshot.topics()
         unread = {id_: topics for id_, topics in subscribed.items() if not committed.get(id_, frozenset()) <= topics}
         groups = self._judged(layout, snapshot, unread)
         rulings = self._rulings(groups, committed)
-        kept: list[TopicToKeep] = []
+        kept: list[KeptGroup] = []
         candidates = {
             group.newest.group_id: topics
             for group, (ruling, owner) in zip(groups, rulings, strict=True)
@@ -164,14 +162,7 @@ class _Planning:
         within, over, warnings = capped(longest, snapshot.manifest.groups, self.policy, what="have topics to prune")
         reasons = {group.group_id: group.reason.removeprefix("stale, but ") for group in over}
         kept += [
-            TopicToKeep(
-                group_id=item.group_id,
-                topic=item.topic,
-                verdict=KeptTopic.OVER_CAP.value,
-                reason=reason,
-                rule=item.rule,
-                owner=item.owner,
-            )
+            _kept(item, KeptTopic.OVER_CAP, reason)
             for group_id, reason in reasons.items()
             for item in candidates[group_id]
         ]
@@ -185,9 +176,8 @@ class _Planning:
             **{verdict.value: found.get(verdict.value, 0) for verdict in KeptTopic},
             "planned_groups": len(within),
             "planned": len(planned),
-            "planned_partitions": sum(len(item.partitions) for item in planned),
+            "planned_partitions": sum(item.partitions for item in planned),
         }
-        kept.sort(key=lambda item: (item.group_id, item.topic))
         return planned, kept, counts, [*warnings, *self._warnings(snapshot)]
 
     def _judged(
@@ -222,29 +212,21 @@ class _Planning:
         return [(ruling, ruling.rule.owner or each.owner) for ruling, each in zip(rulings, facts, strict=True)]
 
     def _sort_out_group(
-        self, group: PartlyReadGroup, ruling: Ruling, owner: str | None, kept: list[TopicToKeep]
-    ) -> list[PlannedTopic]:
+        self, group: PartlyReadGroup, ruling: Ruling, owner: str | None, kept: list[KeptGroup]
+    ) -> list[PlannedGroup]:
         """Return the topics of a group that nothing speaks against, the longest idle first, and keep the others."""
-        rule, newest = ruling.rule, group.newest
+        rule = ruling.rule
         name = rule.name if self.policy.rules else None
         against = self.objections.to_group(group, ruling)
-        topics: list[PlannedTopic] = []
+        topics: list[PlannedGroup] = []
         for topic in group.topics.values():
             why = against or self.objections.to_topic(group, topic, rule)
-            if why is not None:
-                kept.append(
-                    TopicToKeep(
-                        group_id=newest.group_id,
-                        topic=topic.topic,
-                        verdict=why[0].value,
-                        reason=why[1],
-                        rule=name,
-                        owner=owner,
-                    )
-                )
-                continue
-            topics.append(_planned(group, self.objections.since_record(group, topic), name, owner))
-        return sorted(topics, key=lambda item: (-item.idle_seconds, item.topic))
+            item = _planned(group, self.objections.since_record(group, topic), name, owner)
+            if why is None:
+                topics.append(item)
+            else:
+                kept.append(_kept(item, *why))
+        return sorted(topics, key=lambda item: (-(item.idle_seconds or 0.0), item.topic or ""))
 
     def _warnings(self, snapshot: SnapshotReader) -> Iterator[str]:
         pruning = [rule for rule in self.rules if rule.prunes]
@@ -261,22 +243,20 @@ class _Planning:
                 )
 
 
-def _planned(group: PartlyReadGroup, topic: UnreadTopic, rule: str | None, owner: str | None) -> PlannedTopic:
-    newest, idle, moved_after = group.newest, group.idle_seconds(topic), group.moved_after
-    reason = evidence_of(idle, topic) + (f"; rule {rule!r}" if rule else "")
-    return PlannedTopic(
+def _planned(group: PartlyReadGroup, topic: UnreadTopic, rule: str | None, owner: str | None) -> PlannedGroup:
+    newest, idle = group.newest, group.idle_seconds(topic)
+    return PlannedGroup(
         group_id=newest.group_id,
         topic=topic.topic,
         group_type=newest.group_type,
         protocol_type=newest.protocol_type,
-        partitions=topic.offsets.partitions,
+        state=GroupState.STABLE.value,  # of no other one, the subscriptions are known
+        partitions=len(topic.offsets.partitions),
         fingerprint=topic.offsets.fingerprint,
-        idle_since=topic.idle_since.isoformat(),
+        idle_since=topic.idle_since,
         idle_seconds=idle,
         observations=topic.observations,
-        subscribed=len(group.subscribed),
-        moved_after="" if moved_after is None else moved_after.isoformat(),
         rule=rule,
         owner=owner,
-        reason=reason,
+        reason=evidence_of(idle, topic) + (f"; rule {rule!r}" if rule else ""),
     )

@@ -188,9 +188,7 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
         kept = [(item.group_id, item.topic, item.verdict, item.reason) for item in plan.kept]
         out.write(Table("kept", KEPT, kept), summary)
     else:
-        rows = [
-            (item.group_id, item.topic, len(item.partitions), item.idle_seconds, item.reason) for item in plan.groups
-        ]
+        rows = [(item.group_id, item.topic, item.partitions, item.idle_seconds, item.reason) for item in plan.groups]
         out.write(Table("topics", PLANNED, rows), summary)
     if plan.groups:
         say(f"Nothing was deleted. Next, a dry run: {cluster.command('prune-topics', '--plan-id', plan.plan_id)}")
@@ -198,21 +196,21 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
 
 
 def _prune(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.change.deletion.delete_by_plan import TOPIC_CHUNK_SIZE, prune_by_plan
+    from airflow_kafka_groups.change.deletion.delete_by_plan import TOPIC_CHUNK_SIZE, delete_by_plan
     from airflow_kafka_groups.hooks.storage import policy_reader
-    from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
+    from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
     layout, floors = cluster.layout(), cluster.floors()
     require_allowed(args, cluster)
-    plan = load_prune_plan(layout, args.plan_id)
+    plan = load_plan(layout, args.plan_id, prunes=True)
     digest = args.plan_digest or plan.digest
     policy = policy_reader(plan.policy)
     result = run_deletion(
         args,
         cluster,
         DeletionLimits(chunk_size=TOPIC_CHUNK_SIZE, groups_per_second=args.topics_per_second or None),
-        lambda admin, request: prune_by_plan(
-            admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy
+        lambda admin, request: delete_by_plan(
+            admin, layout, plan.plan_id, digest, request, prunes=True, floors=floors, policy=policy
         ),
         command="prune-topics",
         request_id=plan.plan_id,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
-    from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
+    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 
 
 class PlanningOperator(MatchingOperator, StoredOperator):
@@ -86,7 +86,7 @@ class PlanningOperator(MatchingOperator, StoredOperator):
         return plan_policy(self, self.hook.settings)
 
     def emit_plan(
-        self, context: Context, plan: SealedPlan, path: Any, metric: str, facts: Mapping[str, Any] | None = None
+        self, context: Context, plan: DeletionPlan, path: Any, metric: str, facts: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Log a plan, emit its counts, and return what every plan's summary has.
 

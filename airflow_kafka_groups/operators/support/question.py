@@ -13,8 +13,6 @@ from airflow_kafka_groups.shown import MOST, NO_LINK, shortened, without_links
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-    from airflow_kafka_groups.ledger.prune_plan import PrunePlan
-    from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
     from airflow_kafka_groups.observe.snapshot.members import LastMembers
 
 FIRST_GROUPS = 10
@@ -53,9 +51,9 @@ def question(
     return _written(plan, about, why, facts, _families(plan), ("group", "why", "last members"), rows, "report")
 
 
-def pruning_question(plan: PrunePlan, why: str) -> str:
+def pruning_question(plan: DeletionPlan, why: str) -> str:
     """Write the question about a pruning in Markdown, as ``question`` does."""
-    topics, partitions = counted(len(plan.groups), "topic"), counted(plan.partitions, "partition")
+    topics, partitions = counted(len(plan.groups), "topic"), counted(plan.planned.total("partitions"), "partition")
     about = (
         f"The committed offsets of **{topics}** ({partitions}) of {counted(plan.group_count, 'live group')} "
         f"of cluster **{plain(plan.cluster)}** (Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you "
@@ -65,12 +63,12 @@ def pruning_question(plan: PrunePlan, why: str) -> str:
     return _written(plan, about, why, [], [], ("group [topic]", "why", "owner"), rows, "plan")
 
 
-def _first(plan: SealedPlan) -> Any:
+def _first(plan: DeletionPlan) -> Any:
     return plan.groups[:FIRST_GROUPS]
 
 
 def _written(
-    plan: SealedPlan,
+    plan: DeletionPlan,
     about: str,
     why: str,
     facts: Sequence[str],

@@ -21,7 +21,7 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan, prune_by_plan
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
@@ -264,7 +264,7 @@ async def _prune(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
     plan_id, digest = _plan_of(job)
     limits = DeletionLimits(chunk_size=1)
     request = DeletionRequest(request_id=plan_id, dry_run=False, limits=limits)
-    result = await prune_by_plan(admin, job.layout, plan_id, digest, request)
+    result = await delete_by_plan(admin, job.layout, plan_id, digest, request, prunes=True)
     tracer.note("pruned", counts=result.report.summary()["counts"])
 
 

@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
-from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, find_in_plan, load_plan, save_plan
+from airflow_kafka_groups.ledger.deletion_plan import (
+    DeletionPlan,
+    find_in_plan,
+    load_plan,
+    require_applicable,
+    save_plan,
+)
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.ledger.sealed_plan import require_applicable
 from airflow_kafka_groups.storage.formats import digest_of
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.groups import CLUSTER_ID, NOW
@@ -25,10 +30,7 @@ from tests.unit.change.plan.plans import ID, group, plan
 
 texts = st.text(max_size=12)
 numbers = st.none() | st.integers(0, 2**53)
-times = st.datetimes(datetime(1970, 1, 2), datetime(2999, 1, 1), timezones=st.just(UTC)).map(datetime.isoformat)
-forecasts = st.fixed_dictionaries(
-    {}, optional={"lag_unknown": st.integers(0, 9), "lag_trend": st.floats(-9, 9), "offsets_expire_by": times}
-)
+times = st.datetimes(datetime(1970, 1, 2), datetime(2999, 1, 1), timezones=st.just(UTC))
 planned_groups = st.builds(
     PlannedGroup,
     group_id=texts,
@@ -41,7 +43,9 @@ planned_groups = st.builds(
     idle_seconds=st.none() | st.floats(0, 1e12),
     reason=texts,
     fingerprint=st.text("0123456789abcdef", min_size=64, max_size=64),
-    forecast=st.none() | forecasts.filter(bool),
+    lag_unknown=st.none() | st.integers(0, 9),
+    lag_trend=st.none() | st.floats(-9, 9),
+    offsets_expire_by=st.none() | times,
 )
 kept_groups = st.builds(KeptGroup, group_id=texts, verdict=texts, reason=texts)
 
@@ -190,8 +194,8 @@ def test_a_plan_names_a_group_once_and_knows_its_offsets() -> None:
         plan(groups=(group("g"), group("g")))
     with pytest.raises(PlanError, match="no fingerprint"):
         plan(groups=(group("g", fingerprint=""),))
-    refused = ("idle_seconds", float("nan")), ("idle_seconds", 2**60 + 1), ("partitions", 2**31), ("lag", 2**63)
-    for changes in map(dict, ([each] for each in (*refused, ("partitions", True), ("lag", True)))):
+    refused = ("idle_seconds", float("nan")), ("partitions", 2**31), ("lag", 2**63), ("partitions", "many")
+    for changes in map(dict, ([each] for each in refused)):
         with pytest.raises(PlanError, match="cannot be written"):
             plan(groups=(group("g", **changes),))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.delete_by_plan import prune_by_plan
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
@@ -20,9 +20,9 @@ from airflow_kafka_groups.exceptions import PartitionsFailedError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome, ChangeResult
-from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, connection_client
@@ -77,7 +77,7 @@ class Scene:
 
         await until(reads_live, "the group does not become Stable")
 
-    async def plan(self) -> PrunePlan:
+    async def plan(self) -> DeletionPlan:
         """Take three snapshots, with commits in between, and plan."""
         for _ in range(3):
             before = await self.committed(self.live)
@@ -92,12 +92,12 @@ class Scene:
         now = await self.committed(self.live)
         return now.keys() >= before.keys() and now != before
 
-    async def prune(self, plan: PrunePlan, *, dry_run: bool = False) -> dict[str, str]:
+    async def prune(self, plan: DeletionPlan, *, dry_run: bool = False) -> dict[str, str]:
         request = DeletionRequest(request_id=plan.plan_id, dry_run=dry_run)
-        result = await prune_by_plan(self.admin, self.layout, plan.plan_id, plan.digest, request)
+        result = await delete_by_plan(self.admin, self.layout, plan.plan_id, plan.digest, request, prunes=True)
         return {item.group_id: f"{item.outcome.value}:{item.code}" for item in result.report.outcomes}
 
-    async def restore(self, plan: PrunePlan) -> ChangeResult:
+    async def restore(self, plan: DeletionPlan) -> ChangeResult:
         changes = await RestoreRequest(plan_id=plan.plan_id).propose(self.admin, self.layout)
         (done,) = await apply_changes(self.admin, changes, dry_run=False)
         return done

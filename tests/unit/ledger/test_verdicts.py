@@ -10,7 +10,6 @@ import pytest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.evidence import NOT_REPORTED
 from airflow_kafka_groups.ledger import verdicts
-from airflow_kafka_groups.ledger.plan_rows import forecasts
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.storage.json_files import write_json
 from airflow_kafka_groups.storage.schemas import utc_times
@@ -72,14 +71,15 @@ async def test_a_forecast_is_read_where_there_is_one_and_nothing_strange_gets_in
     strange = {"lag_unknown": None, "lost": None, "lag_trend": math.nan, "lag_trend_since": None}
     rows = [verdict_row(group_id="a", **told), verdict_row(group_id="b", **strange, offsets_expire_by=None)]
     layout, snapshot_id = await verdict_files(tmp_path, rows, {})
-    found = forecasts(load_verdicts(layout, snapshot_id).table)
-    since = NOW.isoformat()
-    assert found == [{"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": since}, None]
+    table = load_verdicts(layout, snapshot_id).table
+    found = [table[name].to_pylist() for name in ("lag_unknown", "lost", "lag_trend", "offsets_expire_by")]
+    assert found == [[0, None], [3, None], [-2.5, None], [None, None]]
+    assert utc_times(table["lag_trend_since"]) == [NOW, None]
 
 
 async def test_verdicts_of_a_job_without_forecasts_are_read(tmp_path: Path) -> None:
     layout, snapshot_id = await verdict_files(tmp_path, [verdict_row()], {})
-    assert forecasts(load_verdicts(layout, snapshot_id).table) == [None]
+    assert load_verdicts(layout, snapshot_id).table["lag_trend"].to_pylist() == [None]
 
 
 async def test_verdicts_are_sorted_by_group_whatever_the_order_of_their_file(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
-from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.ledger.sealed_plan import log_plan
+from airflow_kafka_groups.ledger.deletion_plan import load_plan, log_plan
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.storage.file_storage import FILES

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -182,13 +183,13 @@ async def test_forecasts_are_shown_where_there_are_any(tmp_path: Path) -> None:
     plan = await planned(admin, layout_in(tmp_path))
     heads = ("Lag a day", "Lost unread", "Offsets expire by", "Unread safe until")
     assert not any(head in Balanced(render_report(plan, now=LATER)).text for head in heads)
-    forecast = {
+    forecast: dict[str, Any] = {
         "lag_trend": 86_400.4,
         "lost": 1_234,
         "lag_unknown": 2,
-        "offsets_expire_by": "2026-03-04T05:06:07+00:00",
+        "offsets_expire_by": datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC),
     }
-    groups = (replace(plan.groups[0], forecast=forecast), plan.groups[1])
+    groups = (replace(plan.groups[0], **forecast), plan.groups[1])
     text = Balanced(render_report(replace(plan, groups=groups), now=LATER)).text
     assert [head in text for head in heads] == [True, True, True, False]
     for shown in ("+86,400", "1,234", "2026-03-04 05:06", "at least 7"):

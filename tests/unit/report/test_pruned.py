@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.delete_by_plan import prune_by_plan
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.report import pruned
 from airflow_kafka_groups.report.facts import gather_facts
@@ -27,7 +27,7 @@ async def prune(admin: FakeAdmin, folder: Path, *, dry_run: bool = False) -> str
     layout = layout_in(folder)
     made = plan(layout, await snapshots(admin, layout, first=NOW - timedelta(hours=4)))
     now = Ticking(made.created_at)
-    await prune_by_plan(admin, layout, made.plan_id, made.digest, scene.request(dry_run, now=now))
+    await delete_by_plan(admin, layout, made.plan_id, made.digest, scene.request(dry_run, now=now), prunes=True)
     return made.plan_id
 
 

@@ -13,8 +13,7 @@ from airflow_kafka_groups.change.deletion.request import DeletionObserver
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.ledger.prune_plan import load_prune_plan, save_prune_plan
+from airflow_kafka_groups.ledger.deletion_plan import load_plan, save_plan
 from airflow_kafka_groups.operators.report import _summary
 from airflow_kafka_groups.report.groups import done_section, kept_section
 from airflow_kafka_groups.report.html import make_report, render_report
@@ -163,10 +162,10 @@ async def test_a_pruning_is_shown_whatever_dry_runs_came_after_it(tmp_path: Path
     admin, layout = pruning.cluster(), pruning.layout_in(tmp_path)
     pruned = await prune(admin, tmp_path)
     assert [each.plan_id for each in prunings(layout, CLUSTER_ID, NOW)] == [pruned]
-    plan = load_prune_plan(layout, pruned)
+    plan = load_plan(layout, pruned, prunes=True)
     for n in range(1, 21):  # daily plans, of which nobody applies any
         later = plan.created_at + timedelta(days=n)
-        save_prune_plan(layout, replace(plan, plan_id=new_id(later), created_at=later, groups=()))
+        save_plan(layout, replace(plan, plan_id=new_id(later), created_at=later, groups=()))
     now = NOW + timedelta(days=21)
     assert [each.plan_id for each in prunings(layout, CLUSTER_ID, now)] == [pruned]
 

@@ -8,19 +8,18 @@ for every other request the idle time restarts with a deletion or a proof of lif
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from airflow_kafka_groups.change.deletion.guards.newer_policy import idle_times
 from airflow_kafka_groups.change.deletion.guards.owner_notices import kept_unnoticed
-from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.plan.abandoned_topics import Resets
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
-from airflow_kafka_groups.ledger.outcomes import Decision, Reason
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept
 from airflow_kafka_groups.ledger.records import KeptAlive
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.schemas import utc_times
 
@@ -33,7 +32,7 @@ def exclusions(
     judged_at: datetime | None = None,
     min_idle_seconds: Mapping[str, float] | None = None,
     seen: Mapping[str, IdleReset] | None = None,
-) -> dict[str, Decision]:
+) -> dict[str, GroupOutcome]:
     """Return the groups that this request must keep, with the reason.
 
     :param history: everything that the journal says of the cluster.
@@ -42,27 +41,27 @@ def exclusions(
     :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
     :param seen: the restarts by signs of life in snapshots that the judgement does not know. Default: none.
     """
-    excluded: dict[str, Decision] = {}
+    excluded: dict[str, GroupOutcome] = {}
     asked = min_idle_seconds or {}
     longest = max(asked.values(), default=0.0)
     resets = list(history.idle_resets().items())
     for group_id, reset in (*(seen or {}).items(), *resets):
         # The idle time has to have passed when the groups were judged: later on nobody looked.
         if judged_at is not None and not reset.has_passed(min(judged_at, now), asked.get(group_id, longest)):
-            excluded[group_id] = keep(reset.code, f"{reset.reason}; its idle time restarts since then")
+            excluded[group_id] = kept(group_id, reset.code, f"{reset.reason}; its idle time restarts since then")
     for group_id, reset in history.idle_resets(request_id).items():
-        excluded[group_id] = keep(reset.code, f"{reset.reason}; only a new plan may judge it again")
+        excluded[group_id] = kept(group_id, reset.code, f"{reset.reason}; only a new plan may judge it again")
     return excluded
 
 
-def exclude(group_ids: Iterable[str], who: str) -> dict[str, Decision]:
+def exclude(group_ids: Iterable[str], who: str) -> dict[str, GroupOutcome]:
     """Return the groups that a person chose to keep."""
-    return {id_: keep(Reason.EXCLUDED, f"{who} kept it at the approval") for id_ in group_ids}
+    return {id_: kept(id_, Reason.EXCLUDED, f"{who} kept it at the approval") for id_ in group_ids}
 
 
 def spare(
     kept_alive: Mapping[str, KeptAlive], now: datetime, judged_at: datetime, min_idle_seconds: Mapping[str, float]
-) -> dict[str, Decision]:
+) -> dict[str, GroupOutcome]:
     """Return the groups that a keep-alive run or a restore keeps: whatever was planned, somebody wants them.
 
     :param judged_at: when the plan was made; a group whose idle time counts from a run after that is not old enough.
@@ -70,23 +69,23 @@ def spare(
     """
     longest = max(min_idle_seconds.values(), default=0.0)
     return {
-        id_: keep(Reason.EXCLUDED, f"{kept.what} of {kept.at.isoformat()} wants it to stay")
-        for id_, kept in kept_alive.items()
-        if kept.holds(now, judged_at, min_idle_seconds.get(id_, longest))
+        id_: kept(id_, Reason.EXCLUDED, f"{each.what} of {each.at.isoformat()} wants it to stay")
+        for id_, each in kept_alive.items()
+        if each.holds(now, judged_at, min_idle_seconds.get(id_, longest))
     }
 
 
-def spare_new(kept_alive: Mapping[str, KeptAlive]) -> dict[str, Decision]:
+def spare_new(kept_alive: Mapping[str, KeptAlive]) -> dict[str, GroupOutcome]:
     """Return the groups of runs that were recorded during a deletion; no clock decides about these."""
     return {
-        id_: keep(Reason.EXCLUDED, f"{kept.what} that began during the deletion wants it to stay")
-        for id_, kept in kept_alive.items()
+        id_: kept(id_, Reason.EXCLUDED, f"{each.what} that began during the deletion wants it to stay")
+        for id_, each in kept_alive.items()
     }
 
 
 def kept_by_records(
     layout: Layout,
-    plan: SealedPlan | None,
+    plan: DeletionPlan | None,
     request_id: str,
     history: DeletionHistory,
     kept_alive: Mapping[str, KeptAlive],
@@ -95,7 +94,7 @@ def kept_by_records(
     judged: bool,
     seen: Mapping[str, SignOfLife] | None = None,
     policy: PolicyFile | None = None,
-) -> dict[str, Decision]:
+) -> dict[str, GroupOutcome]:
     """Return what a request must keep because of what is on record, with the reason.
 
     :param plan: its plan; ``None`` for a dry run of groups that were named.
@@ -108,12 +107,12 @@ def kept_by_records(
     """
     if plan is None:
         return exclusions(history, request_id, now=now)
-    unnoticed: dict[str, Decision] = {}
+    unnoticed: dict[str, GroupOutcome] = {}
     idle, judged_at = idle_times(plan, policy), min(plan.created_at, now)
     of_group: dict[str, float] = {}
     for target in plan.targets():
         of_group[target.group_id] = max(idle[target.name], of_group.get(target.group_id, 0.0))
-    if isinstance(plan, DeletionPlan):
+    if not plan.prunes:
         news = news_of_groups(plan, seen or {})
         unnoticed = kept_unnoticed(layout, plan, history, kept_alive, now, news)
     else:
@@ -135,9 +134,10 @@ def kept_by_records(
     return unnoticed | of_targets(plan, spared) | before
 
 
-def of_targets(plan: SealedPlan, of_groups: Mapping[str, Decision]) -> dict[str, Decision]:
-    """Return the decisions about groups as those about what a plan deletes of these, by name."""
-    return {each.name: of_groups[each.group_id] for each in plan.targets() if each.group_id in of_groups}
+def of_targets(plan: DeletionPlan, of_groups: Mapping[str, GroupOutcome]) -> dict[str, GroupOutcome]:
+    """Return the outcomes of groups as those of what a plan deletes of these, by name."""
+    found = ((each.name, of_groups.get(each.group_id)) for each in plan.targets())
+    return {name: replace(of_group, group_id=name) for name, of_group in found if of_group is not None}
 
 
 def news_of_groups(plan: DeletionPlan, seen: Mapping[str, SignOfLife]) -> dict[str, IdleReset]:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.change.deletion.guards.exclusions import spare
-from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.ledger.journal.history import IdleReset
 from airflow_kafka_groups.ledger.ledger import Known, Ledger
-from airflow_kafka_groups.ledger.outcomes import Decision
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, kept
 from airflow_kafka_groups.storage.layout import Layout
 
 
@@ -26,7 +25,7 @@ class NamedSigns:
         self.watched: str | None = None
         """Why little is known, a sentence; ``None`` if the cluster has been watched for the idle time."""
 
-    def alive(self, kafka_cluster_id: str | None, group_ids: Sequence[str], now: datetime) -> dict[str, Decision]:
+    def alive(self, kafka_cluster_id: str | None, group_ids: Sequence[str], now: datetime) -> dict[str, GroupOutcome]:
         """Return the groups that have a sign of life within the idle time, with the sign as the reason.
 
         Raises ``SnapshotError``, ``JournalError``, ``MaintenanceError`` or ``StorageError`` for what cannot be read.
@@ -39,7 +38,7 @@ class NamedSigns:
         found = spare(known.kept_alive, now, now, wanted) | self._kept(known.resets(), now)
         return {group_id: found[group_id] for group_id in group_ids if group_id in found}
 
-    def seen(self, kafka_cluster_id: str | None, group_ids: Sequence[str], now: datetime) -> dict[str, Decision]:
+    def seen(self, kafka_cluster_id: str | None, group_ids: Sequence[str], now: datetime) -> dict[str, GroupOutcome]:
         """Return those that snapshots show. During a run: by the journal, its own intents would be signs, too.
 
         Raises as ``alive``.
@@ -48,10 +47,10 @@ class NamedSigns:
         signs = Ledger(self._layout, kafka_cluster_id).seen(group_ids, since)
         return self._kept({group_id: sign.reset() for group_id, sign in signs.items()}, now)
 
-    def _kept(self, resets: Mapping[str, IdleReset], now: datetime) -> dict[str, Decision]:
+    def _kept(self, resets: Mapping[str, IdleReset], now: datetime) -> dict[str, GroupOutcome]:
         idle = show_duration(self._idle_seconds)
         return {
-            group_id: keep(reset.code, f"{reset.reason}, less than {idle} ago")
+            group_id: kept(group_id, reset.code, f"{reset.reason}, less than {idle} ago")
             for group_id, reset in resets.items()
             if not reset.has_passed(now, self._idle_seconds)
         }

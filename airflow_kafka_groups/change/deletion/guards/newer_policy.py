@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import cast
 
-from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.plan.abandoned_topics import why_not_ruled
 from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.durations import show_duration
@@ -21,14 +19,12 @@ from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule, RulesBefore
 from airflow_kafka_groups.judge.verdict_names import KeptName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times
-from airflow_kafka_groups.ledger.outcomes import Decision, Reason
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
-from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.observe.patterns import GroupFilter
 
 
-def kept_by_newer_policy(plan: SealedPlan, now_file: PolicyFile | None, now: datetime) -> dict[str, Decision]:
+def kept_by_newer_policy(plan: DeletionPlan, now_file: PolicyFile | None, now: datetime) -> dict[str, GroupOutcome]:
     """Return what an edited policy file keeps of a plan by now, with the reason; nothing if it was not edited.
 
     :param now_file: the policy file as it is now; ``None`` if nobody read it.
@@ -42,13 +38,14 @@ def kept_by_newer_policy(plan: SealedPlan, now_file: PolicyFile | None, now: dat
     if now_file is None or not _is_edited(plan, now_file):
         return {}
     _require_limits(plan, now_file, now)
+    edited = "the policy was edited after the plan was made"
     return {
-        name: keep(Reason.POLICY, f"the policy was edited after the plan was made, and {why}: a new plan goes by it")
+        name: kept(name, Reason.POLICY, f"{edited}, and {why}: a new plan goes by it")
         for name, why in _kept(plan, now_file)
     }
 
 
-def idle_times(plan: SealedPlan, now_file: PolicyFile | None) -> dict[str, float]:
+def idle_times(plan: DeletionPlan, now_file: PolicyFile | None) -> dict[str, float]:
     """Return the idle time that each target of a plan has to have, in seconds, by name: by its rules, then and now.
 
     What an edited policy demands counts from what is on record, too, such as a restore: a verdict may know nothing of
@@ -57,11 +54,7 @@ def idle_times(plan: SealedPlan, now_file: PolicyFile | None) -> dict[str, float
     :param now_file: the policy file as it is now; ``None`` if nobody read it.
     """
     targets = list(plan.targets())
-    if isinstance(plan, PrunePlan):
-        by_rule: dict[str | None, float] = {rule.name: rule.min_idle_seconds for rule in plan.policy.rules}
-        found = {item.name: by_rule.get(item.rule, plan.policy.min_idle_seconds) for item in plan.groups}
-    else:
-        found = least_idle_times(cast("DeletionPlan", plan))
+    found = least_idle_times(plan)
     if now_file is None or not _is_edited(plan, now_file):
         return found
     since = max((plan.created_at - _taken_at(plan)).total_seconds(), 0.0)
@@ -71,11 +64,11 @@ def idle_times(plan: SealedPlan, now_file: PolicyFile | None) -> dict[str, float
     return found
 
 
-def _is_edited(plan: SealedPlan, file: PolicyFile) -> bool:
+def _is_edited(plan: DeletionPlan, file: PolicyFile) -> bool:
     return plan.policy.file is not None and plan.policy.file.sha256 != file.digest
 
 
-def _require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
+def _require_limits(plan: DeletionPlan, file: PolicyFile, now: datetime) -> None:
     """Raise ``PlanError`` where the newer file demands more of a complete plan than the older one did."""
     old, new = plan.policy, plan.policy.by_file(file)
     for name in ("require_commit_log", "max_gap_seconds"):
@@ -87,7 +80,7 @@ def _require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
         raise PlanError(f"plan {plan.plan_id} is older than its policy allows by now: take a snapshot, make a new one")
 
 
-def _taken_at(plan: SealedPlan) -> datetime:
+def _taken_at(plan: DeletionPlan) -> datetime:
     """Return when the snapshot of a plan was begun."""
     return plan.expires_at - timedelta(seconds=plan.policy.max_plan_age_seconds)
 
@@ -110,11 +103,11 @@ def _demands(group: PlannedGroup, rules: Mapping[str, Rule], before: RulesBefore
     return replace(rule, notice_seconds=notice, approval=approval)
 
 
-def _kept(plan: SealedPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
+def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
     rules, before = {rule.name: rule for rule in plan.policy.rules}, plan.policy.rules_before()
     protected = GroupFilter(protected=file.protected)
     by_client = any(one.match.clients for one in file.rules)  # then owners are found by last client, too
-    planned: list[PlannedGroup | PlannedTopic] = list(plan.groups)
+    planned = list(plan.groups)
     left: dict[str, Ranked] = {}
     # The strictest demands hold. Of a topic, a rule that asks for topics or clients may match: then it is kept.
     ruled = file.rule(tuple((item.group_id, item.group_type) for item in planned))
@@ -123,7 +116,7 @@ def _kept(plan: SealedPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
         owner = rule.owner or known.owner
         if protected.protects(item.group_id):
             why: str | None = "protects it"
-        elif isinstance(item, PlannedTopic):
+        elif plan.prunes:
             why = why_not_ruled(ruling, item.group_id) or _stricter_of_topic(item, rule, rules.get(item.rule or ""))
         elif (stricter := _stricter(item, rule, _demands(item, rules, before))) is not None:
             why = f"rule {rule.name!r} {stricter}"
@@ -134,22 +127,20 @@ def _kept(plan: SealedPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
         else:
             why = None
         if why is not None:
-            yield item.target.name, why
+            yield item.name, why
         else:
             left.setdefault(item.group_id, Ranked(item.group_id, item.idle_seconds, rule.name, ruling.undecided))
     # The caps of the file as it is now, by groups: those of the rule that decides by now, not of the plan's.
-    if isinstance(plan, PrunePlan):
-        more = len({kept.group_id for kept in plan.kept if kept.verdict == KeptTopic.OVER_CAP})
-    else:
-        more = plan.counts.get(KeptName.OVER_CAP.value, 0)
+    others = zip(plan.all_kept.column("group_id"), plan.all_kept.column("verdict"), strict=True)
+    more = len({group_id for group_id, verdict in others if verdict == KeptName.OVER_CAP})
     over = capped([*left.values()], plan.counts.get("found", 0), plan.policy.by_file(file), more=more)[1]
     beyond = {group.group_id for group in over}
     yield from ((each.name, "its caps leave it for a later plan") for each in plan.targets() if each.group_id in beyond)
 
 
-def _stricter_of_topic(topic: PlannedTopic, rule: Rule, before: Rule | None) -> str | None:
+def _stricter_of_topic(topic: PlannedGroup, rule: Rule, before: Rule | None) -> str | None:
     """Return what the newer rule demands of a topic that is not known to hold, ``None`` if nothing."""
-    if topic.idle_seconds < rule.min_idle_seconds or topic.observations < rule.min_observations:
+    if (topic.idle_seconds or 0.0) < rule.min_idle_seconds or (topic.observations or 0) < rule.min_observations:
         idle = show_duration(rule.min_idle_seconds)
         return f"rule {rule.name!r} requires {idle} and {rule.min_observations} snapshots"
     if rule.notice_seconds:

@@ -10,41 +10,36 @@ taken from any of these. A deletion may take hours itself, so what is taken mean
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
 
-from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.change.deletion.unseen import lost_topics, offsets_in, offsets_in_snapshot, sentence
 from airflow_kafka_groups.change.plan.abandoned_topics import used_since
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.outcomes import Decision, Reason
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import Target
-from airflow_kafka_groups.ledger.prune_plan import PrunePlan
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, is_news, looked_for, may_see_less
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import utc_times
 
 _MOVED = "its committed offsets had moved"
-_UNSEEN = keep(Reason.OFFSETS_UNSEEN, "")
 
 
-def in_use_since(ledger: Ledger, plan: SealedPlan) -> dict[str, Decision]:
+def in_use_since(ledger: Ledger, plan: DeletionPlan) -> dict[str, GroupOutcome]:
     """Return what of a plan a later snapshot shows in use, or shows less of, with the reason to keep it.
 
     :param ledger: what it yielded before is not read again.
 
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """
-    if isinstance(plan, PrunePlan):
-        return {name: keep(Reason.ALIVE_BEFORE, why) for name, why in used_since(ledger, plan).items()}
-    return _groups_in_use(ledger, cast("DeletionPlan", plan))
+    if plan.prunes:
+        return {name: kept(name, Reason.ALIVE_BEFORE, why) for name, why in used_since(ledger, plan).items()}
+    return _groups_in_use(ledger, plan)
 
 
-def _groups_in_use(ledger: Ledger, plan: DeletionPlan) -> dict[str, Decision]:
+def _groups_in_use(ledger: Ledger, plan: DeletionPlan) -> dict[str, GroupOutcome]:
     layout, planned = ledger.layout, dict[str, Target]()
-    found: dict[str, Decision] = {}
+    found: dict[str, GroupOutcome] = {}
     for reader in ledger.later(plan.snapshot_id, plan.kafka_cluster_id):
         planned = planned or {group.group_id: group for group in plan.planned.targets()}
         newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
@@ -56,18 +51,19 @@ def _groups_in_use(ledger: Ledger, plan: DeletionPlan) -> dict[str, Decision]:
             facts = asked.get(group.group_id)
             if facts is not None and (why := _why_in_use(group, facts, hides_offsets)) is not None:
                 reason = f"{newer} shows it in use: {why}"
-                in_use = found.get(group.group_id, _UNSEEN).code is not Reason.OFFSETS_UNSEEN
+                in_use = group.group_id in found and found[group.group_id].code != Reason.OFFSETS_UNSEEN
                 if why is _MOVED and group.partitions < facts.partitions and not in_use:
                     fewer.append(facts)
-                found[group.group_id] = keep(Reason.ALIVE_BEFORE, reason)
+                found[group.group_id] = kept(group.group_id, Reason.ALIVE_BEFORE, reason)
         now = offsets_in(reader, [group.group_id for group in fewer]) if fewer else {}
         changed = [(group, now[group.group_id]) for group in fewer if group.group_id in now]
         for group_id, topics in lost_topics(partial(offsets_in_snapshot, layout, plan.snapshot_id), changed).items():
-            found[group_id] = keep(Reason.OFFSETS_UNSEEN, f"{newer} shows less of it: {sentence(topics, {})}")
+            why = f"{newer} shows less of it: {sentence(topics, {})}"
+            found[group_id] = kept(group_id, Reason.OFFSETS_UNSEEN, why)
         if reader.manifest.complete and not sees_less:
             reason = f"{newer} does not have it: somebody made it again since"
             lacking = looked_for(reader.manifest, lacking)
-            found |= {group_id: keep(Reason.ALIVE_BEFORE, reason) for group_id in lacking}
+            found |= {group_id: kept(group_id, Reason.ALIVE_BEFORE, reason) for group_id in lacking}
     return found
 
 

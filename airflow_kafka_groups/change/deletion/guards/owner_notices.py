@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from airflow_kafka_groups.change.deletion.recheck import keep
 from airflow_kafka_groups.judge.policy.notice import why_not_noticed
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.notice_book import read_notices
-from airflow_kafka_groups.ledger.outcomes import Decision, Reason
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import parse_time
 
 
 def kept_unnoticed(
@@ -27,7 +25,7 @@ def kept_unnoticed(
     kept_alive: Mapping[str, KeptAlive],
     now: datetime,
     news: Mapping[str, IdleReset] | None = None,
-) -> dict[str, Decision]:
+) -> dict[str, GroupOutcome]:
     """Return the groups of a plan whose owners have not been notified for long enough, with the reason to keep them.
 
     :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
@@ -40,13 +38,13 @@ def kept_unnoticed(
         return {}
     before = plan.policy.rules_before()
     notices, resets = read_notices(layout, plan.kafka_cluster_id, rules), history.idle_resets()
-    found: dict[str, Decision] = {}
+    found: dict[str, GroupOutcome] = {}
     for group in plan.groups:
-        signs = [parse_time(group.idle_since)] if group.idle_since is not None else []
+        signs = [group.idle_since] if group.idle_since is not None else []
         restarts = resets.get(group.group_id), (news or {}).get(group.group_id)
         signs += [reset.at for reset in restarts if reset is not None]
-        if (kept := kept_alive.get(group.group_id)) is not None:
-            signs.append(kept.at)
+        if (wanted := kept_alive.get(group.group_id)) is not None:
+            signs.append(wanted.at)
         why = why_not_noticed(
             notices.get(group.group_id),
             before.most(group.decided, lambda rule: rule.notice_seconds),
@@ -57,5 +55,5 @@ def kept_unnoticed(
             contact=plan.policy.contact_of(group.owner),
         )
         if why is not None:
-            found[group.group_id] = keep(Reason.NOT_NOTIFIED, why)
+            found[group.group_id] = kept(group.group_id, Reason.NOT_NOTIFIED, why)
     return found

@@ -11,11 +11,12 @@ import pytest
 from airflow_kafka_groups.exceptions import PlanError, SnapshotError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import load_policy
+from airflow_kafka_groups.judge.verdict_names import KeptTopic
 from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.ledger.prune_plan import KeptTopic, load_prune_plan
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.formats import digest_of
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, broker_error
@@ -30,14 +31,14 @@ async def test_an_abandoned_topic_is_planned_with_its_evidence(tmp_path: Path) -
     now = await snapshots(admin, layout)
     found = plan(layout, now)
     (item,) = found.groups
-    assert (item.group_id, item.topic, item.partitions, item.observations) == ("app", "old", (0, 1), 3)
-    assert (item.idle_seconds, item.subscribed, item.rule) == (7_200.0, 1, None)
+    assert (item.group_id, item.topic, item.partitions, item.observations) == ("app", "old", 2, 3)
+    assert (item.idle_seconds, item.state, item.rule) == (7_200.0, "Stable", None)
     assert item.reason == "not subscribed to and unmoved for 2h (3 snapshots)"
     assert found.group_ids == ["app [old]"]
     assert (found.counts["planned"], found.counts["planned_groups"], found.counts["planned_partitions"]) == (1, 1, 2)
     assert found.counts["unread_topics"] == found.counts["with_unread_topics"] == 1
     assert found.expires_at > now
-    read = load_prune_plan(layout, found.plan_id)
+    read = load_plan(layout, found.plan_id, prunes=True)
     assert (read, read.digest) == (found, found.digest)
 
 
@@ -293,7 +294,7 @@ async def test_a_plan_is_read_back_only_as_it_was_written(tmp_path: Path) -> Non
     admin, layout = cluster(), layout_in(tmp_path)
     now = await snapshots(admin, layout)
     found = plan(layout, now)
-    path = layout.prune_plan(found.plan_id)
+    path, body = (of(found.plan_id, prunes=True) for of in (layout.plan, layout.plan_body))
     data = json.loads(path.read_bytes())
 
     def refused(match: str, **changes: Any) -> None:
@@ -302,19 +303,40 @@ async def test_a_plan_is_read_back_only_as_it_was_written(tmp_path: Path) -> Non
             edited["digest"] = digest_of(edited)
         path.write_bytes(json.dumps(edited).encode())
         with pytest.raises(PlanError, match=match):
-            load_prune_plan(layout, found.plan_id)
+            load_plan(layout, found.plan_id, prunes=True)
 
-    refused("digest mismatch", topics=[], digest="0" * 64)
+    refused("digest mismatch", groups=0, digest="0" * 64)
     refused("format", format=2)
-    refused("kind", kind="delete")
-    refused("damaged", topics=[{}])
+    refused("is of groups, and names a topic", kind="delete")
     refused("contains plan", cluster="another")
-    refused("twice", topics=[*data["topics"], *data["topics"]])
-    refused("fingerprint", topics=[{**data["topics"][0], "fingerprint": "x"}])
-    refused("no offsets", topics=[{**data["topics"][0], "partitions": []}])
+    of_groups = {name: value for name, value in data.items() if name != "kind"}
+    path.write_bytes(json.dumps({**of_groups, "digest": digest_of(of_groups)}).encode())
+    with pytest.raises(PlanError, match="is of groups, and names a topic"):
+        load_plan(layout, found.plan_id, prunes=True)
+    path.write_bytes(json.dumps(data).encode())
+    for elsewhere, read in ((layout.plan(found.plan_id), path), (layout.plan_body(found.plan_id), body)):
+        elsewhere.parent.mkdir(exist_ok=True)
+        elsewhere.write_bytes(read.read_bytes())
+    with pytest.raises(PlanError, match="which is of topics"):
+        load_plan(layout, found.plan_id)
+    (item,) = found.groups
+    for match, changes in (
+        ("without its topic", {"topic": None}),
+        ("without its observations", {"observations": None}),
+        ("without its idle_since", {"idle_since": None}),
+        ("no fingerprint", {"fingerprint": "x"}),
+        ("no offsets", {"partitions": 0}),
+    ):
+        with pytest.raises(PlanError, match=match):
+            replace(found, groups=[replace(item, **changes)])
+    with pytest.raises(PlanError, match="twice"):
+        replace(found, groups=[item, item])
+    body.unlink()
+    with pytest.raises(PlanError, match="missing"):
+        load_plan(layout, found.plan_id, prunes=True)
     path.unlink()
     with pytest.raises(PlanError, match="missing"):
-        load_prune_plan(layout, found.plan_id)
+        load_plan(layout, found.plan_id, prunes=True)
 
 
 def test_every_reason_to_keep_a_topic_is_on_the_page_of_formats() -> None:

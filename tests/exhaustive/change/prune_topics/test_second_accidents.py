@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
-from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of
@@ -37,7 +37,7 @@ class Killed(BaseException):
     """Ends the process at this point."""
 
 
-async def killed(admin: FakeAdmin, layout: Layout, of: PrunePlan) -> None:
+async def killed(admin: FakeAdmin, layout: Layout, of: DeletionPlan) -> None:
     with pytest.raises(BaseException):  # noqa: B017, PT011  # TaskGroups and threads wrap it
         await prune(admin, layout, of)
 

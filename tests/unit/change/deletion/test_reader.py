@@ -6,7 +6,7 @@ from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
 from airflow_kafka_groups.change.deletion.delete_requests import delete_safe, outcome_of
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, NotSentError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.models import ShareGroupOffsets
-from airflow_kafka_groups.ledger.outcomes import Action, Decision, Outcome, Reason
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.admin import FakeAdmin
@@ -24,7 +24,7 @@ ENTRIES = {
 }
 
 
-async def reader(admin: FakeAdmin, excluded: dict[str, Decision] | None = None) -> ChunkReader:
+async def reader(admin: FakeAdmin, excluded: dict[str, GroupOutcome] | None = None) -> ChunkReader:
     for name in ("a", "b"):
         admin.add(name, ("t", 0, 1))
     clock = [100.0]
@@ -65,8 +65,8 @@ async def test_the_clock_runs_from_before_the_first_question() -> None:
 
 async def test_a_group_that_is_excluded_is_held_and_its_life_is_the_better_reason() -> None:
     admin = FakeAdmin()
-    before = Decision(Action.KEEP, Reason.DELETED_BEFORE, "deleted before")
-    reading_of = await reader(admin, {"a": before, "b": before})
+    before = {name: kept(name, Reason.DELETED_BEFORE, "deleted before") for name in ("a", "b")}
+    reading_of = await reader(admin, before)
     admin.groups["b"].members = 1
     reading = await reading_of.read(CHUNK)
     assert [item.code for item in reading.held] == ["deleted_before", "has_members"]

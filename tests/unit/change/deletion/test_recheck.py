@@ -18,7 +18,7 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.ledger.outcomes import Action, Reason
+from airflow_kafka_groups.ledger.outcomes import Outcome, Reason
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.groups import FakeGroup, broker_error, describe, offsets_of, timeout
@@ -52,7 +52,7 @@ def described(**facts: Any) -> GroupResult[Any]:
 
 
 def test_a_group_that_is_what_it_was_may_go() -> None:
-    assert decide(EXPECTED, SAFE, BACKUP).action is Action.DELETE
+    assert decide(EXPECTED, SAFE, BACKUP).outcome is Outcome.WOULD_DELETE
 
 
 @pytest.mark.parametrize("state", GroupState)
@@ -69,23 +69,23 @@ def test_only_an_empty_consumer_group_may_go(state: GroupState, kind: GroupType,
     of_consumers = kind in (GroupType.CLASSIC, GroupType.CONSUMER) and protocol in ("consumer", "")
     was_named = kind in (GroupType.SHARE, GroupType.STREAMS) and protocol == kind.value  # as is expected of it
     may_go = state is GroupState.EMPTY and (of_consumers or was_named) and members == 0
-    assert (decision.action is Action.DELETE) == may_go
+    assert (decision.outcome is Outcome.WOULD_DELETE) == may_go
     if was_named:
         for then in ("unknown", "consumer", "classic"):
-            assert decide(expected._replace(group_type=then), reading, BACKUP).action is not Action.DELETE
+            assert decide(expected._replace(group_type=then), reading, BACKUP).outcome is not Outcome.WOULD_DELETE
         for epoch in (None, 2):
-            assert decide(expected._replace(group_epoch=epoch), reading, BACKUP).action is not Action.DELETE
+            assert decide(expected._replace(group_epoch=epoch), reading, BACKUP).outcome is not Outcome.WOULD_DELETE
     if state is GroupState.DEAD and kind not in (GroupType.SHARE, GroupType.STREAMS):
-        assert decision.action is Action.GONE
+        assert decision.outcome is Outcome.GONE
 
 
 @pytest.mark.parametrize("problem", ALL_ERRORS, ids=error_name)
 def test_no_error_of_the_description_lets_a_listed_group_go(problem: KafkaGroupsError) -> None:
     decision = decide(EXPECTED, replace(SAFE, description=GroupResult("g", error=problem)), BACKUP)
-    assert (decision.action, decision.code) == (Action.KEEP, Reason.NOT_DESCRIBED)
+    assert (decision.outcome, decision.code) == (Outcome.KEPT, Reason.NOT_DESCRIBED)
     unlisted = replace(SAFE, listing=None, description=GroupResult("g", error=problem))
     gone = getattr(problem, "name", "") == "GROUP_ID_NOT_FOUND"
-    assert decide(EXPECTED, unlisted, BACKUP).action is (Action.GONE if gone else Action.KEEP)
+    assert decide(EXPECTED, unlisted, BACKUP).outcome is (Outcome.GONE if gone else Outcome.KEPT)
 
 
 @pytest.mark.parametrize("problem", ALL_ERRORS, ids=error_name)
@@ -95,7 +95,7 @@ def test_no_error_of_the_offsets_reads_as_no_offsets(problem: KafkaGroupsError, 
     for expected, needs_backup in ((EXPECTED, True), (nothing, False)):
         reading = replace(SAFE, offsets=GroupResult("g", error=problem))
         decision = decide(expected, reading, backup, needs_backup=needs_backup)
-        assert (decision.action, decision.code) == (Action.KEEP, Reason.UNREADABLE)
+        assert (decision.outcome, decision.code) == (Outcome.KEPT, Reason.UNREADABLE)
 
 
 CHANGES: list[tuple[str, dict[str, Any], Target | None, Reason]] = [
@@ -162,14 +162,14 @@ CHANGES: list[tuple[str, dict[str, Any], Target | None, Reason]] = [
 @pytest.mark.promise(1)
 def test_whatever_differs_keeps_the_group(change: dict[str, Any], backup: Target | None, code: Reason) -> None:
     decision = decide(EXPECTED, replace(SAFE, **change), backup)
-    assert (decision.action, decision.code) == (Action.KEEP, code)
+    assert (decision.outcome, decision.code) == (Outcome.KEPT, code)
     assert decision.reason
 
 
 def test_a_dead_share_group_is_kept_since_its_listing_says_what_it_is() -> None:
     listing = LISTING._replace(type=GroupType.SHARE, protocol_type="share")
     decision = decide(EXPECTED, replace(SAFE, listing=listing, description=described(state=GroupState.DEAD)), BACKUP)
-    assert decision.code is Reason.NOT_DESCRIBED
+    assert decision.code == Reason.NOT_DESCRIBED
 
 
 @pytest.mark.parametrize(
@@ -191,34 +191,34 @@ def test_a_group_that_nobody_could_restore_is_kept(
     found = described(**facts, restorable=restorable)
     reading = GroupReading(listing=LISTING._replace(**facts), description=found, offsets=GroupResult("g", offsets))
     backup = BACKUP._replace(group_type=kind, protocol_type=kind)
-    assert decide(target, reading, backup).code is expected
+    assert decide(target, reading, backup).code == expected
 
 
 def test_a_broker_too_old_to_list_types_does_not_stop_it() -> None:
     listing = LISTING._replace(type=GroupType.UNKNOWN, state=GroupState.UNKNOWN)
     expected = EXPECTED._replace(group_type="unknown")
-    assert decide(expected, replace(SAFE, listing=listing), BACKUP).action is Action.DELETE
+    assert decide(expected, replace(SAFE, listing=listing), BACKUP).outcome is Outcome.WOULD_DELETE
 
 
 def test_a_group_without_offsets_is_kept() -> None:
     nothing = replace(SAFE, offsets=GroupResult("g", GroupOffsets("g")))
     expected = EXPECTED._replace(fingerprint=fingerprint(GroupOffsets("g")))
-    assert decide(expected, nothing, None, needs_backup=False).code is Reason.NO_OFFSETS
+    assert decide(expected, nothing, None, needs_backup=False).code == Reason.NO_OFFSETS
 
 
 def test_a_partition_without_a_commit_is_not_an_offset() -> None:
     value = GroupOffsets.from_mapping("g", {TopicPartition("t", 0): None})
     expected = EXPECTED._replace(fingerprint=fingerprint(value))
-    assert decide(expected, replace(SAFE, offsets=GroupResult("g", value)), BACKUP).code is Reason.NO_OFFSETS
+    assert decide(expected, replace(SAFE, offsets=GroupResult("g", value)), BACKUP).code == Reason.NO_OFFSETS
 
 
 def test_a_backup_that_is_not_needed_still_has_to_fit() -> None:
-    assert decide(EXPECTED, SAFE, None, needs_backup=False).action is Action.DELETE
+    assert decide(EXPECTED, SAFE, None, needs_backup=False).outcome is Outcome.WOULD_DELETE
     other = BACKUP._replace(fingerprint="0" * 64)
-    assert decide(EXPECTED, SAFE, other, needs_backup=False).action is Action.KEEP
+    assert decide(EXPECTED, SAFE, other, needs_backup=False).outcome is Outcome.KEPT
 
 
 def test_the_leader_epoch_counts() -> None:
     moved = {key: OffsetAndMetadata(value.offset, "", 4) for key, value in OFFSETS.items() if value is not None}
     reading = replace(SAFE, offsets=GroupResult("g", GroupOffsets.from_mapping("g", dict(moved))))
-    assert decide(EXPECTED, reading, BACKUP).code is Reason.MOVED
+    assert decide(EXPECTED, reading, BACKUP).code == Reason.MOVED

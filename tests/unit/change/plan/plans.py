@@ -36,7 +36,7 @@ def group(group_id: str, **changes: Any) -> PlannedGroup:
         "state": "Empty",
         "partitions": 1,
         "lag": 3,
-        "idle_since": NOW.isoformat(),
+        "idle_since": NOW,
         "idle_seconds": 1e6,
         "reason": "idle",
         "fingerprint": "a" * 64,

@@ -308,9 +308,10 @@ async def test_a_forecast_is_in_the_plan_and_decides_nothing(tmp_path: Path) -> 
     plain = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
     told = make_plan(verdicts_of(judge(reader, forecast=forecast)), reader, POLICY, LATER)
     assert told.group_ids == plain.group_ids == ["a"]
-    assert [group.forecast for group in told.groups] == [forecast]
+    (group,) = told.groups
+    assert (group.lag_trend, group.offsets_expire_by, group.lost, group.lag_unknown) == (1e9, NOW, 7, None)
     assert DeletionPlan.from_json(json.loads(json.dumps(told.to_json())), told.body) == told
-    assert plain.groups[0].forecast is None
+    assert plain.groups[0].lag_trend is None
 
 
 UNTIL = NOW + timedelta(minutes=5)  # the snapshot ended before that

@@ -5,14 +5,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.change.deletion.delete_by_plan import prune_by_plan
+from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.run import DeletionResult
 from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -79,27 +79,28 @@ def plan(
     *,
     floors: SiteFloors = NO_FLOORS,
     file: PolicyFile | None = None,
-) -> PrunePlan:
+) -> DeletionPlan:
     return plan_topics(layout, policy, floors, file=file, now=now)[0]
 
 
-def kept(plan: PrunePlan) -> dict[str, str]:
+def kept(plan: DeletionPlan) -> dict[str, str]:
     """Return the verdict of each kept topic."""
     return {f"{item.group_id} [{item.topic}]": item.verdict for item in plan.kept}
 
 
-async def planned(admin: FakeAdmin, layout: Layout, **how: Any) -> PrunePlan:
+async def planned(admin: FakeAdmin, layout: Layout, **how: Any) -> DeletionPlan:
     return plan(layout, await snapshots(admin, layout), **how)
 
 
-async def prune(admin: FakeAdmin, layout: Layout, of: PrunePlan, **how: Any) -> DeletionResult:
-    """Prune by a plan; ``how`` are arguments of ``request`` and of ``prune_by_plan``."""
+async def prune(admin: FakeAdmin, layout: Layout, of: DeletionPlan, **how: Any) -> DeletionResult:
+    """Prune by a plan; ``how`` are arguments of ``request`` and of ``delete_by_plan``."""
     terms = {name: how.pop(name) for name in ("approval", "floors", "policy") if name in how}
     how.setdefault("now", Ticking(of.created_at))
-    return await prune_by_plan(admin, layout, of.plan_id, how.pop("digest", of.digest), request(**how), **terms)
+    digest = how.pop("digest", of.digest)
+    return await delete_by_plan(admin, layout, of.plan_id, digest, request(**how), prunes=True, **terms)
 
 
-async def outcomes(admin: FakeAdmin, layout: Layout, of: PrunePlan, **how: Any) -> dict[str, str]:
+async def outcomes(admin: FakeAdmin, layout: Layout, of: DeletionPlan, **how: Any) -> dict[str, str]:
     return fates(await prune(admin, layout, of, **how))
 
 

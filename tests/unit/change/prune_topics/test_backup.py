@@ -13,9 +13,9 @@ from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
-from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -166,7 +166,7 @@ async def test_a_pruned_group_is_no_deleted_group(tmp_path: Path) -> None:
 OLDER = TopicPartition("older", 0)
 
 
-async def pruned_beside_one_in_use(admin: FakeAdmin, layout: Layout) -> PrunePlan:
+async def pruned_beside_one_in_use(admin: FakeAdmin, layout: Layout) -> DeletionPlan:
     """Plan two topics, of which somebody uses one again before they are pruned; then let the group have no members."""
     admin.commit("app", "older", 0, 3)
     of = await planned(admin, layout)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.explain import CHANGES, rows_of_pruning
+from airflow_kafka_groups.judge.verdict_names import KeptTopic
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import of_deletion
 from airflow_kafka_groups.ledger.plan_rows import name_of
-from airflow_kafka_groups.ledger.prune_plan import KeptTopic
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.storage.layout import Layout, utc_now
