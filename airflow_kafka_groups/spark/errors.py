@@ -18,6 +18,7 @@ _REMEDIES = {
         "give Python on the executors more by spark.executor.memoryOverhead, or each of them fewer tasks by "
         "spark.executor.cores"
     ),
+    ("failed to map segment",): "give Python on the executors more by spark.executor.pyspark.memory, or leave it out",
     ("ExecutorLostFailure", "executor lost", "Executor heartbeat timed out", "MetadataFetchFailed"): (
         "if the executors had too little memory, give them more by spark.executor.memory and "
         "spark.executor.memoryOverhead; if their machines are taken away, allow more tries by spark.task.maxFailures"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.spark.bundle import APPLICATION
-from tests.bench_spark.processes import executors_of
+from tests.bench_spark.processes import executors_of, running
 from tests.histories.lake import CLUSTER, write_manifest, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id
 from tests.lab.spark.standalone import SparkCluster
@@ -27,6 +27,11 @@ def cluster() -> Iterator[SparkCluster]:
         yield started
 
 
+def parents() -> set[int]:
+    """Return the processes that have others: of executors, those whose tasks run in Python."""
+    return {int(fields[1]) for _, fields in running()}
+
+
 @pytest.mark.parametrize(
     ("what", "settings", "remedy"),
     [
@@ -35,7 +40,7 @@ def cluster() -> Iterator[SparkCluster]:
         (
             "python",
             {"spark.executor.pyspark.memory": "200m"},
-            "Give Python on the executors more by spark.ex",
+            "Give Python on the executors more by spark.executor.pyspark.memory",
         ),
         ("executor", {}, "If the executors had too little memory, give them more by spark.executor.memory and"),
     ],
@@ -53,7 +58,7 @@ def test_the_last_line_names_the_setting(
     words = ("--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", "3600")
     with ExitStack() as stack:
         if what == "executor":
-            stack.enter_context(killing(lambda: executors_of(cluster)))
+            stack.enter_context(killing(lambda: [pid for pid in executors_of(cluster) if pid in parents()]))
         once = {"spark.task.maxFailures": "1", "spark.cores.max": "1", "spark.executor.cores": "1"}
         done = cluster.submit(APPLICATION, "judge_staleness", *words, settings=once | settings)
     assert done.returncode == 1, done.stdout
