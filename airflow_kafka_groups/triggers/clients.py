@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from airflow_kafka_groups.exceptions import AirflowUnavailableError, ConfigurationError
+from airflow_kafka_groups.exceptions import AirflowUnavailableError, ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.triggers import conditions
 from airflow_kafka_groups.triggers.conditions import Condition
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
 
 
+T = TypeVar("T")
 CONDITIONS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
@@ -169,13 +170,14 @@ class SharedClient:
         self._holder = holder
         self._since = asyncio.get_running_loop().time()
 
-    async def get(self) -> AdminClient:
-        """Return the connected client. Raises connection errors; the next call tries again."""
-        return await self._holder.get(self._since)
-
-    async def discard(self, client: AdminClient) -> None:
-        """Close a client that failed, unless it was replaced meanwhile."""
-        await self._holder.discard(client)
+    async def run(self, function: Callable[[AdminClient], Awaitable[T]]) -> T:
+        """Run a function with the connected client. One that fails is closed, unless it was replaced meanwhile."""
+        client = await self._holder.get(self._since)
+        try:
+            return await function(client)
+        except ConnectionFailedError:
+            await self._holder.discard(client)
+            raise
 
 
 def _settings_of(client: AdminClient) -> object:

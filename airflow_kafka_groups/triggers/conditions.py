@@ -15,7 +15,6 @@ know).
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.kafka.admin.lag import GroupLag, LagFlag, LogBounds, partitions_of
+from airflow_kafka_groups.kafka.admin.lag import GroupLag, LagFlag, LogBounds
 from airflow_kafka_groups.kafka.models import (
     GroupDescription,
     GroupOffsets,
@@ -38,57 +37,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
     from airflow_kafka_groups.kafka.admin.lag import LogOffsets
     from airflow_kafka_groups.kafka.admin.results import GroupResults
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPositions:
-    """The offsets of the logs that some groups read.
-
-    :param bounds: start and end of each log.
-    :param recent: for each partition, the first offset at or after the requested time; empty if none was requested.
-    """
-
-    bounds: LogBounds
-    recent: LogOffsets
-
-    def too_old(self, offsets: GroupOffsets, lag: GroupLag, seconds: float | None) -> str | None:
-        """Return which partition has an unread record older than ``seconds``, ``None`` if none has.
-
-        An unknown age counts as too old.
-        """
-        for where, value in offsets.items() if seconds is not None else ():
-            of_partition = lag.partitions[where]
-            if value is None or of_partition.messages == 0:
-                continue  # has read everything
-            recent = self.recent.get(where)
-            if not isinstance(recent, ListedOffset):
-                return f"{where.topic}[{where.partition}]: the timestamps of its records cannot be read"
-            if not 0 <= recent.offset <= value.offset:
-                return f"{where.topic}[{where.partition}]: the next unread record is more than {seconds:g} s old"
-        return None
-
-
-async def read_log_positions(
-    admin: AdminClient, groups: Iterable[GroupOffsets], recent_since: float | None
-) -> LogPositions:
-    """List the offsets of every partition with a commit, once for all groups that read it.
-
-    :param recent_since: also list the first record at or after this time, in seconds since 1970.
-    """
-    groups = list(groups)
-    wanted = partitions_of(groups)
-
-    async def ask(spec: OffsetSpec) -> LogOffsets:
-        none: Mapping[TopicPartition, ListedOffset] = {}
-        return await admin.list_offsets(dict.fromkeys(wanted, spec)) if wanted else none
-
-    asked = [OffsetSpec.earliest(), OffsetSpec.latest()]
-    if recent_since is not None:
-        asked.append(OffsetSpec.for_timestamp(max(int(recent_since * 1000), 0)))
-    starts, ends, *recent = await asyncio.gather(*map(ask, asked))
-    bounds = LogBounds(starts, ends)
-    await admin.end_readable(bounds, groups)
-    return LogPositions(bounds=bounds, recent=recent[0] if recent else {})
 
 
 V = TypeVar("V")
@@ -221,20 +169,31 @@ class LagAtMost:
     clock: Callable[[], float] = field(default=time.time, repr=False, compare=False)
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read all groups' offsets, and the start, end and recent offset of each partition once."""
-        found = await admin.list_consumer_group_offsets(list(self.group_ids))
-        there, waiting = answers(self.group_ids, found)
-        logs = await read_log_positions(
-            admin, there.values(), None if self.seconds is None else self.clock() - self.seconds
-        )
-        for group_id, offsets in there.items():
-            lag = GroupLag(offsets, logs.bounds)
-            reason = lagging(lag, total=self.total, partition=self.partition) or logs.too_old(
-                offsets, lag, self.seconds
-            )
-            if reason:
+        """Read the lag of all groups, and the recent offset of each partition once."""
+        there, waiting = answers(self.group_ids, await admin.list_consumer_group_lag(list(self.group_ids)))
+        recent = await self._recent(admin, there.values())
+        for group_id, lag in there.items():
+            if reason := lagging(lag, total=self.total, partition=self.partition) or self._too_old(lag, recent):
                 waiting[group_id] = reason
         return poll_result(waiting, len(self.group_ids), self.any_group)
+
+    async def _recent(self, admin: AdminClient, lags: Iterable[GroupLag]) -> LogOffsets:
+        """Return the first offset of each partition whose record is not too old; nothing if no age is too much."""
+        wanted = {where for lag in lags for where in lag.partitions} if self.seconds is not None else ()
+        since = max(int((self.clock() - (self.seconds or 0)) * 1000), 0)
+        return await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.for_timestamp(since))) if wanted else {}
+
+    def _too_old(self, lag: GroupLag, recent: LogOffsets) -> str | None:
+        """Return which partition has an unread record that is too old, or whose age is not known."""
+        for where, of_partition in lag.partitions.items() if self.seconds is not None else ():
+            if not of_partition.messages:
+                continue  # has read everything, or has no commit
+            first, committed = recent.get(where), lag.offsets[where]
+            if not isinstance(first, ListedOffset):
+                return f"{where.topic}[{where.partition}]: the timestamps of its records cannot be read"
+            if committed is None or not 0 <= first.offset <= committed.offset:
+                return f"{where.topic}[{where.partition}]: the next unread record is more than {self.seconds:g} s old"
+        return None
 
 
 def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.retries import why_not_yet
 from airflow_kafka_groups.shown import one_line, storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
@@ -145,13 +145,9 @@ class GroupsEventTrigger(BaseEventTrigger):
 
     async def _poll(self, shared: SharedClient, watch: GroupWatch) -> WatchResult | None:
         """Poll once; ``None`` if that failed. The watch continues: a password or a policy file may be corrected."""
-        client = None
         try:
-            client = await shared.get()
-            return await watch.poll(client)
+            return await shared.run(watch.poll)
         except KafkaGroupsError as error:
-            if client is not None and isinstance(error, ConnectionFailedError):
-                await shared.discard(client)
             watch.missed()
             self.log.warning("Poll failed: %s", why_not_yet(error) or error)
             return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.retries import is_final, why_not_yet
 from airflow_kafka_groups.shown import storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
@@ -145,13 +145,9 @@ class ConditionTrigger(BaseTrigger):
 
     async def _poll_once(self, shared: SharedClient, condition: Condition) -> tuple[bool | None, str]:
         """Poll once: reached, not reached, or ``None`` if the cluster, or Airflow, cannot be asked at the moment."""
-        client = None
         try:
-            client = await shared.get()
-            result = await condition.check(client)
+            result = await shared.run(condition.check)
         except KafkaGroupsError as error:
-            if client is not None and isinstance(error, ConnectionFailedError):
-                await shared.discard(client)
             if (why := why_not_yet(error, silent_fail=self.silent_fail)) is None:
                 raise
             return None, why

@@ -158,6 +158,11 @@ class GroupLag:
         return self._offsets.group_id
 
     @property
+    def offsets(self) -> GroupOffsets:
+        """What the group has committed."""
+        return self._offsets
+
+    @property
     def partitions(self) -> Mapping[TopicPartition, PartitionLag]:
         """The lag of each partition."""
         if self._partitions is None:

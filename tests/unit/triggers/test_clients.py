@@ -283,7 +283,7 @@ async def test_a_watch_that_gets_no_answer_takes_no_client_away_from_others(
     monkeypatch.setattr(admin, "list_groups", refuse)
     monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
     async with clients.shared_client("kafka_groups_default") as shared:
-        await shared.get()
+        await shared.run(lambda client: client.cluster_id())
         with pytest.raises(asyncio.CancelledError):
             await anext(GroupsEventTrigger(event="empty").run())
         assert (polls, admin.closed) == (3, 0)

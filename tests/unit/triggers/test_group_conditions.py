@@ -213,11 +213,11 @@ async def test_groups_are_not_stale_for_a_time_in_which_the_connection_was_wrong
     async with shared_client("kafka_groups_default") as shared:
         assert (await trigger._poll(shared, watch)) is not None
 
-        async def refuse() -> Any:
+        async def refuse(_: Any) -> Any:
             raise ConfigurationError("port", "x", "must be a number")
 
         with monkeypatch.context() as patched:
-            patched.setattr(shared, "get", refuse)
+            patched.setattr(shared, "run", refuse)
             assert await trigger._poll(shared, watch) is None
         now[0] += 60
         found = await trigger._poll(shared, watch)
