@@ -49,22 +49,24 @@ class ConnectedCluster:
 
         :param function: takes the client and returns an awaitable: ``hook.run(lambda admin: admin.list_groups())``.
         """
-        from airflow_kafka_groups.hooks.guard import run_with
         from airflow_kafka_groups.hooks.time_limit import within_time_limit
 
         client = self.get_conn()  # in the caller's thread, the only one that can read Airflow's connections
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return run_with(client, function)
-        context = contextvars.copy_context()
-        with within_time_limit() as begin, ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
+        found: list[T] = []  # not the task's result: asyncio.run formats all of that, a second for 60,000 groups
 
-            def begun(admin: GuardedAdminClient) -> Awaitable[T]:
-                begin()
-                return function(admin)
+        async def call() -> None:
+            begin()
+            async with client as admin:
+                found.append(await function(admin))
 
-            return pool.submit(context.run, lambda: run_with(client, begun)).result()
+        with within_time_limit() as begin:
+            if _in_running_loop():
+                context = contextvars.copy_context()
+                with ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
+                    pool.submit(context.run, lambda: asyncio.run(call())).result()
+            else:
+                asyncio.run(call())
+        return found[0]
 
     def lease(self, *, owner: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
         """Build the lease of this cluster for ``async with``: the right to delete, held by one run at a time.
@@ -119,3 +121,11 @@ class ConnectedCluster:
             dry_run=dry_run, protects=settings.protects, tries=tries, progress=progress or ignore_progress
         )
         return self.run(lambda admin: request.carry_out(admin, layout, terms))
+
+
+def _in_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

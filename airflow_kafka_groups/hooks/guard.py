@@ -6,18 +6,13 @@ operators are subject to the same rule.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.time_limit import within_time_limit
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +41,3 @@ class GuardedAdminClient(MaintenanceClient):
     def __init__(self, config: ClientConfig, settings: ConnectionSettings) -> None:
         super().__init__(config, ConnectionPolicy(settings))
         self.settings = settings
-
-
-def run_with(client: GuardedAdminClient, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
-    """Run an async function with a connected client, and close the client.
-
-    :param client: the client, not connected yet.
-    :param function: takes the client and returns an awaitable.
-
-    Returns the function's result, and raises what it raises. Not for use inside a running event loop.
-    """
-    found: list[T] = []  # not the task's result: asyncio.run formats all of that, a second for 60,000 groups
-
-    with within_time_limit() as begin:
-
-        async def main() -> None:
-            begin()
-            async with client as admin:
-                found.append(await function(admin))
-
-        asyncio.run(main())
-    return found[0]

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +14,7 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.hooks.guard import run_with
-from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from airflow_kafka_groups.hooks.cluster import ConnectedCluster
 from airflow_kafka_groups.hooks.retries import FINAL, set_retry_policy
 
 HAS_POLICIES = hasattr(BaseOperator, "retry_policy")
@@ -61,10 +60,11 @@ def compute(seconds: float) -> None:
         pass
 
 
-@asynccontextmanager
-async def client() -> Any:
-    """Stand for the client, of which nothing is needed."""
-    yield None
+class Cluster(ConnectedCluster):
+    """A cluster of whose client nothing is needed."""
+
+    def get_conn(self) -> Any:
+        return nullcontext()
 
 
 def run_too_long(busy: str, done: list[str]) -> None:
@@ -90,7 +90,7 @@ def run_too_long(busy: str, done: list[str]) -> None:
 
     with timeout(LIMIT) as limit:  # type: ignore[no-untyped-call]  # as Airflow does around execute()
         try:
-            run_with(client(), call)  # type: ignore[arg-type]
+            Cluster().run(call)
         finally:
             assert signal.getsignal(signal.SIGALRM) == limit.handle_timeout, "Airflow's timer is left as it was"
 
@@ -108,7 +108,7 @@ def test_a_call_in_time_returns_its_result_and_leaves_the_timer_alone() -> None:
         return "result"
 
     with timeout(60) as limit:  # type: ignore[no-untyped-call]
-        assert run_with(client(), call) == "result"  # type: ignore[arg-type]
+        assert Cluster().run(call) == "result"
         assert signal.getsignal(signal.SIGALRM) == limit.handle_timeout
 
 
@@ -117,12 +117,10 @@ def test_outside_of_the_main_thread_there_is_no_limit() -> None:
         return "result"
 
     with timeout(60), ThreadPoolExecutor(1) as pool:  # type: ignore[no-untyped-call]
-        assert pool.submit(run_with, client(), call).result() == "result"  # type: ignore[arg-type]
+        assert pool.submit(Cluster().run, call).result() == "result"
 
 
-async def test_the_time_limit_of_an_async_task_ends_the_call_that_another_thread_makes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_time_limit_of_an_async_task_ends_the_call_that_another_thread_makes() -> None:
     """The hook makes it there, since the task's own event loop runs: without an end, the task waits for the thread."""
     done: list[str] = []
 
@@ -130,7 +128,6 @@ async def test_the_time_limit_of_an_async_task_ends_the_call_that_another_thread
         await asyncio.sleep(8 * LIMIT)
         done.append("went on")
 
-    monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: client())
     with pytest.raises(AirflowTaskTimeout), timeout(LIMIT):  # type: ignore[no-untyped-call]
-        KafkaGroupsHook("c").run(call)
+        Cluster().run(call)
     assert done == []
