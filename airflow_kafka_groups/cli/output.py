@@ -82,6 +82,11 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[Any]] = ()
     csv: Sequence[Sequence[Any]] | None = None
 
+    @classmethod
+    def of(cls, name: str, columns: Sequence[str], items: Iterable[object], csv: Any = None) -> Table:
+        """Return a table of objects whose attributes are the columns."""
+        return cls(name, columns, [[getattr(item, column) for column in columns] for item in items], csv)
+
 
 def stdout_for(format: str) -> IO[str]:
     """Return stdout so that each group's id can be written to it.

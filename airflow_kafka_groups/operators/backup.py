@@ -19,7 +19,6 @@ from airflow_kafka_groups.operators.support.base import (
     first_failures,
     task_run_of,
 )
-from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -80,9 +79,7 @@ class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
         self.log.info(
             "Backup %s: %d groups, %d rows in %s", backup.plan_id, len(backup.entries), backup.rows, backup.path
         )
-        reasons = first_failures(backup.failures)
-        for group_id, reason in reasons.items():
-            self.log.warning("Not backed up: %s: %s", one_line(group_id), reason)
+        reasons = self.warn_of("Not backed up", backup.failures)
         self._backup = backup
         counts = {"groups": len(backup.entries), "rows": backup.rows, "not_backed_up": len(backup.failures)}
         gauges(self.cluster_name, {f"backup.{name}": count for name, count in counts.items()})

@@ -166,9 +166,7 @@ class DescribeGroupsOperator(_ListingOperator):
             }
             for group in found.succeeded.values()
         ]
-        failures = first_failures(found.failed)
-        for group_id, reason in failures.items():
-            self.log.warning("Not described: %s: %s", one_line(group_id), reason)
+        failures = self.warn_of("Not described", found.failed)
         states = dict(Counter(str(row["state"]) for row in rows))
         self.log.info("%d groups: %s", len(rows), states)
         return {
@@ -269,9 +267,7 @@ class FindCoordinatorsOperator(SelectingOperator):
         counts = Counter(broker.broker_id for broker in found.succeeded.values())
         for broker_id in sorted(counts):
             self.log.info("Broker %s (%s): %d %s", broker_id, brokers[broker_id].address, counts[broker_id], what)
-        failures = first_failures(found.failed)
-        for key, reason in failures.items():
-            self.log.warning("No coordinator for %s: %s", one_line(key), reason)
+        failures = self.warn_of("No coordinator", found.failed)
         return {
             what: len(found),
             "brokers": {str(i): {"address": brokers[i].address, what: counts[i]} for i in sorted(counts)},

@@ -17,7 +17,6 @@ from airflow_kafka_groups.hooks.arguments import (
     request_of,
 )
 from airflow_kafka_groups.operators.support.base import DryRunOperator, SelectingOperator, first_failures
-from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -83,8 +82,7 @@ class KeepOffsetsAliveOperator(SelectingOperator, DryRunOperator):
             self.log.warning("No group matches %s: nothing is kept alive. Check the patterns", request.include)
         left = {group.group_id: group.reason for group in report.groups if group.outcome is KeepAliveOutcome.LEFT_ALONE}
         problems = report.problems()
-        for group_id, reason in first_failures(left | problems).items():
-            self.log.warning("Not kept alive: %s: %s", one_line(group_id), reason)
+        self.warn_of("Not kept alive", left | problems)
         if problems and not self.dry_run:
             raise GroupsFailedError(problems, len(report.groups) + len(report.missing_brokers))
         return {

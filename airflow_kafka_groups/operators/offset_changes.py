@@ -32,7 +32,6 @@ from airflow_kafka_groups.hooks.arguments import (
 from airflow_kafka_groups.hooks.storage import read_offsets_file
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures, tries_of
 from airflow_kafka_groups.operators.support.spark_connection import SparkJob, read_spark_arguments
-from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -67,18 +66,11 @@ class _OffsetChangeOperator(DryRunOperator):
         self.log.info("%s: %s; recorded in %s", type(self).__name__, done.counts, done.path)
         if failures := done.failures():
             raise GroupsFailedError(failures, len(done.results))
-        kept = done.kept()
         skipped = {
             item.group_id: "; ".join(map(": ".join, item.skipped.items())) for item in done.results if item.skipped
         }
-        for group_id, reason in first_failures(kept).items():
-            self.log.warning("Kept: %s: %s", one_line(group_id), reason)
-        return {
-            "dry_run": self.dry_run,
-            **done.summary(),
-            "kept": first_failures(kept),
-            "skipped": first_failures(skipped),
-        }
+        kept = self.warn_of("Kept", done.kept())
+        return {"dry_run": self.dry_run, **done.summary(), "kept": kept, "skipped": first_failures(skipped)}
 
 
 class DeleteGroupOffsetsOperator(_OffsetChangeOperator):

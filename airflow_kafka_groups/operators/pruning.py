@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number, read_text
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
-from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, DryRunOperator, first_failures
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, DryRunOperator
 from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 from airflow_kafka_groups.shown import one_line, storable
@@ -206,7 +206,5 @@ class PruneFilesOperator(DryRunOperator):
                 verb = "Would remove" if dry_run else "Removed"
                 self.log.info("%s %d of kind %s, %s to %s", verb, len(ids), kind, ids[0], ids[-1])
         found = report.to_json()
-        for name, reason in first_failures(found["foreign"]).items():
-            self.log.warning("Kept: %s: %s", name, reason)
         update_asset_events(self, context, {"dry_run": dry_run, "files": report.files})
-        return {**found, "foreign": first_failures(found["foreign"])}
+        return {**found, "foreign": self.warn_of("Kept", found["foreign"])}

@@ -111,7 +111,6 @@ def _tries(args: argparse.Namespace, command: str) -> Tries:
 
 def _table_of(args: argparse.Namespace, command: str, done: RecordedChanges) -> Table:
     """Return one row for each group, or with ``--partitions`` for each offset."""
-    rows: list[tuple[Any, ...]]
     csv = None
     if command in ("reset", "set"):  # as kafka-consumer-groups exports it, and reset --from-file reads it
         from airflow_kafka_groups.change.restore.offsets_csv import csv_rows
@@ -127,11 +126,7 @@ def _table_of(args: argparse.Namespace, command: str, done: RecordedChanges) -> 
             for old in [change.before.get(where)]
         ]
         return Table("partitions", OF_PARTITIONS, rows, csv)
-    rows = [
-        (item.group_id, item.outcome.value, item.partitions, item.skips, item.rereads, item.reason, dict(item.skipped))
-        for item in done.results
-    ]
-    return Table("groups", CHANGE_COLUMNS, rows, csv)
+    return Table.of("groups", CHANGE_COLUMNS, done.results, csv)
 
 
 _TARGETS = ("to", "timestamp", "ago", "shift_by", "from_file")
@@ -288,8 +283,7 @@ def remove_members(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 
     done = _carry_out(args, "remove-members", request_of(RemoveMembersRequest, args))
-    rows = [[getattr(each, name) for name in REMOVE_MEMBERS_COLUMNS] for each in done.results]
-    return _show_results(out, done, Table("members", REMOVE_MEMBERS_COLUMNS, rows), _NEXT)
+    return _show_results(out, done, Table.of("members", REMOVE_MEMBERS_COLUMNS, done.results), _NEXT)
 
 
 KEEP_ALIVE_COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason")

@@ -41,8 +41,7 @@ def doctor(args: argparse.Namespace, out: Output) -> ExitCode:
     _examine_policy(cluster, report)
     examine_airflow(report)
     examine_spark(report)
-    rows = [(finding.check, finding.status.value, finding.text, finding.remedy) for finding in report.findings]
-    out.write(Table("findings", DOCTOR_COLUMNS, rows))
+    out.write(Table.of("findings", DOCTOR_COLUMNS, report.findings))
     match worst(report.findings):
         case Status.FAILED:
             return ExitCode.FAILED

@@ -34,7 +34,7 @@ from airflow_kafka_groups.observe.readings import GroupSelection, GroupsRead, me
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
     from airflow_kafka_groups.kafka.admin.lag import GroupLag
-    from airflow_kafka_groups.kafka.admin.readiness import GroupReadiness, Release
+    from airflow_kafka_groups.kafka.admin.readiness import Release
     from airflow_kafka_groups.kafka.admin.results import GroupListings
     from airflow_kafka_groups.kafka.models import GroupDescription, MemberDescription
 
@@ -61,12 +61,8 @@ def list_groups(args: argparse.Namespace, out: Output) -> ExitCode:
         return found
 
     found = Cluster(args).run(listed)
-    rows = [
-        (group_id, group.state.value, group.type.value, group.protocol_type, group.coordinator)
-        for group_id, group in sorted(found.items())
-        if patterns.selects(group_id)
-    ]
-    out.write(Table("groups", LIST_GROUPS_COLUMNS, rows))
+    groups = (found[group_id] for group_id in sorted(found) if patterns.selects(group_id))
+    out.write(Table.of("groups", LIST_GROUPS_COLUMNS, groups))
     say_what_is_missing(found.errors)
     return ExitCode.DONE if found.complete else ExitCode.INCOMPLETE
 
@@ -222,9 +218,10 @@ def readiness(args: argparse.Namespace, out: Output) -> ExitCode:
     release, read = read_chosen(args, describe)
     judged = [judge_readiness(group, release) for _, group in sorted(read.found.succeeded.items())]
     wanted = set(args.status or _STATUSES)
-    rows = [_row(one) for one in judged if one.status.value in wanted]
+    names = ["group_type" if name == "type" else name for name in READINESS_COLUMNS]
+    rows = [[getattr(one, name) for name in names] for one in judged if one.status.value in wanted]
     if "unknown" in wanted:
-        rows += [(group_id, "unknown", *[None] * 7, [_REFUSED]) for group_id in read.refused]
+        rows += [[group_id, "unknown", *[None] * 7, [_REFUSED]] for group_id in read.refused]
     out.write(Table("groups", READINESS_COLUMNS, rows))
     missing = [one.group_id for one in judged if args.group_ids and "the group does not exist" in one.blockers]
     return ExitCode.DONE if report(read, missing) else ExitCode.INCOMPLETE
@@ -237,21 +234,6 @@ async def _oldest_release(admin: AdminClient) -> Release | None:
     cluster = await admin.describe_cluster()
     releases = [oldest_release(versions) or (0, 0) for versions in cluster.api_versions.values()]
     return None if cluster.errors or not releases else min(releases)
-
-
-def _row(one: GroupReadiness) -> tuple[Any, ...]:
-    return (
-        one.group_id,
-        one.status.value,
-        one.group_type,
-        one.protocol_type,
-        one.assignor,
-        one.moves_to,
-        one.members,
-        one.static_members,
-        one.classic_members,
-        list(one.blockers),
-    )
 
 
 EXPLAIN_COLUMNS = ("check", "finding", "evidence", "what_would_change_it")

@@ -170,15 +170,11 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
         report, _ = make_report(layout, plan)
     except (KafkaGroupsError, OSError) as error:  # the plan is there, and has to be known
         say(f"warning: the report could not be written: {error}")
-    rows: list[tuple[Any, ...]]
-    if args.kept:
-        rows = [(group.group_id, group.verdict, group.reason) for group in plan.kept]
-    else:
-        rows = [(g.group_id, g.idle_seconds, g.lag, g.partitions, g.reason) for g in plan.groups]
     counts = {name: n for name, n in plan.counts.items() if n or name in _COUNTED or out.format != "table"}
     summary = {**plan.summary(), "path": str(path), "report": report, "counts": counts}
     summary["evidence"] = recorded_sentence(plan.evidence)
-    out.write(Table("kept", KEPT, rows) if args.kept else Table("groups", PLANNED, rows), summary)
+    kept = [(group.group_id, group.verdict, group.reason) for group in plan.kept] if args.kept else ()
+    out.write(Table("kept", KEPT, kept) if args.kept else Table.of("groups", PLANNED, plan.groups), summary)
     if plan.groups:
         next_command = cluster.command("backup", "--plan-id", plan.plan_id, "--digest", plan.digest)
         say(f"Nothing was deleted. Next: {next_command}")

@@ -26,7 +26,7 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.shown import storable
+from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -91,6 +91,13 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
 
         self.require_read()
         return KafkaGroupsHook(self.kafka_groups_conn_id)
+
+    def warn_of(self, what: str, failed: Mapping[str, Any]) -> dict[str, str]:
+        """Log the first failures, and return them, see ``first_failures``."""
+        first = first_failures(failed)
+        for name, reason in first.items():
+            self.log.warning("%s: %s: %s", what, one_line(name), reason)
+        return first
 
 
 class StoredOperator(KafkaGroupsOperator):
@@ -170,7 +177,7 @@ class DryRunOperator(StoredOperator):
         )
 
 
-def first_failures(failed: dict[str, Any]) -> dict[str, str]:
+def first_failures(failed: Mapping[str, Any]) -> dict[str, str]:
     """Return the first failures with their reasons, ordered by group."""
     return storable({group_id: str(failed[group_id]) for group_id in sorted(failed)[:FIRST_FAILURES]})
 

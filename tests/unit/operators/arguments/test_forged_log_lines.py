@@ -48,7 +48,7 @@ def test_in_the_log_of_a_look(admin: FakeAdmin, tmp_path: Path, capsys: pytest.C
     FindCoordinatorsOperator(task_id="c", group_ids=[NAME, "b"]).execute({})
     stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
     BackupGroupOffsetsOperator(task_id="b", group_ids=[NAME, "b"], **stored).execute({})
-    check_log(capsys, "Lag of ", "Not described: ", "No coordinator for ", "Not backed up: ")
+    check_log(capsys, "Lag of ", "Not described: ", "No coordinator: ", "Not backed up: ")
 
 
 def test_in_the_log_of_a_sensor(admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
