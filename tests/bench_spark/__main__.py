@@ -15,17 +15,30 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.spark.bundle import APPLICATION
 from tests.bench_spark import count_ten, floor, translating
 from tests.bench_spark.processes import executors_of, files_read
-from tests.bench_spark.staleness import QUICK, Runs, measure, stale, submit, with_duckdb, with_plain_sql, write_history
+from tests.bench_spark.staleness import (
+    QUICK,
+    Runs,
+    measure,
+    run_job,
+    stale,
+    submit,
+    with_duckdb,
+    with_plain_sql,
+    write_history,
+)
 from tests.histories.lake import CLUSTER
 from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import REPOSITORY
 from tests.lab.machine.hidden import without_hypothesis
+from tests.lab.servers.object_store import BUCKET, ObjectStore
+from tests.lab.spark.s3a import settings_of
 from tests.lab.spark.standalone import SparkCluster
 from tests.lab.workload.groups import seed_groups
 from tests.lab.workload.topics import create_topics
@@ -103,6 +116,27 @@ def memory(quick: bool, repeat: int) -> Iterator[Results]:
         seconds = time.monotonic() - began
         assert summary["verdicts"]["stale"] == stale(groups), summary
     yield {f"memory.{groups * 20}_rows_of_a_snapshot.seconds_by_512_mb": round(seconds, 2)}
+
+
+def s3a(quick: bool, repeat: int) -> Iterator[Results]:
+    """Measure judge_staleness on an S3 server, on the same cores and written in Python, beside the local disk."""
+    groups, snapshots = (1_000, 4) if quick else (10_000, 48)
+    with ObjectStore() as store:
+        base = store.folder / "s3" / BUCKET / "history"
+        write_history(base, groups, 20, snapshots)
+        run = partial(run_job, min_idle=(snapshots - 1) * 3600, cores=2)
+        local = run(base)
+        shutil.rmtree(base / CLUSTER / "tables")
+        shutil.rmtree(base / CLUSTER / "summaries")
+        store.restart()  # with what is in its folder
+        remote = run(f"s3a://{BUCKET}/history", conf=settings_of(store))
+        assert remote.summary["verdicts"] == local.summary["verdicts"], remote.summary
+    rows = f"s3a.{groups * 20 * snapshots}_rows"
+    yield {
+        f"{rows}.seconds": round(remote.wall, 2),
+        f"{rows}.local_seconds": round(local.wall, 2),
+        f"{rows}.ratio_local": round(remote.wall / local.wall, 2),
+    }
 
 
 def _judged(cluster: SparkCluster, base: Path, snapshots: int, settings: dict[str, str]) -> Results:
@@ -264,6 +298,7 @@ PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
     "growth": growth,
     "memory": memory,
     "one_machine": one_machine,
+    "s3a": s3a,
     "source": source,
     "start": start,
     "staleness": staleness,

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -98,28 +98,44 @@ class Run(NamedTuple):
 
 
 def run_job(
-    base: Path, min_idle: int, cores: int, more: Sequence[str] = (), *, one_machine: bool = False, java: str = QUICK
+    base: Path | str,
+    min_idle: int,
+    cores: int,
+    more: Sequence[str] = (),
+    *,
+    one_machine: bool = False,
+    java: str = QUICK,
+    conf: Mapping[str, str] | None = None,
 ) -> Run:
     """Run the job as a user would.
 
+    :param base: a folder, or a URI.
     :param one_machine: in one process, without Spark. Default: by spark-submit.
     """
-    job = ["judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", str(min_idle), *more]
-    output, run = submit(None if one_machine else APPLICATION, job, cores, java=java)
+    uri = base if isinstance(base, str) else base.as_uri()
+    job = ["judge_staleness", "--base", uri, "--cluster", CLUSTER, "--min-idle-seconds", str(min_idle), *more]
+    output, run = submit(None if one_machine else APPLICATION, job, cores, java=java, conf=conf)
     summary = [line for line in output.splitlines() if line.startswith('{"job"')][-1]  # Java may warn after it
     return run._replace(summary=json.loads(summary))
 
 
 def submit(
-    application: Path | None, arguments: Sequence[str] = (), cores: int = 2, *, java: str = QUICK
+    application: Path | None,
+    arguments: Sequence[str] = (),
+    cores: int = 2,
+    *,
+    java: str = QUICK,
+    conf: Mapping[str, str] | None = None,
 ) -> tuple[str, Run]:
     """Run spark-submit to its end, and return what the job printed and what it took, without a summary.
 
     :param application: what is submitted; ``None`` for ``airflow-kafka-groups``, without Spark.
     :param java: options of the JVM; none for Java's own choice.
+    :param conf: properties of Spark. Default: none but the bench's own.
     """
     settings = ["--master", f"local[{cores}]", "--driver-memory", "2g", "--conf", "spark.ui.enabled=false"]
     settings += ["--driver-java-options", java] if java else []
+    settings += [word for name, value in (conf or {}).items() for word in ("--conf", f"{name}={value}")]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     if application is None:
         command = [sys.executable, "-m", "tests.bench_spark.one_process", *arguments]

@@ -6,8 +6,10 @@ and the Kafka client of the version that the connector was built with.
 ``python -m tests.lab.spark.jars`` fetches them and prints their paths as ``spark-submit --jars`` wants them.
 """
 
+import re
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.lab.errors import LabError
@@ -34,6 +36,14 @@ LAKES = {
     "iceberg": (Artifact("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0", alone=True),),
 }
 """Table formats: Delta for the Spark that is tested, Iceberg for the newest Spark that it has a runtime for."""
+
+_SDK, _SDK_VERSION = "software.amazon.awssdk", "2.57.8"
+S3A = (
+    Artifact("org.apache.hadoop", "hadoop-aws", "3.5.0", alone=True),
+    Artifact("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1", alone=True),
+    *(Artifact(_SDK, name, _SDK_VERSION) for name in ("s3", "s3-transfer-manager", "sts", "apache-client")),
+)
+"""Hadoop's client of S3 for the Hadoop of Spark 4.2, and 19 MB of Amazon's SDK in place of its bundle of 600."""
 
 _OF = "" if MINOR == "4.2" else f"-{MINOR}"
 JARS = REPOSITORY / "build" / f"spark-jars{_OF}"
@@ -70,6 +80,22 @@ def lake_jars(name: str) -> list[Path]:
     home = REPOSITORY / "build" / f"spark-{name}"
     pom = render_pom(LAKES[name])
     return _jars(Download(what=name, pom=pom, libs=home / "jars", home=home, proof=f"{name}-spark*.jar"))
+
+
+def s3a_jars() -> list[Path]:
+    """Return the jars of ``s3a`` that Spark lacks, fetching them first when they are not all there.
+
+    Raises LabError as ``connector_jars`` does.
+    """
+    home = REPOSITORY / "build" / "spark-s3a"
+    found = _jars(Download(what="s3a", pom=render_pom(S3A), libs=home / "jars", home=home, proof="hadoop-aws*.jar"))
+    spark = find_spec("pyspark")
+    there = {_name_of(jar) for jar in Path(str(spark and spark.origin)).parent.glob("jars/*.jar")}
+    return [jar for jar in found if _name_of(jar) not in there]
+
+
+def _name_of(jar: Path) -> str:
+    return re.sub(r"-\d[^-]*(-|\.|$).*", "", jar.stem)
 
 
 def _jars(download: Download) -> list[Path]:
