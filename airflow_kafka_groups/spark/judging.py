@@ -35,7 +35,7 @@ from airflow_kafka_groups.judge.staleness.buckets import (
     judged_buckets,
     packed,
 )
-from airflow_kafka_groups.judge.staleness.judging import VerdictCounts, verdict_table
+from airflow_kafka_groups.judge.staleness.judging import VerdictCounts
 from airflow_kafka_groups.judge.staleness.lives import READ
 from airflow_kafka_groups.judge.staleness.observation_files import (
     DamagedObservationsError,
@@ -375,8 +375,8 @@ def _judged_parts(judgement: Judgement, batches: Batches) -> Iterator[pa.RecordB
             batch["bucket"].to_pylist(), batch["place"].to_pylist(), batch["content"], strict=True
         )
     )
-    for rows in judged_buckets(judgement, parts):
-        yield from verdict_table(rows).to_batches()
+    for verdicts in judged_buckets(judgement, parts):
+        yield from verdicts.to_batches()
 
 
 def _write_verdicts(rows: DataFrame, storage: Storage, output: str) -> tuple[VerdictCounts, list[str]]:

@@ -13,14 +13,14 @@ import pytest
 from airflow_kafka_groups.judge.staleness import observations
 from airflow_kafka_groups.judge.staleness.buckets import JUDGED, Judgement, Part, cut, judged_buckets, packed
 from airflow_kafka_groups.judge.staleness.judging import judge
-from airflow_kafka_groups.judge.staleness.lives import READ, Life, Lives
+from airflow_kafka_groups.judge.staleness.lives import READ, Lives, LivesPart
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.observe.history.snapshot_rows import parts_of
 from airflow_kafka_groups.storage.schemas import (
     OBSERVATION_COLUMNS,
     SNAPSHOT_COLUMNS,
-    VERDICT_COLUMNS,
     arrow_schema,
+    to_rows,
     unchecked_schema,
 )
 
@@ -108,13 +108,9 @@ def verdicts(
     return judged(lives(reduced(history), policy=rules, **given), rules, retention_minutes)
 
 
-def judged(found: Sequence[Life], policy: StalenessPolicy, retention_minutes: int = 0) -> list[dict[str, Any]]:
+def judged(found: LivesPart, policy: StalenessPolicy, retention_minutes: int = 0) -> list[dict[str, Any]]:
     """Judge lives; the verdicts have times as Python's."""
-    return [_with_times(judge(life, policy, retention_minutes)) for life in found]
-
-
-def _with_times(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {each.name: _time(row[each.name]) for each in VERDICT_COLUMNS if each.kind == "timestamp"}
+    return to_rows(judge(found, policy, retention_minutes))
 
 
 def judged_in_buckets(
@@ -132,8 +128,8 @@ def judged_in_buckets(
             found = file if is_judged else file.select(READ)
             cuts = enumerate(cut(found, buckets))
             parts += [(bucket, JUDGED if is_judged else place, packed(part)) for bucket, part in cuts if part.num_rows]
-    rows = [row for part in judged_buckets(judgement, sorted(parts, key=itemgetter(0, 1))) for row in part]
-    return [_with_times(row) for row in sorted(rows, key=itemgetter("group_id"))]
+    rows = [row for part in judged_buckets(judgement, sorted(parts, key=itemgetter(0, 1))) for row in to_rows(part)]
+    return sorted(rows, key=itemgetter("group_id"))
 
 
 def lives(
@@ -142,7 +138,7 @@ def lives(
     policy: StalenessPolicy,
     snapshots: Sequence[float] | None = None,
     incomplete: Sequence[float] = (),
-) -> list[Life]:
+) -> LivesPart:
     """Follow the lives of groups; the snapshots are those observed, or of the hours named (some may have no rows).
 
     :param observed: the history's observations.
@@ -157,7 +153,8 @@ def lives(
             followed.add(table)
         elif name < max(ids):
             followed.add_incomplete(table)
-    return [life for part in followed.judged() for life in part]
+    (part,) = followed.judged()
+    return part
 
 
 def flat(history: Sequence[Sequence[SnapshotRow]]) -> list[SnapshotRow]:
@@ -177,7 +174,3 @@ def expect(actual: Sequence[Mapping[str, Any]], *expected: Mapping[str, Any]) ->
 
 def _near(value: Any) -> Any:
     return pytest.approx(value) if isinstance(value, float) else value
-
-
-def _time(micros: int | None) -> datetime | None:
-    return None if micros is None else EPOCH + timedelta(microseconds=micros)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_kafka_groups.judge.staleness.judging import judge
-from airflow_kafka_groups.judge.staleness.lives import lives_of
+from airflow_kafka_groups.judge.staleness.lives import NEVER, lives_of
 from airflow_kafka_groups.judge.staleness.observation_files import nothing, of_snapshot
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.storage.arrow_values import in_one_piece, of_numpy
@@ -25,10 +25,10 @@ from airflow_kafka_groups.storage.arrow_values import in_one_piece, of_numpy
 LAST_RECORDS, JUDGED = -2, -1
 """The places of what comes before all snapshots: last records, and the observations that are judged."""
 
-Times = tuple[int | None, int | None]
+Times = tuple[int, int]
 """When a group committed last, and when its last group record was written, in microseconds since 1970."""
 
-NOT_KNOWN: Times = (None, None)
+NOT_KNOWN: Times = (NEVER, NEVER)
 
 Part = tuple[int, int, Any]
 """The label of a bucket, the place of a snapshot or one of the above, and a table as ``packed`` returned it."""
@@ -76,7 +76,7 @@ class Judgement(NamedTuple):
 
     :param snapshots: the id of each snapshot, in their order, and whether it is complete. The last one is judged.
     :param retention: the brokers' ``offsets.retention.minutes``; 0: not known.
-    :param observed_from: see ``Life.with_last_records``.
+    :param observed_from: see ``LivesPart.with_last_records``.
     """
 
     policy: StalenessPolicy
@@ -85,7 +85,7 @@ class Judgement(NamedTuple):
     observed_from: Sequence[int]
 
 
-def judged_buckets(judgement: Judgement, parts: Iterable[Part]) -> Iterator[list[dict[str, Any]]]:
+def judged_buckets(judgement: Judgement, parts: Iterable[Part]) -> Iterator[pa.Table]:
     """Return the verdicts on the groups of buckets, some at a time.
 
     :param parts: those of some buckets, sorted by bucket and place. One table of each snapshot is in memory.
@@ -96,7 +96,7 @@ def judged_buckets(judgement: Judgement, parts: Iterable[Part]) -> Iterator[list
         yield from _judged(judgement, ((place, [*each]) for place, each in groupby(of_bucket, itemgetter(1))))
 
 
-def _judged(judgement: Judgement, found: Iterator[tuple[int, list[Part]]]) -> Iterator[list[dict[str, Any]]]:
+def _judged(judgement: Judgement, found: Iterator[tuple[int, list[Part]]]) -> Iterator[pa.Table]:
     policy, retention, snapshots = judgement.policy, judgement.retention, judgement.snapshots
     following, records = next(found, None), dict[str, Times]()
     if following and following[0] == LAST_RECORDS:
@@ -118,14 +118,11 @@ def _judged(judgement: Judgement, found: Iterator[tuple[int, list[Part]]]) -> It
             raise ValueError(f"a part of a bucket is of the snapshot {part[0]} of {len(snapshots)}, or out of order")
 
     for lives in lives_of(newest, earlier(), policy).judged():
-        yield [
-            judge(
-                life.with_last_records(*records.get(life.group_id, NOT_KNOWN), judgement.observed_from),
-                policy,
-                retention,
-            )
-            for life in lives
-        ]
+        if records:
+            of_groups = [records.get(group_id, NOT_KNOWN) for group_id in lives.group_ids]
+            times = np.array(of_groups, np.int64).reshape(-1, 2).T.copy()
+            lives = lives.with_last_records(times[0], times[1], np.array(judgement.observed_from, np.int64))
+        yield judge(lives, policy, retention)
 
 
 def _table(snapshot_id: str, parts: Sequence[Part]) -> pa.Table:
@@ -137,7 +134,6 @@ def _records(parts: Sequence[Part]) -> dict[str, Times]:
     found = dict[str, Times]()
     for *_, content in parts:
         for group_id, *at in zip(*_unpacked(content).to_pydict().values(), strict=True):
-            both = zip(at, found.get(group_id, NOT_KNOWN), strict=True)
-            commit, record = (max((each for each in two if each is not None), default=None) for two in both)
-            found[group_id] = commit, record
+            commit, record = found.get(group_id, NOT_KNOWN)
+            found[group_id] = max(at[0] or NEVER, commit), max(at[1] or NEVER, record)
     return found

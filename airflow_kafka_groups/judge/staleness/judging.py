@@ -7,17 +7,21 @@ keeps can be stale. Forecasts, which decide nothing, are derived in docs/spark/j
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_kafka_groups.judge.staleness.lives import Life
+from airflow_kafka_groups.judge.staleness.lives import NEVER, Bools, Ints, LivesPart, Numbers, valid_of
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.kafka.models import EPOCH_TYPES, JUDGED_TYPES, GroupState, has_judged_kind
-from airflow_kafka_groups.storage.arrow_values import column
+from airflow_kafka_groups.storage.arrow_values import column, in_one_piece, of_numpy
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema
+
+Floats = npt.NDArray[np.float64]
 
 SHORTEST_WINDOW_MICROS = 3_600_000_000
 """The shortest time for a trend: in less than an hour, a burst would look like a trend."""
@@ -26,88 +30,102 @@ _DAY_MICROS = 86_400_000_000
 _LONGEST_MICROS = 100 * 366 * _DAY_MICROS
 
 
-def forecasts(life: Life, idle_since: int | None, offsets_retention_minutes: int) -> dict[str, Any]:
-    """Return four columns of the verdict by name; times in microseconds since 1970.
+def _forecasts(lives: LivesPart, since: Ints, retention_minutes: int) -> dict[str, pa.Array]:
+    """Return four columns of the verdicts by name, which decide nothing; times in microseconds since 1970.
+
+    :param since: since when the groups are idle.
+    """
+    lag, log_start, nearest = (Numbers.of(lives.newest[name]) for name in ("lag", "log_start", "nearest"))
+    partitions, unknown = (Numbers.of(lives.newest[name]).values for name in ("partitions", "lag_unknown"))
+    has_ends = ~valid_of(lives.newest["error"]) & (partitions > 0) & (unknown == 0) & lag.known & log_start.known
+
+    def elapsed(at: Ints) -> tuple[Floats, Bools]:
+        """Return the times from earlier known log ends to the newest, and which are long enough for a trend."""
+        known = has_ends & (at != NEVER)
+        found = np.where(known, lives.observed_at - np.where(known, at, 0), 0)
+        return np.maximum(found, 1).astype(np.float64), known & (found >= SHORTEST_WINDOW_MICROS)
+
+    (in_idle, of_idle), (in_life, of_life) = elapsed(lives.idle_lag_at), elapsed(lives.life_lag_at)
+    grown = lag.values - np.where(of_idle, lives.idle_lag, lives.life_lag)
+    trend = grown.astype(np.float64) * _DAY_MICROS / np.where(of_idle, in_idle, in_life)
+    moved = log_start.values - lives.idle_log_start
+    # When the log's start passes the nearest offset at the pace of the idle time:
+    passes = of_idle & nearest.known & (moved > 0) & (nearest.values >= 0)
+    left = np.where(passes, nearest.values.astype(np.float64) * in_idle / np.where(passes, moved, 1), 0.0)
+    retention = retention_minutes * 60_000_000 if 0 < retention_minutes * 60_000_000 <= _LONGEST_MICROS else 0
+    expires = (since != NEVER) & (partitions > 0) & (retention > 0)
+    has_trend, is_near = of_idle | of_life, passes & (left <= _LONGEST_MICROS)
+    times = {
+        "lag_trend_since": Numbers(np.where(of_idle, lives.idle_lag_at, lives.life_lag_at), has_trend),
+        "offsets_expire_by": Numbers(np.where(expires, since + retention, 0), expires),
+        "data_loss_not_before": Numbers(lives.observed_at + np.where(is_near, left, 0).astype(np.int64), is_near),
+    }
+    return {"lag_trend": of_numpy(trend, has_trend), **_stored(times)}
+
+
+def _stored(columns: Mapping[str, Numbers]) -> dict[str, pa.Array]:
+    return {name: values.stored(_SCHEMA.field(name).type) for name, values in columns.items()}
+
+
+_UNITS = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
+_SCHEMA = arrow_schema(VERDICT_COLUMNS)
+_OBSERVED = ("group_type", "protocol_type", "state", "members", "error", "partitions")
+
+
+def judge(lives: LivesPart, policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> pa.Table:
+    """Return the verdicts on groups, with the columns of ``VERDICT_COLUMNS``; forecasts decide nothing.
 
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; without an expiry if it is 0 (unknown)
         or beyond 100 years (unlimited).
     """
-    trend, since = _trend(life)
-    retention = offsets_retention_minutes * 60_000_000
-    expires = idle_since is not None and life.partitions > 0 and 0 < retention <= _LONGEST_MICROS
-    return {
-        "lag_trend": trend,
-        "lag_trend_since": since,
-        "offsets_expire_by": (idle_since or 0) + retention if expires else None,
-        "data_loss_not_before": _data_loss(life),
-    }
+    at, empty = lives.observed_at, lives.empty_since
+    is_quiet = empty != NEVER
+    since = np.where(is_quiet, np.maximum(np.maximum(empty, lives.last_moved_at), lives.last_record_at), NEVER)
+    idle = Numbers(np.maximum(at - np.where(is_quiet, since, at), 0), is_quiet)
+    came_last = np.where(lives.last_record_at > np.maximum(empty, 0), lives.last_record_at, NEVER)
+    moved, came = (_ago(at, each) for each in (lives.last_moved_at, came_last))
+    columns = [lives.newest[name].to_pylist() for name in _OBSERVED]
+    numbers = (each.stored(pa.int64()).to_pylist() for each in (idle, moved, came))
+    facts = map(_Judged, *columns, lives.observations.tolist(), *numbers)
+    verdicts, reasons = zip(*[verdict_and_reason(each, policy) for each in facts], strict=True) if len(at) else ((), ())
+    times = ("observed_at", "first_seen_at", "empty_since", "last_moved_at", "last_record_at")
+    made = {name: Numbers(getattr(lives, name), getattr(lives, name) != NEVER) for name in times}
+    made |= {"idle_since": Numbers(since, is_quiet), "observations": Numbers(lives.observations)}
+    stored = {"verdict": column(verdicts, pa.string()), "reason": column(reasons, pa.string()), **_stored(made)}
+    stored |= {"idle_seconds": of_numpy(idle.values / 1_000_000, is_quiet)}
+    stored |= _forecasts(lives, since, offsets_retention_minutes)
+    of_newest = (field for field in _SCHEMA if field.name not in stored)
+    stored |= {field.name: in_one_piece(lives.newest[field.name]).cast(field.type) for field in of_newest}
+    return pa.table([stored[name] for name in _SCHEMA.names], schema=_SCHEMA)
 
 
-def _trend(life: Life) -> tuple[float | None, int | None]:
-    """Return by how many messages a day the lag grows, and since when."""
-    for at, lag in ((life.idle_lag_at, life.idle_lag), (life.life_lag_at, life.life_lag)):
-        if life.lag is not None and (elapsed := _elapsed(life, at)):
-            return float(life.lag - lag) * _DAY_MICROS / elapsed, at
-    return None, None
+def _ago(at: Ints, then: Ints) -> Numbers:
+    known = then != NEVER
+    return Numbers(np.maximum(at - np.where(known, then, at), 0), known)
 
 
-def _data_loss(life: Life) -> int | None:
-    """Return when the log's start passes the nearest offset at the pace of the idle time."""
-    elapsed = _elapsed(life, life.idle_lag_at)
-    if not elapsed or life.log_start is None or life.nearest is None:
-        return None
-    moved = life.log_start - life.idle_log_start
-    if moved <= 0 or life.nearest < 0:
-        return None
-    left = float(life.nearest) * elapsed / float(moved)
-    return life.observed_at + int(left) if left <= _LONGEST_MICROS else None
+class _Judged(NamedTuple):
+    """What a verdict goes by. Times are in microseconds.
 
-
-def _elapsed(life: Life, since: int | None) -> float | None:
-    """Return the time from earlier known log ends to the newest.
-
-    ``None`` if it is too short for a trend, or if one of both is not known: a group without commits has none.
+    :param idle: for how long it has been idle; ``None`` for one that is not quiet.
+    :param moved: how long ago it moved last, and ``came`` how long ago a member joined or left it in that time.
     """
-    ends_known = life.error is None and life.partitions > 0 and life.lag_unknown == 0
-    if since is None or not ends_known or life.lag is None or life.log_start is None:
-        return None
-    elapsed = life.observed_at - since
-    return float(elapsed) if elapsed >= SHORTEST_WINDOW_MICROS else None
+
+    group_type: str
+    protocol_type: str
+    state: str
+    members: int | None
+    error: str | None
+    partitions: int
+    observations: int
+    idle: int | None
+    moved: int | None
+    came: int | None
 
 
-_UNITS = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
-
-
-def judge(life: Life, policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> dict[str, Any]:
-    """Return the verdict on a group as a row of ``VERDICT_COLUMNS``, with forecasts that decide nothing.
-
-    Times are in microseconds since 1970.
-
-    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``. Default 0, unknown.
-    """
-    empty = life.empty_since
-    since = None if empty is None else max(empty, life.last_moved_at or empty, life.last_record_at or empty)
-    idle = None if since is None else max(life.observed_at - since, 0)
-    verdict, reason = verdict_and_reason(life, idle, policy)
-    return {
-        **life._asdict(),
-        "idle_since": since,
-        "idle_seconds": None if idle is None else idle / 1_000_000,
-        **forecasts(life, since, offsets_retention_minutes),
-        "verdict": verdict,
-        "reason": reason,
-    }
-
-
-def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) -> tuple[VerdictName, str]:
-    """Judge a group.
-
-    :param idle: for how long it has been idle, in microseconds; ``None`` for one that is not quiet.
-    """
-    enough = round(policy.min_idle_seconds * 1_000_000)
-    moved, came = (
-        None if at is None else max(life.observed_at - at, 0) for at in (life.last_moved_at, life.last_record_at)
-    )
+def verdict_and_reason(life: _Judged, policy: StalenessPolicy) -> tuple[VerdictName, str]:
+    """Judge a group."""
+    enough, idle, moved, came = round(policy.min_idle_seconds * 1_000_000), life.idle, life.moved, life.came
     if life.error is not None:
         return VerdictName.UNREADABLE, f"not read in full: {life.error}"
     if not has_judged_kind(life.group_type, life.protocol_type):
@@ -130,7 +148,7 @@ def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) ->
             VerdictName.MOVING,
             f"{what} moved {duration(moved)} ago; the policy requires {duration(enough)} without",
         )
-    if came is not None and came < enough and (life.last_record_at or 0) > (life.empty_since or 0):
+    if came is not None and came < enough:
         return (
             VerdictName.MOVING,
             f"a member joined or left it {duration(came)} ago, by the log of commits; the policy requires "
@@ -152,14 +170,6 @@ def duration(micros: int) -> str:
     return f"{micros // (unit * 100_000) / 10:.1f} {name}"
 
 
-_SCHEMA = arrow_schema(VERDICT_COLUMNS)
-
-
-def verdict_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return what ``judge`` returned as a table."""
-    return pa.table([_column(rows, field) for field in _SCHEMA], schema=_SCHEMA)
-
-
 class VerdictCounts:
     """The number of groups and their lag by verdict."""
 
@@ -171,8 +181,7 @@ class VerdictCounts:
         self.groups[verdict] += groups
         self.lag[verdict] += lag
 
-
-def _column(rows: Sequence[Mapping[str, Any]], field: pa.Field) -> pa.Array:
-    """Return a column of verdicts, whose times are microseconds."""
-    stored = pa.int64() if pa.types.is_timestamp(field.type) else field.type
-    return column([row.get(field.name) for row in rows], stored).cast(field.type)
+    def add_all(self, verdicts: pa.Table) -> None:
+        """Count the verdicts of a table."""
+        for verdict, lag in zip(verdicts["verdict"].to_pylist(), verdicts["lag"].to_pylist(), strict=True):
+            self.add(verdict, 1, lag or 0)

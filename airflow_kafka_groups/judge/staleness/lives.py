@@ -20,9 +20,8 @@ metadata, forwards or backwards. A commit of the same offset with other metadata
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -149,64 +148,62 @@ _NUMBERS = ("observed_at", "members", "partitions", "digest_xor", "digest_sum", 
 READ = ("group_id", "group_type", "protocol_type", "state", "error", *_NUMBERS)
 """The columns of observations that decide."""
 
-_NEVER = np.iinfo(np.int64).min
+NEVER = int(np.iinfo(np.int64).min)
+"""A time that is not known: earlier than any."""
 _NO_PLACE = -2  # not one before the first
 _AT_ONCE = 20_000
-"""As objects, lives and verdicts of as many groups take fifty megabytes."""
+"""Of more, the reasons of the verdicts would take tens of megabytes."""
 
 
-class Life(NamedTuple):
-    """The newest observation of a group, and what its life was. Times are in microseconds since 1970.
+class LivesPart(NamedTuple):
+    """The lives of some groups, sorted by id, as columns. Times are in microseconds since 1970; ``NEVER``: not known.
 
-    :param empty_since: when its present run of quiet observations began; ``None`` if it is not quiet.
+    :param newest: the newest observation of each.
+    :param observed_at: when that was.
+    :param empty_since: when its present run of quiet observations began; ``NEVER`` if it is not quiet.
     :param observations: the observations in its present idle time, in which nothing moved either.
     :param last_moved_at: the first observation after its last movement, or its last known commit.
-    :param last_record_at: when a member joined or left last by the log of commits; ``None`` if that is not known.
+    :param last_record_at: when a member joined or left last by the log of commits.
     :param life_lag_at: the first observation of its life with known log ends, with its ``life_lag``.
     :param idle_lag_at: the same of its idle time, with ``idle_lag`` and ``idle_log_start``.
     """
 
-    group_id: str
-    group_type: str
-    protocol_type: str
-    state: str
-    members: int | None
-    coordinator: int | None
-    error: str | None
-    partitions: int
-    lag: int | None
-    lag_unknown: int
-    lost: int | None
-    log_start: int | None
-    nearest: int | None
-    observed_at: int
-    first_seen_at: int
-    empty_since: int | None
-    last_moved_at: int | None
-    observations: int
-    life_lag_at: int | None
-    life_lag: int
-    idle_lag_at: int | None
-    idle_lag: int
-    idle_log_start: int
-    last_record_at: int | None = None
+    newest: pa.Table
+    observed_at: Ints
+    first_seen_at: Ints
+    empty_since: Ints
+    last_moved_at: Ints
+    observations: Ints
+    life_lag_at: Ints
+    life_lag: Ints
+    idle_lag_at: Ints
+    idle_lag: Ints
+    idle_log_start: Ints
+    last_record_at: Ints
 
-    def with_last_records(
-        self, committed_at: int | None, recorded_at: int | None, observed_from: Sequence[int]
-    ) -> Life:
-        """Add what the log of commits has of the group, and count the observations from there.
+    @property
+    def group_ids(self) -> list[str]:
+        """The ids of the groups."""
+        ids: list[str] = self.newest["group_id"].to_pylist()
+        return ids
+
+    def with_last_records(self, committed_at: Ints, recorded_at: Ints, observed_from: Ints) -> LivesPart:
+        """Add what the log of commits has of the groups, and count the observations from there.
 
         No group becomes older by it.
 
-        :param committed_at: when the group committed last; ``None`` if that is not known.
-        :param recorded_at: when its last group record was written; ``None`` if that is not known.
+        :param committed_at: when each group committed last.
+        :param recorded_at: when its last group record was written.
         :param observed_from: when the observations of each complete snapshot begin, sorted: there may be thousands.
         """
-        observations, last = self.observations, max(committed_at or _NEVER, recorded_at or _NEVER)
-        if observations and last > max(self.empty_since or 0, self.last_moved_at or 0):
-            observations = min(observations, len(observed_from) - bisect_left(observed_from, last))
-        moved = max((at for at in (self.last_moved_at, committed_at) if at is not None), default=None)
-        return self._replace(observations=observations, last_moved_at=moved, last_record_at=recorded_at)
+        last = np.maximum(committed_at, recorded_at)
+        counted = np.minimum(self.observations, len(observed_from) - np.searchsorted(observed_from, last))
+        is_later = last > np.maximum(np.maximum(self.empty_since, self.last_moved_at), 0)
+        return self._replace(
+            observations=np.where(is_later, counted, self.observations),
+            last_moved_at=np.maximum(self.last_moved_at, committed_at),
+            last_record_at=recorded_at,
+        )
 
 
 class _Seen(NamedTuple):
@@ -239,7 +236,7 @@ class Lives:
         self._place = 0
         self._names: dict[str, int] = {}
         size = len(self._ids)
-        never, nowhere, zero = np.full(size, _NEVER), np.full(size, _NO_PLACE), np.zeros(size, np.int64)
+        never, nowhere, zero = np.full(size, NEVER), np.full(size, _NO_PLACE), np.zeros(size, np.int64)
         # Of the observation before, and of the last readable one:
         self._seen_in, self._at, self._kind = nowhere.copy(), never.copy(), nowhere.copy()
         self._readable, self._quiet = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
@@ -271,15 +268,15 @@ class Lives:
         born = self._seen_in[group] != place - 1
         self._first_at[group[born]], self._has_committed[group[born]] = at[born], False
         for times in (self._moved_at, self._latest_sign, self._life_lag_at):
-            times[group[born]] = _NEVER
+            times[group[born]] = NEVER
         elapsed = at - self._at[group]
         watched = ~born & (elapsed >= 0)
         if self._gap:
             watched &= elapsed <= self._gap
         # Signs are compared by time too: an incomplete snapshot may overlap a complete one that began later.
-        watched &= (self._sign[group] == _NEVER) & (self._latest_sign[group] < self._at[group])
+        watched &= (self._sign[group] == NEVER) & (self._latest_sign[group] < self._at[group])
         self._latest_sign[group] = np.maximum(self._latest_sign[group], self._sign[group])
-        self._sign[:] = _NEVER
+        self._sign[:] = NEVER
         starts = quiet & ~(watched & self._quiet[group] & (self._kind[group] == seen.kind))
         differs = (self._committed[:, group] != seen.committed).any(axis=0)
         moved = seen.readable & self._has_committed[group] & differs
@@ -298,7 +295,7 @@ class Lives:
         group = seen.group[fresh]
         self._known_in[group], self._known_at[group] = self._stretch[group], seen.at[fresh]
         self._known_lag[group], self._known_log_start[group] = seen.lag[fresh], seen.log_start[fresh]
-        first = seen.known & (self._life_lag_at[seen.group] == _NEVER)
+        first = seen.known & (self._life_lag_at[seen.group] == NEVER)
         group = seen.group[first]
         self._life_lag_at[group], self._life_lag[group] = seen.at[first], seen.lag[first]
 
@@ -332,39 +329,33 @@ class Lives:
             kinds = kinds << 32 | np.array(numbers, np.int64)[Numbers.of(found.indices).values]
         return kinds
 
-    def judged(self) -> Iterator[list[Life]]:
+    def judged(self) -> Iterator[LivesPart]:
         """Return the lives of the groups, by id, some at a time: at least one part, which may be empty.
 
         Call it after the snapshot that is judged was added, as the last one.
         """
-        last = self._place - 1
+        last, quiet = self._place - 1, self._quiet
         if not (self._seen_in == last).all():
             raise ValueError("the snapshot that is judged is not the last one that was added")
-        quiet = self._quiet
-        idle_known = quiet & (self._known_in == self._stretch)
-        state: dict[str, Any] = {
-            "observed_at": self._at,
-            "first_seen_at": self._first_at,
-            "empty_since": np.where(quiet, self._run_at, _NEVER),
-            "last_moved_at": self._moved_at,
-            "observations": np.where(quiet, last - self._stretch + 1, 0),
-            "life_lag_at": self._life_lag_at,
-            "life_lag": self._life_lag,
-            "idle_lag_at": np.where(idle_known, self._known_at, _NEVER),
-            "idle_lag": self._known_lag,
-            "idle_log_start": self._known_log_start,
-            "last_record_at": np.full(len(self._ids), _NEVER),
-        }
+        every = LivesPart(
+            newest=self._newest,
+            observed_at=self._at,
+            first_seen_at=self._first_at,
+            empty_since=np.where(quiet, self._run_at, NEVER),
+            last_moved_at=self._moved_at,
+            observations=np.where(quiet, last - self._stretch + 1, 0),
+            life_lag_at=self._life_lag_at,
+            life_lag=self._life_lag,
+            idle_lag_at=np.where(quiet & (self._known_in == self._stretch), self._known_at, NEVER),
+            idle_lag=self._known_lag,
+            idle_log_start=self._known_log_start,
+            last_record_at=np.full(len(self._ids), NEVER),
+        )
         order = pc.sort_indices(self._ids)
         for begin in range(0, max(len(order), 1), _AT_ONCE):
             part = order.slice(begin, _AT_ONCE)
-            columns: list[list[Any]] = [
-                [None if each == _NEVER else each for each in state[name][to_numpy(part)].tolist()]
-                if name in state
-                else self._newest[name].take(part).to_pylist()
-                for name in Life._fields
-            ]
-            yield [Life(*values) for values in zip(*columns, strict=True)]
+            places = to_numpy(part)
+            yield LivesPart(every.newest.take(part), *(each[places] for each in every[1:]))
 
 
 def lives_of(newest: pa.Table, earlier: Iterable[tuple[bool, pa.Table]], policy: StalenessPolicy) -> Lives:

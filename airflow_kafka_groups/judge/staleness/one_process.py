@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.judge.staleness.judging import VerdictCounts, judge, verdict_table
+from airflow_kafka_groups.judge.staleness.judging import VerdictCounts, judge
 from airflow_kafka_groups.judge.staleness.lives import lives_of
 from airflow_kafka_groups.judge.staleness.observation_files import (
     DamagedObservationsError,
@@ -68,10 +68,9 @@ class OneProcess:
 
         def verdicts() -> Iterator[pa.Table]:
             for part in lives.judged():
-                rows = [judge(life, policy, retention) for life in part]
-                for row in rows:
-                    counts.add(row["verdict"], 1, row["lag"] or 0)
-                yield verdict_table(rows)
+                table = judge(part, policy, retention)
+                counts.add_all(table)
+                yield table
 
         folder = ReplacedFolder(storage, output)
         folder.write(arrow_schema(VERDICT_COLUMNS), verdicts())

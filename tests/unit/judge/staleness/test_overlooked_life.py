@@ -5,10 +5,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.judge.staleness.lives import NEVER
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.judged import judge, verdicts
@@ -39,9 +41,9 @@ def test_observations_are_counted_from_the_last_commit(at: float, observations: 
     times = (0, 1, 2, 9)
     history = [seen(number) for number in times]
     policy = StalenessPolicy(min_idle_seconds=6 * HOUR, min_observations=2)
-    (found,) = lives(reduced(history), policy=policy)
+    found = lives(reduced(history), policy=policy)
     committed_at, *begun = (int(hour(number).timestamp()) * 1_000_000 for number in (at, *times))
-    (row,) = judged([found.with_last_records(committed_at, None, begun)], policy)
+    (row,) = judged(found.with_last_records(*map(np.array, ([committed_at], [NEVER], begun))), policy)
     assert (row["observations"], row["verdict"]) == (observations, verdict), row["reason"]
 
 
@@ -74,33 +76,12 @@ def test_a_group_record_in_the_log_makes_a_group_younger_and_never_older(
     at: float, observations: int, verdict: str, reason: str
 ) -> None:
     policy = StalenessPolicy(min_idle_seconds=2 * HOUR)
-    (found,) = lives(reduced([seen(number) for number in range(4)]), policy=policy)
+    found = lives(reduced([seen(number) for number in range(4)]), policy=policy)
     recorded_at, *begun = (int(hour(number).timestamp()) * 1_000_000 for number in (at, *range(4)))
-    (row,) = judged([found.with_last_records(None, recorded_at, begun)], policy)
+    (row,) = judged(found.with_last_records(*map(np.array, ([NEVER], [recorded_at], begun))), policy)
     assert (row["observations"], row["verdict"], row["last_moved_at"]) == (observations, verdict, None)
     assert row["reason"].startswith(reason)
     assert row["last_record_at"] == hour(at)
-
-
-class Counted(Sequence[int]):
-    """The times of many snapshots, which counts the reads."""
-
-    def __init__(self, *times: int) -> None:
-        self.times, self.reads = times, 0
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def __getitem__(self, index: Any) -> Any:
-        self.reads += 1
-        return self.times[index]
-
-
-def test_a_commit_is_found_among_thousands_of_snapshots_without_a_look_at_each() -> None:
-    begun = Counted(*(int(hour(number).timestamp()) * 1_000_000 for number in range(-4996, 4)))
-    (found,) = lives(reduced([seen(number) for number in range(4)]), policy=StalenessPolicy(min_idle_seconds=HOUR))
-    assert found.with_last_records(begun.times[-2], None, begun).observations == 2
-    assert begun.reads < 20
 
 
 def test_pruning_leaves_no_hole_in_the_history(tmp_path: Path) -> None:
