@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.change.backup.file import find_backup
 from airflow_kafka_groups.change.backup.make_backup import require_backup_of
-from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
-from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
+from airflow_kafka_groups.change.deletion.recheck import decide
 from airflow_kafka_groups.change.deletion.unseen import by_unseen_offsets, offsets_in_snapshot
 from airflow_kafka_groups.change.plan.objections import COUNTS_ANEW
 from airflow_kafka_groups.durations import show_duration
@@ -50,6 +49,7 @@ from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup, name_of
 from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
+from airflow_kafka_groups.observe.readings import GroupReading, read_groups
 from airflow_kafka_groups.observe.snapshot.members import last_members
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.arrow_values import literal
@@ -324,13 +324,10 @@ async def _read(
 ) -> tuple[str | None, GroupReading, str | None, GroupOutcome | None]:
     """Return the cluster's id, the group, why the plan cannot be applied here and now, and what the group lacks."""
     listed = (await admin.list_groups()).require_complete()
-    described, offsets = await read_groups(admin, [group_id])
-    reading = GroupReading(
-        listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id)
-    )
+    reading = (await read_groups(admin, [group_id], listed))[group_id]
     not_here = None if plan is None else await why_not_here(admin, plan)
     unseen: dict[str, GroupOutcome] = {}
-    value = None if reading.offsets is None else reading.offsets.value
+    value = reading.committed
     if plan is not None and isinstance(found, PlannedGroup) and value is not None:
         judged = partial(offsets_in_snapshot, layout, plan.snapshot_id)
         unseen = await by_unseen_offsets(admin, judged, [(found.target, value)])
@@ -338,18 +335,17 @@ async def _read(
 
 
 def _rows_of_state(reading: GroupReading) -> Iterator[Row]:
-    described, read = reading.description, reading.offsets
-    if described is not None and described.value is not None:
-        group = described.value
+    group, read = reading.group, reading.committed
+    if group is not None:
         if group.state is GroupState.DEAD:
             yield Row("state", "info", "it does not exist on this cluster", "check its id; restore brings it back")
             return
         clients = ", ".join(sorted({member.client_id for member in group.members})[:5])
         evidence = f"{group.state.value}, {group.type.value}, {len(group.members)} member(s) {clients}".strip()
         yield Row("state", "info", evidence)
-    if read is not None and read.value is not None:
-        topics = [topic.topic for topic in read.value.topics]
-        partitions = sum(topic.committed for topic in read.value.topics)
+    if read is not None:
+        topics = [topic.topic for topic in read.topics]
+        partitions = sum(topic.committed for topic in read.topics)
         yield Row("offsets", "info", f"{partitions} partition(s) of {len(topics)} topic(s): {', '.join(topics[:5])}")
 
 

@@ -18,7 +18,6 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.change_offsets import (
     ChangeTerms,
@@ -41,6 +40,7 @@ from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, 
 from airflow_kafka_groups.ledger.records import WHAT, Verified, log_wanted
 from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
+from airflow_kafka_groups.observe.readings import read_groups
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
 
@@ -433,8 +433,7 @@ async def _visit(admin: MaintenanceClient, change: Change, assignors: Sequence[s
 
 
 async def _look(admin: MaintenanceClient, change: Change) -> str | None:
-    described, now = await read_groups(admin, [change.group_id])
-    return why_kept(change, described.get(change.group_id), now.get(change.group_id))
+    return why_kept(change, (await read_groups(admin, [change.group_id]))[change.group_id])
 
 
 def _topics_of(where: Iterable[Any]) -> list[str]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.restore.reset import CommitRequest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.results import is_not_found
@@ -23,6 +22,7 @@ from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commit
 from airflow_kafka_groups.observe.log_ends import log_ends
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition
 from airflow_kafka_groups.observe.patterns import check_group_ids
+from airflow_kafka_groups.observe.readings import read_groups
 from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy, plan_backlog
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT, plain, read_model
@@ -176,12 +176,12 @@ async def _fix(
 
 async def _commits_of_unused(admin: MaintenanceClient, group_id: str) -> Commits:
     """Return the committed offsets of a group without members; none where it does not exist."""
-    described, read = await read_groups(admin, [group_id])
-    group, offsets = described.get(group_id), read[group_id]
-    error = offsets.error if group is None or group.error is None else group.error
+    reading = (await read_groups(admin, [group_id]))[group_id]
+    group, offsets = reading.description, reading.committed
+    error = next((each.error for each in (group, reading.offsets) if each is not None and each.error is not None), None)
     if error is not None and not is_not_found(error):
         raise MaintenanceError(f"group {group_id!r} cannot be read: {error}")
-    if group is None or offsets.value is None or (group.value is None and group.error is None):
+    if group is None or offsets is None or (group.value is None and group.error is None):
         raise MaintenanceError(f"group {group_id!r} cannot be read: its coordinator returned no result")
     if group.value is not None and (
         group.value.members or group.value.state not in (GroupState.EMPTY, GroupState.DEAD)
@@ -190,7 +190,7 @@ async def _commits_of_unused(admin: MaintenanceClient, group_id: str) -> Commits
             f"group {group_id!r} is {group.value.state.value}, with {len(group.value.members)} member(s): stop its "
             "consumers, or give this work a group of its own"
         )
-    return commits_in(offsets.value)
+    return commits_in(offsets)
 
 
 async def _partitions(admin: MaintenanceClient, topics: Collection[str]) -> list[TopicPartition]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError
 from airflow_kafka_groups.kafka.admin.lag import GroupLag
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupListing, GroupOffsets, GroupState
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, protecting
 
 if TYPE_CHECKING:
@@ -78,6 +79,44 @@ async def committed_of(admin: AdminClient, group_ids: Sequence[str]) -> dict[str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReading:
+    """The latest reading of one group; ``None`` is "no answer".
+
+    :param listing: the group in a complete listing that was made before. Default: nobody looked.
+    """
+
+    listing: GroupListing | None = None
+    description: GroupResult[GroupDescription] | None
+    offsets: GroupResult[GroupOffsets] | None
+
+    @property
+    def group(self) -> GroupDescription | None:
+        """The group as described, if it was."""
+        return None if self.description is None else self.description.value
+
+    @property
+    def committed(self) -> GroupOffsets | None:
+        """Its committed offsets, if they were read."""
+        return None if self.offsets is None else self.offsets.value
+
+
+async def read_groups(
+    admin: AdminClient, group_ids: Sequence[str], listings: Mapping[str, GroupListing] = MappingProxyType({})
+) -> dict[str, GroupReading]:
+    """Describe groups, then read their offsets.
+
+    In this order: where a group's coordinator moves in between, its offsets are the new one's, and the deletion is
+    refused by the old one, which is the one that described it.
+    """
+    described = await admin.describe_consumer_groups(list(group_ids))
+    offsets = await committed_of(admin, group_ids)
+    return {
+        id_: GroupReading(listing=listings.get(id_), description=described.get(id_), offsets=offsets.get(id_))
+        for id_ in group_ids
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelection:
     """The groups that are read.
 
@@ -108,7 +147,7 @@ class GroupsRead(NamedTuple, Generic[V]):
     unlisted: Mapping[Any, KafkaGroupsError]
 
 
-async def read_groups(
+async def read_selected(
     admin: AdminClient,
     selection: GroupSelection,
     read: Callable[[list[str]], Awaitable[GroupResults[V]]],
@@ -162,7 +201,7 @@ class LagReading:
 
 async def measure_lag(admin: AdminClient, selection: GroupSelection) -> LagReading:
     """Measure the lag of groups. Of a named group without a commit, it is not known, and never 0."""
-    read = await read_groups(admin, selection, admin.list_consumer_group_lag, is_bare=_is_bare)
+    read = await read_selected(admin, selection, admin.list_consumer_group_lag, is_bare=_is_bare)
     warning = await why_short(admin, "These lags may lack")
     unknown = {group_id: str(error) for group_id, error in read.found.failed.items()}
     for group_id, lag in read.found.succeeded.items():

@@ -193,10 +193,10 @@ class ChunkGroupsOperator(SelectingOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> list[list[str]]:
-        from airflow_kafka_groups.observe.readings import read_groups
+        from airflow_kafka_groups.observe.readings import read_selected
 
         selection = self.selection(self.group_ids)
-        found = self.hook.run(lambda admin: read_groups(admin, selection, admin.find_coordinators)).found
+        found = self.hook.run(lambda admin: read_selected(admin, selection, admin.find_coordinators)).found
         found.raise_for_errors()
         by_broker: dict[int, list[str]] = {}
         for group_id, broker in found.succeeded.items():
@@ -248,7 +248,7 @@ class FindCoordinatorsOperator(SelectingOperator):
             raise ConfigurationError("group_ids, transactional_ids", None, "pass at most one of them")
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.observe.readings import read_groups
+        from airflow_kafka_groups.observe.readings import read_selected
 
         what = "groups" if self.transactional_ids is None else "transactional_ids"
         given = self.group_ids if what == "groups" else self.transactional_ids
@@ -256,7 +256,7 @@ class FindCoordinatorsOperator(SelectingOperator):
         key_type = CoordinatorType.GROUP if what == "groups" else CoordinatorType.TRANSACTION
         selection = self.selection(given)
         found = self.hook.run(
-            lambda admin: read_groups(admin, selection, partial(admin.find_coordinators, key_type=key_type))
+            lambda admin: read_selected(admin, selection, partial(admin.find_coordinators, key_type=key_type))
         ).found
         if found and (self.fail_on_error or not found.succeeded):
             found.raise_for_errors()

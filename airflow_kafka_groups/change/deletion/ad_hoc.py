@@ -16,9 +16,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.guards.named_signs import NamedSigns
-from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
+from airflow_kafka_groups.change.deletion.recheck import decide
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.run import DeletionResult, DeletionRun
 from airflow_kafka_groups.checks import check_seconds
@@ -44,6 +43,7 @@ from airflow_kafka_groups.observe.patterns import (
     check_group_ids,
     check_patterns,
 )
+from airflow_kafka_groups.observe.readings import read_groups
 from airflow_kafka_groups.observe.snapshot.collect import require_after_other_folders, require_after_the_newest
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
@@ -219,19 +219,16 @@ async def _observe(
     observed: list[tuple[Target, GroupOffsets]] = []
     for start in range(0, len(group_ids), chunk_size):
         chunk = group_ids[start : start + chunk_size]
-        described, offsets = await read_groups(admin, chunk)
-        for group_id in chunk:
-            listing, of_group = listings.get(group_id), offsets.get(group_id)
-            read, known = of_group.value if of_group else None, described.get(group_id)
+        for group_id, reading in (await read_groups(admin, chunk, listings)).items():
+            listing, read = reading.listing, reading.committed
             group = Target(
                 group_id=group_id,
                 group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
                 protocol_type=listing.protocol_type if listing else "",
                 fingerprint="" if read is None else fingerprint(read),
                 partitions=0 if read is None else committed_partitions(read),
-                group_epoch=known.value.group_epoch if known is not None and known.value is not None else None,
+                group_epoch=None if reading.group is None else reading.group.group_epoch,
             )
-            reading = GroupReading(listing=listing, description=known, offsets=of_group)
             decision = decide(group, reading, None, needs_backup=False)
             if decision.outcome is Outcome.WOULD_DELETE and read is not None:
                 observed.append((group, read))

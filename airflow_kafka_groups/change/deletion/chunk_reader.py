@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
+from airflow_kafka_groups.change.deletion.recheck import decide
 from airflow_kafka_groups.change.deletion.unseen import Judged, by_unseen_offsets
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
-from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupOffsets
+from airflow_kafka_groups.kafka.admin.results import GroupListings
+from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets
 from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
 from airflow_kafka_groups.ledger.plan_rows import Target
-from airflow_kafka_groups.observe.readings import committed_of
+from airflow_kafka_groups.observe.readings import read_groups
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
@@ -83,14 +83,10 @@ class ChunkReader:
         """Read the groups of a chunk and decide about each of its names. Raises ``KafkaGroupsError``."""
         send_by = self._monotonic() + self._max_age
         group_ids = list(dict.fromkeys(target.group_id for target in chunk))
-        described, offsets = await read_groups(self._admin, group_ids)
+        readings = await read_groups(self._admin, group_ids, self._listings)
         # Asked afterwards: a right that is taken away during a run would leave a sign of life out of this reading.
         if not (self._may_be_hidden or await self._admin.sees_all_topics()):
             raise MaintenanceError(_HIDDEN_SINCE)
-        readings = {
-            id_: GroupReading(listing=self._listings.get(id_), description=described.get(id_), offsets=offsets.get(id_))
-            for id_ in group_ids
-        }
         entries = self._entries or {}
         decisions = {
             target.name: decide(
@@ -102,20 +98,22 @@ class ChunkReader:
             for target in chunk
         }
         moved = [target for target in chunk if decisions[target.name].code == Reason.MOVED]
-        now = [(target, offsets[target.group_id].unwrap()) for target in moved]
-        decisions |= await by_unseen_offsets(self._admin, self._judged, now)
+        now = [(target, readings[target.group_id].committed) for target in moved]
+        decisions |= await by_unseen_offsets(
+            self._admin, self._judged, [(target, read) for target, read in now if read is not None]
+        )
         safe: dict[str, GroupOffsets] = {}
         coordinators: dict[str, BrokerId] = {}
         expected, held = list[Target](), list[GroupOutcome]()
         for target in chunk:
-            name, group_id = target.name, target.group_id
+            name, reading = target.name, readings[target.group_id]
             decision = decisions[name]
             # A restored group has another protocol type, too: that it was deleted before is the better reason then.
             if decision.outcome is not Outcome.GONE and decision.code not in _BETTER_REASONS:
                 decision = self._excluded.get(name, decision)
-            if decision.outcome is Outcome.WOULD_DELETE:
-                safe[name] = target.part_of(offsets[group_id].unwrap())
-                coordinators[group_id] = described[group_id].unwrap().coordinator
+            if decision.outcome is Outcome.WOULD_DELETE and reading.committed is not None and reading.group is not None:
+                safe[name] = target.part_of(reading.committed)
+                coordinators[target.group_id] = reading.group.coordinator
                 expected.append(target)
             else:
                 held.append(decision)
@@ -136,15 +134,3 @@ class ChunkReader:
         safe = {target.name: reading.safe[target.name] for target in expected}
         outcomes = [self._excluded[name] for name in reading.safe if name not in safe]
         return replace(reading, safe=safe, expected=expected), outcomes
-
-
-async def read_groups(
-    admin: AdminClient, group_ids: list[str]
-) -> tuple[GroupResults[GroupDescription], dict[str, GroupResult[GroupOffsets]]]:
-    """Describe groups, then read their offsets.
-
-    In this order: where a group's coordinator moves in between, its offsets are the new one's, and the deletion is
-    refused by the old one, which is the one that described it.
-    """
-    described = await admin.describe_consumer_groups(group_ids)
-    return described, await committed_of(admin, group_ids)

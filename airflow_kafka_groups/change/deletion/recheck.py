@@ -12,15 +12,12 @@ subscription, and so they do for ``consumer`` groups. Everything else has to be 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from airflow_kafka_groups.kafka.admin.results import GroupResult, is_not_found
+from airflow_kafka_groups.kafka.admin.results import is_not_found
 from airflow_kafka_groups.kafka.models import (
     ELIGIBLE_TYPES,
     NAMED_TYPES,
     GroupDescription,
     GroupListing,
-    GroupOffsets,
     GroupState,
     GroupType,
     ShareGroupOffsets,
@@ -29,6 +26,7 @@ from airflow_kafka_groups.kafka.models import (
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.observe.readings import GroupReading
 from airflow_kafka_groups.observe.snapshot.subscriptions import CONSUMER_PROTOCOL, topics_read, topics_seen
 
 _EMPTY, _DEAD, _UNKNOWN = GroupState.EMPTY, GroupState.DEAD, GroupType.UNKNOWN  # looking up a member takes a while
@@ -36,18 +34,6 @@ _EMPTY, _DEAD, _UNKNOWN = GroupState.EMPTY, GroupState.DEAD, GroupType.UNKNOWN  
 
 _Why = tuple[Reason, str]
 """Why something is not deleted, for counting and for people."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupReading:
-    """The latest reading of one group; ``None`` is "no answer", which keeps the group.
-
-    :param listing: the group in a complete listing made at the start of this run.
-    """
-
-    listing: GroupListing | None
-    description: GroupResult[GroupDescription] | None
-    offsets: GroupResult[GroupOffsets] | None
 
 
 def decide(target: Target, reading: GroupReading, backup: Target | None, *, needs_backup: bool = True) -> GroupOutcome:

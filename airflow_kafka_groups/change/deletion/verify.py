@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, is_not_found
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupState
 from airflow_kafka_groups.ledger.outcomes import CONFIRMED, PARTLY_DELETED, DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.readings import committed_of
+from airflow_kafka_groups.observe.readings import committed_of, read_groups
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
 
 if TYPE_CHECKING:
@@ -94,15 +93,14 @@ async def verify_targets(admin: AdminClient, targets: Sequence[Target]) -> Verif
 
 
 async def _verify_topics(admin: AdminClient, targets: Sequence[Target]) -> Verification:
-    described, read = await read_groups(admin, list(dict.fromkeys(target.group_id for target in targets)))
+    readings = await read_groups(admin, list(dict.fromkeys(target.group_id for target in targets)))
     gone, present, unclear, changed = list[str](), dict[str, str](), dict[str, str](), set[str]()
     for target in targets:
-        result, name = read[target.group_id], target.name
-        known = described.get(target.group_id)
-        group = None if known is None else known.value
-        if result.value is None:
-            unclear[name] = str(result.error)
-        elif left := committed_partitions(part := target.part_of(result.value)):
+        reading, name = readings[target.group_id], target.name
+        group, committed = reading.group, reading.committed
+        if committed is None:
+            unclear[name] = str(None if reading.offsets is None else reading.offsets.error)
+        elif left := committed_partitions(part := target.part_of(committed)):
             present[name] = f"{left} partition(s) have a committed offset"
             if fingerprint(part) != target.fingerprint:
                 changed.add(name)

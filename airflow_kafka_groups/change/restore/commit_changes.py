@@ -15,7 +15,6 @@ from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.restore.current_logs import SameTopics, why_kept
 from airflow_kafka_groups.exceptions import (
     BrokerError,
@@ -24,12 +23,11 @@ from airflow_kafka_groups.exceptions import (
     MissingAnswerError,
     OutcomeUnknownError,
 )
-from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import (
     BrokerId,
-    GroupDescription,
     GroupOffsets,
     GroupType,
     TopicPartition,
@@ -44,7 +42,7 @@ from airflow_kafka_groups.ledger.proposed_changes import (
     partition_name,
 )
 from airflow_kafka_groups.observe.log_ends import Unread
-from airflow_kafka_groups.observe.readings import committed_of
+from airflow_kafka_groups.observe.readings import GroupReading, committed_of, read_groups
 from airflow_kafka_groups.storage.layout import Progress, ignore_progress
 
 if TYPE_CHECKING:
@@ -143,15 +141,14 @@ async def _apply_chunk(
     """
     read_at = clock.now()
     candidates = [change.group_id for change in chunk if change.kept is None]
-    described, now = await read_groups(admin, candidates) if candidates else (GroupResults[GroupDescription](()), {})
+    readings = await read_groups(admin, candidates) if candidates else {}
     results: dict[str, ChangeResult] = {}
     ready: dict[str, Change] = {}
     chunk = await topics.without_recreated(chunk)
     for change in chunk:
-        reason = change.kept or why_kept(
-            change, described.get(change.group_id), now.get(change.group_id), may_be_absent
-        )
-        if reason is not None and not again and _is_made(change, now.get(change.group_id)):
+        reading = readings.get(change.group_id)
+        reason = change.kept or why_kept(change, reading, may_be_absent)
+        if reason is not None and not again and _is_made(change, reading):
             results[change.group_id] = _result(change, ChangeOutcome.CHANGED, "committed and verified")
         elif reason is not None:
             results[change.group_id] = _result(change, ChangeOutcome.KEPT, reason, 0)
@@ -163,7 +160,7 @@ async def _apply_chunk(
             ready[change.group_id] = change
     if ready:
         send_within = None if max_age is None else max(read_at + max_age - clock.now(), 0.0)
-        named = [described[group_id].value for group_id in ready]
+        named = [readings[group_id].group for group_id in ready]
         coordinators = {group.group_id: group.coordinator for group in named if group is not None}
         only = None if max_age is None else coordinators
         written, moved = await _write(admin, ready, rewrite, send_within, only)
@@ -175,13 +172,14 @@ async def _apply_chunk(
     return [results[change.group_id] for change in chunk]
 
 
-def _is_made(change: Change, now: GroupResult[GroupOffsets] | None) -> bool:
+def _is_made(change: Change, reading: GroupReading | None) -> bool:
     """Return whether a group has what was to be committed by now, and is as it was otherwise.
 
     A broker that has written a commit, and loses its replicas before they have it, says that it is no coordinator.
     """
     wanted = {**change.before, **change.after}
-    return now is not None and now.value is not None and commits_in(now.value) == wanted
+    now = None if reading is None else reading.committed
+    return now is not None and commits_in(now) == wanted
 
 
 async def _write(

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.admin.results import GroupResult, is_not_found
+from airflow_kafka_groups.kafka.admin.results import is_not_found
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import (
     GroupDescription,
-    GroupOffsets,
     GroupState,
     GroupType,
     OffsetAndMetadata,
@@ -30,7 +29,7 @@ from airflow_kafka_groups.kafka.models import (
 )
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
 from airflow_kafka_groups.observe.log_ends import Ends, Unread, log_ends
-from airflow_kafka_groups.observe.readings import committed_of
+from airflow_kafka_groups.observe.readings import GroupReading, committed_of
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
@@ -73,11 +72,11 @@ async def commits_of(
 
 def why_kept(
     change: Change,
-    described: GroupResult[GroupDescription] | None,
-    now: GroupResult[GroupOffsets] | None,
+    reading: GroupReading | None,
     may_be_absent: bool = False,
 ) -> str | None:
     """Return why a group must not be changed, or ``None``: what was described and read of it matches the proposal."""
+    described, now = (None, None) if reading is None else (reading.description, reading.offsets)
     if described is None or now is None:
         return Unread("its coordinator returned no result")
     absent = described.error is not None and is_not_found(described.error)

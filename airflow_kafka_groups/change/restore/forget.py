@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, Earlier, OffsetRequest, no_earlier_tries
 from airflow_kafka_groups.change.restore.earlier_tries import DELETION, in_topics
@@ -30,7 +29,7 @@ from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, Gr
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, Commits, commits_in
 from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.observe.readings import committed_of
+from airflow_kafka_groups.observe.readings import GroupReading, committed_of, read_groups
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
 from airflow_kafka_groups.storage.layout import Layout
 
@@ -144,11 +143,11 @@ async def forget_offsets(
 
 async def _forget_chunk(admin: MaintenanceClient, recorded: Mapping[str, Commits], unasked: set[str]) -> Failures:
     send_by = clock.now() + MAX_READ_AGE_SECONDS
-    described, offsets = await read_groups(admin, list(recorded))
+    readings = await read_groups(admin, list(recorded))
 
     async def forget(group_id: str) -> KafkaGroupsError | None:
         try:
-            group, there = _unmoved(recorded[group_id], described.get(group_id), offsets[group_id])
+            group, there = _unmoved(recorded[group_id], readings[group_id])
         except KafkaGroupsError as error:
             unasked.add(group_id)
             return error
@@ -171,12 +170,12 @@ async def _forget_chunk(admin: MaintenanceClient, recorded: Mapping[str, Commits
     return failed
 
 
-def _unmoved(
-    recorded: Commits, described: GroupResult[GroupDescription] | None, offsets: GroupResult[GroupOffsets]
-) -> tuple[GroupDescription, list[TopicPartition]]:
+def _unmoved(recorded: Commits, reading: GroupReading) -> tuple[GroupDescription, list[TopicPartition]]:
     """Return the description of a group, and which of the recorded offsets it still has; raise if they have moved."""
-    group = _unread(recorded, described)
-    now = commits_in(offsets.unwrap())
+    group = _unread(recorded, reading.description)
+    if reading.offsets is None:
+        raise MissingAnswerError("its offsets did not come")
+    now = commits_in(reading.offsets.unwrap())
     topics = {where.topic for where in recorded}
     if any(value != recorded.get(where) for where, value in now.items() if where.topic in topics):
         raise MaintenanceError("its offsets have moved since they were recorded: nothing of it was deleted")

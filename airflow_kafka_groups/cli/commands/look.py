@@ -29,7 +29,7 @@ from airflow_kafka_groups.cli.selection import (
 )
 from airflow_kafka_groups.hooks.arguments import read_state_names, read_type_names
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
-from airflow_kafka_groups.observe.readings import GroupSelection, GroupsRead, measure_lag, read_groups
+from airflow_kafka_groups.observe.readings import GroupSelection, GroupsRead, measure_lag, read_selected
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
@@ -121,7 +121,7 @@ def offsets(args: argparse.Namespace, out: Output) -> ExitCode:
 
     read = read_chosen(
         args,
-        lambda admin, groups: read_groups(
+        lambda admin, groups: read_selected(
             admin, groups, admin.list_consumer_group_offsets, is_bare=lambda offsets: not offsets.topics
         ),
     )
@@ -213,7 +213,7 @@ def readiness(args: argparse.Namespace, out: Output) -> ExitCode:
     async def describe(
         admin: AdminClient, groups: GroupSelection
     ) -> tuple[Release | None, GroupsRead[GroupDescription]]:
-        return await _oldest_release(admin), await read_groups(admin, groups, admin.describe_consumer_groups)
+        return await _oldest_release(admin), await read_selected(admin, groups, admin.describe_consumer_groups)
 
     release, read = read_chosen(args, describe)
     judged = [judge_readiness(group, release) for _, group in sorted(read.found.succeeded.items())]

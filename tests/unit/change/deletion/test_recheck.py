@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.recheck import GroupReading, decide
+from airflow_kafka_groups.change.deletion.recheck import decide
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import (
@@ -21,6 +21,7 @@ from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.ledger.outcomes import Outcome, Reason
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import fingerprint
+from airflow_kafka_groups.observe.readings import GroupReading
 from tests.fakes.groups import FakeGroup, broker_error, describe, offsets_of, timeout
 
 OFFSETS = offsets_of("g", ("t", 0, 5), ("t", 1, 6))
