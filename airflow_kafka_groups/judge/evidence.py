@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow_kafka_groups.storage.formats import plain, read_model
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.paths import parse_time
 
 AUTO, OFF, REQUIRED = "auto", "off", "required"
 COMMIT_LOG_MODES = (AUTO, OFF, REQUIRED)
 """Read the log of commits where that is possible, never, or fail where it is not."""
 
-_TIMES = ("commits_since", "commits_until")
 NOT_REPORTED = "the job did not report it"
 
 
@@ -60,9 +59,7 @@ class Evidence:
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidence as docs/formats.md shows it."""
-        times = {name: getattr(self, name) for name in _TIMES}
-        read = {name: None if at is None else at.isoformat() for name, at in times.items()}
-        return {**read, "not_read": self.not_read}
+        return dict(plain(self))
 
     @classmethod
     def from_json(cls, data: object) -> Evidence:
@@ -70,10 +67,9 @@ class Evidence:
         if not isinstance(data, Mapping):
             return cls(not_read=NOT_REPORTED)
         try:
-            times = {name: None if data.get(name) is None else parse_time(data[name]) for name in _TIMES}
-        except (TypeError, ValueError):
+            return read_model(cls, data)
+        except (AttributeError, TypeError, ValueError):
             return cls(not_read="the times between which it was read are not times")
-        return cls(**times, not_read=str(data.get("not_read") or ""))
 
 
 def recorded_sentence(evidence: Mapping[str, Any] | None) -> str:

@@ -35,7 +35,7 @@ from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.arrow_values import literal
 from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format, digest_of
+from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format, digest_of, plain, read_model
 from airflow_kafka_groups.storage.json_files import elsewhere, json_bytes, parse_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, PLANS, parse_time
@@ -234,7 +234,7 @@ class DeletionPlan:
             "snapshot_id": self.snapshot_id,
             "created_at": self.created_at.isoformat(),
             "expires_at": self.expires_at.isoformat(),
-            "policy": self.policy.to_json(),
+            "policy": plain(self.policy),
             "counts": dict(self.counts),
             "warnings": list(self.warnings),
             **({} if self.evidence is None else {"evidence": dict(self.evidence)}),
@@ -275,7 +275,7 @@ class DeletionPlan:
                 snapshot_id=data["snapshot_id"],
                 created_at=parse_time(data["created_at"]),
                 expires_at=parse_time(data["expires_at"]),
-                policy=PlanPolicy.from_json(data["policy"]),
+                policy=read_model(PlanPolicy, data["policy"], exactly=True),
                 counts=dict(data["counts"]),
                 warnings=tuple(data["warnings"]),
                 prunes=data.get("kind") == PRUNING,
@@ -431,7 +431,7 @@ def policy_of_plan(layout: Layout, plan_id: str) -> PlanPolicy:
     data = _read_header(layout.plan(plan_id))
     _check_header(data)
     with unless_damaged(PlanError, f"plan {plan_id!r}"):
-        return PlanPolicy.from_json(data["policy"])
+        return read_model(PlanPolicy, data["policy"], exactly=True)
 
 
 def require_applicable(plan: DeletionPlan, *, kafka_cluster_id: str | None, now: datetime) -> None:

@@ -11,6 +11,7 @@ from airflow_kafka_groups.judge.evidence import recorded_sentence
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.report.page import SHOWN, duration, part
+from airflow_kafka_groups.storage.formats import plain
 
 
 def families_section(plan: DeletionPlan) -> Markup:
@@ -40,7 +41,7 @@ def policy_section(plan: DeletionPlan) -> Markup:
 
 def _limits(plan: DeletionPlan) -> dict[str, Any]:
     own = ("file", "rules", "contacts", "notify")  # shown elsewhere, or not at all
-    limits = {name: value for name, value in plan.policy.to_json().items() if name not in own}
+    limits = {name: value for name, value in plain(plan.policy).items() if name not in own}
     # One that demands nothing is 0 or null.
     return {name: value for name, value in limits.items() if name == "allow_hidden_topics" or value not in (None, 0)}
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
+from enum import EnumType
 from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -60,16 +61,24 @@ def plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def read_model(model: type[M], data: Mapping[str, Any]) -> M:
+def read_model(model: type[M], data: Mapping[str, Any], *, exactly: bool = False) -> M:
     """Read a model. Fields that it does not know are ignored, and missing ones have their default.
 
-    A number is a count, and a time has a zone. Raises ``KeyError`` for a missing field, and ``TypeError``,
+    An integer is a count, and a time has a zone.
+
+    :param exactly: whether it must have all fields, and no other, as must what is in it. Default false.
+
+    Raises ``KeyError`` for a missing field, and ``TypeError``,
     ``ValueError`` or ``AttributeError`` that names the field and what it is.
     """
     kind: Any = model  # mypy takes no class for hashable
     kinds = _fields(kind)
+    if exactly and (lacking := kinds.keys() - data.keys()):
+        raise TypeError(f"{model.__name__} lacks {', '.join(sorted(lacking))}")
+    if exactly and (unknown := data.keys() - kinds.keys()):
+        raise TypeError(f"{model.__name__} has no {', '.join(sorted(unknown))}")
     read = [name for name, (_, is_required) in kinds.items() if is_required or name in data]
-    return model(**{name: _read(name, kinds[name][0], data[name]) for name in read})
+    return model(**{name: _read(name, kinds[name][0], data[name], exactly) for name in read})
 
 
 @cache
@@ -80,18 +89,20 @@ def _fields(model: Any) -> Mapping[str, tuple[Any, bool]]:
     return {name: (kind, name not in optional) for name, kind in hints.items()}
 
 
-def _read(name: str, kind: Any, value: Any) -> Any:
+def _read(name: str, kind: Any, value: Any, exactly: bool) -> Any:
     if get_origin(kind) is UnionType:  # with None
-        return None if value is None else _read(name, get_args(kind)[0], value)
+        return None if value is None else _read(name, get_args(kind)[0], value, exactly)
     if kind is datetime:
         return parse_time(value)
+    if isinstance(kind, EnumType):
+        return kind(value)
     if get_origin(kind) is tuple:
-        return tuple(_read(name, get_args(kind)[0], each) for each in value)
+        return tuple(_read(name, get_args(kind)[0], each, exactly) for each in value)
     if get_origin(kind) is Mapping:
         each = get_args(kind)[1]
-        return dict(value) if each is Any else {str(key): _read(name, each, one) for key, one in value.items()}
+        return dict(value) if each is Any else {str(key): _read(name, each, one, exactly) for key, one in value.items()}
     if kind not in _WHAT:
-        return read_model(kind, value)
+        return read_model(kind, value, exactly=exactly)
     if type(value) not in ((int, float) if kind is float else (kind,)) or (kind is int and value < 0):
         raise TypeError(f"{name} is {value!r}, not {_WHAT[kind]}")
     return value

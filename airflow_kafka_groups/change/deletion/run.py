@@ -48,6 +48,7 @@ from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.plan_rows import Target
+from airflow_kafka_groups.storage.formats import plain
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import new_id
 
@@ -230,7 +231,7 @@ class DeletionRun:
             "started_at": started_at.isoformat(),
             "actor": dict(request.actor),
             "approval": None if approval is None else approval.to_json(),
-            "policy": plan.policy.to_json() if plan else None,
+            "policy": plain(plan.policy) if plan else None,
             "backup": backup.path if backup else None,
             "lease": None if lease is None else lease.record().to_json(),
             "groups": len(self.expected) + len(self.decided),

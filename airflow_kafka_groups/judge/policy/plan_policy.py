@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 from airflow_kafka_groups.checks import check_integer, check_number, check_seconds, check_share, is_digest
 from airflow_kafka_groups.durations import LONGEST, LONGEST_SECONDS
@@ -184,26 +183,6 @@ class PlanPolicy:
     def groups(self) -> GroupFilter:
         """The three lists of patterns as one filter, including the groups that are always protected."""
         return GroupFilter(with_a_name(self.include), self.exclude, (*ALWAYS_PROTECTED, *self.protected))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the policy as JSON values."""
-        values: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        values |= {name: list(values[name]) for name in ("include", "exclude", "protected")}
-        file = self.file and {"path": self.file.path, "sha256": self.file.sha256}
-        rules = [rule.to_json() for rule in self.rules]
-        return {**values, "file": file, "rules": rules, "contacts": dict(self.contacts), "notify": dict(self.notify)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> PlanPolicy:
-        """Parse the result of ``to_json()``. Raises ``TypeError``, ``KeyError`` or ``ValueError`` for anything else."""
-        if missing := set(cls.__slots__) - set(data):
-            raise TypeError(f"the policy lacks {', '.join(sorted(missing))}")
-        values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in data.items()
-        }
-        values["file"] = None if data["file"] is None else PolicySource(**data["file"])
-        values["rules"] = tuple(map(Rule.from_json, data["rules"]))
-        return cls(**values)
 
 
 def share_of(groups: int, share: float) -> int:

@@ -11,12 +11,12 @@ takes little longer than one of 10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from airflow_kafka_groups.checks import check_integer, check_number, check_seconds, check_share
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -98,10 +98,6 @@ class Match:
         """Whether it matches every group."""
         return self == Match()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the conditions that are given."""
-        return {name: list(value) for name in self.__slots__ if (value := getattr(self, name))}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -163,19 +159,6 @@ class Rule:
     def prunes(self) -> bool:
         """Whether abandoned topics of its groups may be pruned."""
         return self.action is RuleAction.PRUNE_TOPICS
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the rule as a plan's header has it."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {**values, "action": self.action.value, "match": self.match.to_json()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Rule:
-        """Parse the result of ``to_json()``. Raises ``TypeError``, ``KeyError`` or ``ValueError`` for anything else."""
-        match = Match(**{name: tuple(value) for name, value in data["match"].items()})
-        if missing := {each.name for each in fields(cls)} - set(data):
-            raise TypeError(f"a rule lacks {', '.join(sorted(missing))}")
-        return cls(**{**data, "action": RuleAction(data["action"]), "match": match})
 
 
 class Ruling(NamedTuple):

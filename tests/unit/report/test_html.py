@@ -17,6 +17,7 @@ from airflow_kafka_groups.ledger.outcomes import LeaseRecord
 from airflow_kafka_groups.report.html import make_report, render_report, write_report
 from airflow_kafka_groups.report.merging import merge_outcomes, verified_gone
 from airflow_kafka_groups.report.page import script
+from airflow_kafka_groups.storage.formats import plain
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.busy_store import busy_store
@@ -78,7 +79,7 @@ async def test_stale_groups_that_wait_for_their_notice_are_counted(tmp_path: Pat
 async def test_the_record_says_who_did_what(tmp_path: Path) -> None:
     layout, plan, record = await run(tmp_path, dry_run=False)
     assert (record["plan_digest"], record["dry_run"], record["actor"]["run_id"]) == (plan.digest, False, "manual__1")
-    assert record["policy"] == plan.policy.to_json()
+    assert record["policy"] == plain(plan.policy)
     assert record["verification"] == {"gone": 2, "present": {}, "unclear": {}}
     assert {item["group_id"]: item["outcome"] for item in record["outcomes"]} == {
         "a": "deleted",

@@ -11,6 +11,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED
+from airflow_kafka_groups.storage.formats import plain, read_model
 from tests.unit.judge.policy.files import policy_of
 
 
@@ -52,18 +53,18 @@ def test_a_share_may_be_all_groups() -> None:
 
 @pytest.mark.parametrize("policy", [PlanPolicy(), PlanPolicy(max_gap_seconds=172_800, require_commit_log=True)])
 def test_a_policy_reads_back_as_it_was_written_and_lacks_nothing(policy: PlanPolicy) -> None:
-    written = policy.to_json()
-    assert PlanPolicy.from_json(written) == policy
+    written = plain(policy)
+    assert read_model(PlanPolicy, written, exactly=True) == policy
     for name in written:
         with pytest.raises(TypeError, match=f"lacks {name}"):
-            PlanPolicy.from_json({key: value for key, value in written.items() if key != name})
+            read_model(PlanPolicy, {key: written[key] for key in written if key != name}, exactly=True)
 
 
 def test_an_exclude_does_not_lose_the_protected_patterns() -> None:
     policy = PlanPolicy(exclude=["mine-*"])  # type: ignore[arg-type]
     assert policy.exclude == ("mine-*",)
     assert policy.protected == DEFAULT_PROTECTED
-    assert PlanPolicy.from_json(policy.to_json()) == policy
+    assert read_model(PlanPolicy, plain(policy), exactly=True) == policy
 
 
 RULE = Rule(
@@ -87,15 +88,15 @@ def test_a_rule_reads_back_as_it_was_written() -> None:
         replace(RULE, max_share=1.0),
         Rule(name="s", action=RuleAction.KEEP, min_idle_seconds=1.0, min_observations=2),
     ):
-        assert Rule.from_json(json.loads(json.dumps(rule.to_json()))) == rule
+        assert read_model(Rule, json.loads(json.dumps(plain(rule))), exactly=True) == rule
 
 
-@pytest.mark.parametrize("name", sorted(RULE.to_json()))
+@pytest.mark.parametrize("name", sorted(plain(RULE)))
 def test_a_rule_that_lacks_something_is_refused(name: str) -> None:
-    data = RULE.to_json()
+    data = plain(RULE)
     del data[name]
     with pytest.raises((KeyError, TypeError)):
-        Rule.from_json(data)
+        read_model(Rule, data, exactly=True)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +110,10 @@ def test_a_rule_that_lacks_something_is_refused(name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_rule_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
+    if "match" in changes:
+        changes = {"match": {**plain(Match()), **changes["match"]}}
     with pytest.raises((ConfigurationError, ValueError, TypeError)):
-        Rule.from_json({**RULE.to_json(), **changes})
+        read_model(Rule, {**plain(RULE), **changes}, exactly=True)
 
 
 POLICY = """\
