@@ -289,5 +289,5 @@ def test_the_command_that_restores_is_one() -> None:
     for groups, more in (([], ""), (["-a", "b c"], " -- '-a' 'b c'")):
         args = parse(shlex.split(command + more)[1:])
         assert (args.command, args.plan_id, args.storage_path) == ("restore", plan.plan_id, "/srv/it's here")
-        assert (args.cluster, args.conn_id, args.yes, args.groups) == ("prod-eu", "CONNECTION", True, groups)
+        assert (args.cluster, args.conn_id, args.yes, args.group_ids) == ("prod-eu", "CONNECTION", True, groups)
     assert "--storage-path" not in restore_command(plan, outcomes_of(plan), "")
