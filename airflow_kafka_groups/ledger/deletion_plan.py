@@ -109,7 +109,8 @@ class DeletionPlan:
         import pyarrow.compute as pc
 
         table, what = self.planned.table, "a topic of a group" if self.prunes else "a group"
-        if len(set(self.group_ids)) != len(table):
+        distinct = len(set(self.group_ids)) if self.prunes else pc.count_distinct(table["group_id"]).as_py()
+        if distinct != len(table):
             raise PlanError(f"plan {self.plan_id} names {what} twice")
         for name in (*_REQUIRED, *(_REQUIRED_OF_TOPICS if self.prunes else ())):
             if table[name].null_count:

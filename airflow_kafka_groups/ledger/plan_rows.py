@@ -239,7 +239,10 @@ class KeptGroups(PlanRows[KeptGroup]):
     @classmethod
     def of(cls, groups: Iterable[KeptGroup]) -> Self:
         """Make the columns."""
-        return super().of(sorted(groups, key=lambda group: (group.group_id, group.topic or "")))
+        given = list(groups)
+        if any(group.topic for group in given):
+            given.sort(key=lambda group: group.topic or "")
+        return super().of(sorted(given, key=lambda group: group.group_id))
 
 
 def _values(rows: Any, name: str) -> list[Any]:
@@ -264,7 +267,9 @@ def write_rows(planned: PlannedGroups, kept: KeptGroups) -> bytes:
         parts.append(pa.table([named.get(field.name, pa.nulls(len(groups), field.type)) for field in schema], schema))
     table = pa.concat_tables(parts)
     buffer = io.BytesIO()
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in ("group_id", "topic", "place")])
+    has_topics = table["topic"].null_count < len(table)  # to sort by another column takes as long again
+    keys = ("group_id", "topic", "place") if has_topics else ("group_id", "place")
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in keys])
     with pq.ParquetWriter(buffer, schema, compression="zstd") as writer:
         for start in range(0, max(len(table), 1), _ROW_GROUP):  # a sorted copy of all groups would take memory
             writer.write_table(table.take(order.slice(start, _ROW_GROUP)))
