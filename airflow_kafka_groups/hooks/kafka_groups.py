@@ -92,13 +92,9 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
 
         Raises ``ConfigurationError`` naming a setting that Kafka's Java client does not support.
         """
-        from airflow_kafka_groups.hooks.connection.java_properties import (
-            java_properties,
-            render_properties,
-            write_secret_file,
-        )
+        from airflow_kafka_groups.hooks.connection.java_properties import write_spark_properties
 
-        return write_secret_file(render_properties(java_properties(self.settings)), path)
+        return write_spark_properties(self.settings, path)
 
     def write_source_settings(self, path: Path) -> Path:
         """Write the connection as a file for the option ``config.file`` of the Spark source; return its path.

@@ -20,7 +20,8 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import ArgumentError, ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import check_url, read_mapping
-from airflow_kafka_groups.hooks.connection.java_properties import render_properties, write_secret_file
+from airflow_kafka_groups.hooks.connection.java_properties import write_secret_file
+from airflow_kafka_groups.kafka.cluster.java import render_properties
 from airflow_kafka_groups.kafka.transport.security import private_folder
 from airflow_kafka_groups.spark.names import OLDEST_JAVA, quick_driver
 from airflow_kafka_groups.storage.url_secrets import has_secret

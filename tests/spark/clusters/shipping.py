@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_kafka_groups.hooks.connection.java_properties import java_properties, render_properties, write_secret_file
+from airflow_kafka_groups.hooks.connection.java_properties import write_spark_properties
 from airflow_kafka_groups.hooks.connection.settings import read_connection
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.lab.cluster import KafkaCluster
@@ -69,14 +69,14 @@ def summary(done: Done) -> dict[str, Any]:
 def oidc_file(brokers: KafkaCluster, provider: Provider, folder: Path) -> Path:
     """Write what a connection of the type ``kafka_groups`` says, as the operator does."""
     given = oidc_connection(brokers.sasl_bootstrap, provider.token_url, CLIENT, SECRET)
-    return write_secret_file(render_properties(java_properties(read_connection(given))), folder / "oidc.properties")
+    return write_spark_properties(read_connection(given), folder / "oidc.properties")
 
 
 def properties_file(servers: str, extra: dict[str, Any], folder: Path) -> Path:
     """Write what a connection of the type ``kafka_groups`` with this extra says, and no user in it."""
     fields = {"conn_id": "c", "conn_type": "kafka_groups", "host": servers, "port": None}
     given: Any = SimpleNamespace(**fields, login=None, password=None, extra=json.dumps(extra))
-    return write_secret_file(render_properties(java_properties(read_connection(given))), folder / "kafka.properties")
+    return write_spark_properties(read_connection(given), folder / "kafka.properties")
 
 
 def allowed(provider: Provider) -> dict[str, str]:

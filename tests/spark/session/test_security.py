@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.hooks.connection.java_properties import java_properties, render_properties, write_secret_file
+from airflow_kafka_groups.hooks.connection.java_properties import write_spark_properties
 from airflow_kafka_groups.hooks.connection.settings import read_connection
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
@@ -66,7 +66,7 @@ def check(spark: SparkSession, cluster: KafkaCluster, given: Any, folder: Path, 
     """Process a backlog over this connection: Spark's source reads, the driver's client commits."""
     fill(cluster.bootstrap, {(name, 0): 3})
     commit_offsets(cluster.bootstrap, {name: {(name, 0): 1}})
-    path = write_secret_file(render_properties(java_properties(read_connection(given))), folder / f"{name}.properties")
+    path = write_spark_properties(read_connection(given), folder / f"{name}.properties")
     counted: list[int] = []
 
     def count(records: DataFrame) -> None:
@@ -100,7 +100,7 @@ def test_a_password_that_is_refused_is_told_and_not_shown(
     spark: SparkSession, with_logins: KafkaCluster, tmp_path: Path
 ) -> None:
     given = connection(with_logins, password="wr0ng-p4ss", security_protocol="SASL_SSL", sasl_mechanism="PLAIN")
-    path = write_secret_file(render_properties(java_properties(read_connection(given))), tmp_path / "kafka.properties")
+    path = write_spark_properties(read_connection(given), tmp_path / "kafka.properties")
     properties = load_properties(spark, str(path))
     assert "p4ss" not in repr(properties)
     with pytest.raises(JobError, match=re.escape("SaslAuthenticationException: Authentication failed")) as refused:
@@ -114,9 +114,7 @@ def test_a_client_secret_that_the_token_endpoint_refuses_is_told_and_not_shown(
 ) -> None:
     with Provider({"jobs": "right"}) as provider:
         given = oidc_connection("127.0.0.1:9", provider.token_url, "jobs", "wr0ng-s3cret")
-        path = write_secret_file(
-            render_properties(java_properties(read_connection(given))), tmp_path / "kafka.properties"
-        )
+        path = write_spark_properties(read_connection(given), tmp_path / "kafka.properties")
         with pytest.raises(JobError, match=r"^the Kafka client cannot be made: .*401.*invalid_client") as refused:
             process_backlog(spark, load_properties(spark, str(path)), "g", lambda records: None)
     assert "\n" not in str(refused.value), "Java's own message is a stack trace"
@@ -151,8 +149,6 @@ def test_a_keytab(spark: SparkSession, tmp_path: Path) -> None:
             return connection(cluster, security_protocol="SASL_PLAINTEXT", sasl_mechanism="GSSAPI", properties=own)
 
         check(spark, cluster, keys_of("ann"), tmp_path, "sec-keytab")
-        path = write_secret_file(
-            render_properties(java_properties(read_connection(keys_of("bob")))), tmp_path / "bob.properties"
-        )
+        path = write_spark_properties(read_connection(keys_of("bob")), tmp_path / "bob.properties")
         with pytest.raises(JobError, match=r"^the Kafka client cannot be made: LoginException: .*Check the Kafka prop"):
             process_backlog(spark, load_properties(spark, str(path)), "g", lambda records: None)

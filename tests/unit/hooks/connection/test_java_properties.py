@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.connection.java_properties import java_properties, render_properties, write_secret_file
+from airflow_kafka_groups.hooks.connection.java_properties import java_properties, write_secret_file
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.kafka.cluster.java import render_properties
 from airflow_kafka_groups.observe.patterns import GroupFilter
 
 SECRET = 'pa"ss\\wörd'
