@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
+from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
 from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest
 from airflow_kafka_groups.change.restore.reset import ResetRequest, ResetTarget
@@ -243,6 +244,8 @@ def test_a_python_user_changes_offsets_with_the_checks_and_records_of_the_operat
     removed = hook.change(RemoveMembersRequest(group_id="live", all_members=True), storage_path=str(tmp_path))
     assert (removed.summary()["counts"]["changed"], admin.groups["live"].members) == (2, 0)
     assert len(list((tmp_path / "kafka_groups_default" / "changes").glob("*-before.json"))) == 2
+    sleeping = KeepAliveRequest(group_ids=("a",), allow_membership=True, observe_seconds=0)
+    assert hook.change(sleeping, storage_path=str(tmp_path)).summary()["counts"]["kept_alive"] == 1
     for extra, refused in (({"read_only": True}, "read-only"), ({"floors": {"storage_path": "/else"}}, "storage")):
         define(monkeypatch, host="b1:9092", extra=extra)
         with pytest.raises(ConfigurationError, match=refused):

@@ -1,18 +1,29 @@
-"""Keeping groups alive from the command line: a dry run by default."""
+"""Keeping groups alive, by the operator and from the command line, where it is a dry run by default."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.cli.commands import change
-from airflow_kafka_groups.exceptions import ConnectionFailedError
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, GroupsFailedError
 from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators import scene
 
 T0 = TopicPartition("t", 0)
 NOW = ("--observe-seconds", "0")
+
+
+def keep(storage: Path, **arguments: Any) -> dict[str, Any]:
+    arguments = {"storage_path": str(storage), "cluster": scene.CLUSTER, "observe_seconds": 0, **arguments}
+    found = KeepOffsetsAliveOperator(task_id="t", **arguments).execute({})
+    assert json.loads(json.dumps(found)) == found
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +51,14 @@ def test_an_assignor_that_nobody_would_offer_is_refused(admin: FakeAdmin, stored
     assert "--assignor (got ['mine']): is that of a member: give --allow-membership, too" in said
 
 
-def test_patterns_that_match_nothing_are_worth_a_warning(stored: Cli) -> None:
+def test_patterns_that_match_nothing_are_worth_a_warning(
+    stored: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, found, said = stored("keep-alive", "--include", "clasic", "--yes", *NOW)
     assert (code, found["groups"]) == (0, [])
     assert "no group matches" in said
+    assert sum(keep(tmp_path, include=["simpel", "re:clasic.*"])["counts"].values()) == 0
+    assert "No group matches ('simpel', 're:clasic.*')" in capsys.readouterr().out
 
 
 def test_yes_commits_and_says_until_when(admin: FakeAdmin, stored: Cli) -> None:
@@ -54,12 +69,6 @@ def test_yes_commits_and_says_until_when(admin: FakeAdmin, stored: Cli) -> None:
     assert by_id["classic"]["not_forgotten_before"] is not None
     assert sorted(admin.asked("alter")) == ["classic", "simple"]
     assert Path(found["result_path"]).exists()
-
-
-def test_a_group_that_will_be_forgotten_makes_the_command_fail(admin: FakeAdmin, stored: Cli) -> None:
-    code, found, _ = stored("keep-alive", "classic", "--yes", *NOW)
-    assert (code, found["groups"][0]["outcome"], admin.asked("alter")) == (1, "needs_membership", [])
-    assert stored("keep-alive", "gone", "--yes", *NOW)[0] == 1
 
 
 def test_numbers_are_checked(admin: FakeAdmin, stored: Cli) -> None:
@@ -76,3 +85,40 @@ def test_brokers_that_list_nothing_are_no_matter_of_the_patterns(admin: FakeAdmi
     assert code == 1
     assert "is away" in said
     assert "Check the patterns" not in said
+
+
+def test_groups_are_kept_alive_and_the_others_named(admin: FakeAdmin, tmp_path: Path) -> None:
+    found = keep(tmp_path, include=["*"], allow_membership=True, interval_seconds="86400")
+    assert (found["counts"]["kept_alive"], found["counts"]["left_alone"], found["partitions"]) == (2, 1, 2)
+    assert "in use" in found["left_alone"]["live"]
+    assert sorted(admin.asked("alter")) == ["classic", "simple"]
+    assert (admin.joined, found["margin_seconds"], found["not_kept"]) == ({"classic": ["t"]}, 864_000.0, {})
+    assert Path(found["result_path"]).name.endswith("-result.json")
+    again = keep(tmp_path, include=["*"])
+    assert (again["counts"]["not_due"], len(admin.asked("alter"))) == (2, 2)
+    assert [group["group_id"] for group in json.loads(Path(again["result_path"]).read_text())["groups"]] == ["live"]
+
+
+def test_a_group_that_will_be_forgotten_is_a_failure_after_the_others_were_kept(
+    admin: FakeAdmin, stored: Cli, tmp_path: Path
+) -> None:
+    code, found, _ = stored("keep-alive", "classic", "--yes", *NOW)
+    assert (code, found["groups"][0]["outcome"], admin.asked("alter")) == (1, "needs_membership", [])
+    assert stored("keep-alive", "gone", "--yes", *NOW)[0] == 1
+    with pytest.raises(GroupsFailedError, match=r"allow_membership"):
+        keep(tmp_path, group_ids='["classic", "simple"]')
+    assert admin.asked("alter") == ["simple"]
+    with pytest.raises(GroupsFailedError, match=r"forgotten"):
+        keep(tmp_path, group_ids=["gone"])
+
+
+def test_a_read_only_connection_keeps_nothing_alive(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"%s": %s}}'
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", fields % ("read_only", "true"))
+    with pytest.raises(ConfigurationError, match="read-only"):
+        keep(tmp_path, group_ids=["simple"])
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", fields % ("protected_groups", '["simple"]'))
+    assert "protects" in keep(tmp_path, group_ids=["simple"])["left_alone"]["simple"]
+    assert admin.asked("alter") == []
