@@ -44,7 +44,7 @@ from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 from airflow_kafka_groups.spark.snapshots import logs_of, read_snapshot, rows_of_groups
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog, without_commit
 from airflow_kafka_groups.spark.unread.recreated import logs_since, with_other_ids
-from airflow_kafka_groups.spark.unread.request import read_groups
+from airflow_kafka_groups.spark.unread.request import commits_in_snapshot
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.formats import FORMAT
 
@@ -128,7 +128,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         lacks = [warning for warning in there["warnings"] if warning not in warnings]  # whoever died told nobody
         return {**there, "warnings": warnings + logged([*lacks, _THERE.format(summary_path)])}
     rows, _ = read_snapshot(spark, history)
-    groups = read_groups(rows_of_groups(rows, group_ids), group_ids)
+    groups = commits_in_snapshot(rows_of_groups(rows, group_ids), group_ids)
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         committed = {where for commits in groups.values() for where in commits}

@@ -36,7 +36,7 @@ from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.session.settings import settings_of
 from airflow_kafka_groups.spark.snapshots import rows_of_groups
 from airflow_kafka_groups.spark.unread.ranges import Backlog
-from airflow_kafka_groups.spark.unread.request import read_groups
+from airflow_kafka_groups.spark.unread.request import commits_in_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.shorthand import seen
 from tests.lab.workload.groups import commit_offsets
@@ -265,7 +265,7 @@ def test_groups_of_which_the_snapshot_does_not_know_all_are_refused(spark: Spark
     stored = snapshot_rows(spark, rows)
 
     def read(*names: str) -> set[str]:
-        return {*read_groups(rows_of_groups(stored, {*names}), {*names})}
+        return {*commits_in_snapshot(rows_of_groups(stored, {*names}), {*names})}
 
     assert read("fine") == {"fine"}
     said = r"'away' is not in the snapshot; group 'live' was Stable, not Empty; group 'torn' could not be read \(TOPIC"
@@ -373,12 +373,12 @@ def test_a_group_with_two_commits_in_one_partition_is_refused() -> None:
     """What is between the two would be in no archive, if the later one counted."""
     rows = [*seen(0, group="g", offsets={("t", 0): 5}), *seen(0, group="g", offsets={("t", 0): 50})]
     with pytest.raises(JobError, match=r"'g' is there twice, with t\[0\] committed at 5 and 50: nothing was archived"):
-        read_groups(rows, {"g"})
-    assert read_groups([rows[0]] * 2, {"g"})["g"][Partition("t", 0)]
+        commits_in_snapshot(rows, {"g"})
+    assert commits_in_snapshot([rows[0]] * 2, {"g"})["g"][Partition("t", 0)]
 
 
 @pytest.mark.parametrize("lacking", ["partition", "committed_offset"])
 def test_a_row_that_lacks_a_partition_or_an_offset_is_no_commit(lacking: str) -> None:
     (row,) = seen(0, group="g", offsets={("t", 0): 5})
     with pytest.raises(JobError, match="'g' has a row of t without a partition or an offset: nothing was archived"):
-        read_groups([row | {lacking: None}], {"g"})
+        commits_in_snapshot([row | {lacking: None}], {"g"})
