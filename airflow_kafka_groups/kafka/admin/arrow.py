@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_groups.kafka.models import PACKED_ROW_SIZE, GroupOffsets, TopicOffsets
@@ -36,35 +35,17 @@ def to_arrow(offsets: Iterable[GroupOffsets]) -> Any:
         for topic in group.topics:
             gathered.add(len(group_ids), topic)
         group_ids.append(group.group_id)
-    columns = gathered.columns()
+    rows = gathered.columns()
     return pa.table(
         {
-            "group_id": pa.DictionaryArray.from_arrays(columns.group, column(group_ids, pa.string())),
-            "topic": pa.DictionaryArray.from_arrays(columns.topic, column(columns.topics, pa.string())),
-            "partition": columns.partition,
-            "committed_offset": null_if_negative(columns.committed_offset),
-            "leader_epoch": null_if_negative(columns.leader_epoch),
-            "metadata": columns.metadata,
+            "group_id": pa.DictionaryArray.from_arrays(rows["group"], column(group_ids, pa.string())),
+            "topic": pa.DictionaryArray.from_arrays(rows["topic"], column(gathered.topics, pa.string())),
+            "partition": rows["partition"],
+            "committed_offset": null_if_negative(rows["committed_offset"]),
+            "leader_epoch": null_if_negative(rows["leader_epoch"]),
+            "metadata": rows["metadata"],
         }
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetColumns:
-    """Rows as Arrow arrays of the same length; a negative number stands for a missing one.
-
-    :param group: int32, the number of the group.
-    :param topic: int32, an index into ``topics``.
-    :param topics: names of the topics.
-    """
-
-    group: Any
-    topic: Any
-    topics: list[str]
-    partition: Any
-    committed_offset: Any
-    leader_epoch: Any
-    metadata: Any
 
 
 class OffsetRows:
@@ -93,8 +74,17 @@ class OffsetRows:
         """Add one row for a group without topic, partition and offset."""
         self._add(group, -1, _NOTHING)
 
-    def columns(self) -> OffsetColumns:
-        """Return all rows in the order in which they were added, and let go of the bytes they came as."""
+    @property
+    def topics(self) -> list[str]:
+        """The names of the topics, by their numbers."""
+        return list(self._topics)
+
+    def columns(self) -> Any:
+        """Return all rows in the order in which they were added, and let go of the bytes they came as.
+
+        That is a ``pyarrow.RecordBatch`` with the numbers of groups and topics, and the columns of stored rows. A
+        negative number stands for a missing one.
+        """
         import pyarrow as pa
 
         flat = array("i", b"".join(self._rows))
@@ -106,15 +96,15 @@ class OffsetRows:
         offsets = array("i", bytes(8 * (len(flat) // step)))
         offsets[high::2], offsets[low::2] = flat[1::step], flat[2::step]
         ends = as_column(pa.int64(), self._ends)
-        return OffsetColumns(
-            group=repeat(as_column(pa.int32(), self._groups), ends),
-            topic=repeat(as_column(pa.int32(), self._topic_numbers), ends),
-            topics=list(self._topics),
-            partition=as_column(pa.int32(), flat[0::step]),
-            committed_offset=as_column(pa.int64(), offsets),
-            leader_epoch=as_column(pa.int32(), flat[3::step]),
-            metadata=self._texts(pa),
-        )
+        columns = {
+            "group": repeat(as_column(pa.int32(), self._groups), ends),
+            "topic": repeat(as_column(pa.int32(), self._topic_numbers), ends),
+            "partition": as_column(pa.int32(), flat[0::step]),
+            "committed_offset": as_column(pa.int64(), offsets),
+            "leader_epoch": as_column(pa.int32(), flat[3::step]),
+            "metadata": self._texts(pa),
+        }
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
     def _add(self, group: int, topic: int, rows: bytes) -> None:
         self._ends.append(len(self) + len(rows) // PACKED_ROW_SIZE)

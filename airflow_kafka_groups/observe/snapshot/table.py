@@ -19,7 +19,7 @@ from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import PartitionOffsetsError, StorageError
-from airflow_kafka_groups.kafka.admin.arrow import OffsetColumns, OffsetRows, null_if_negative
+from airflow_kafka_groups.kafka.admin.arrow import OffsetRows, null_if_negative
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, is_not_found
 from airflow_kafka_groups.kafka.models import (
     EPOCH_TYPES,
@@ -123,7 +123,7 @@ class GroupRows:
     @cached_property
     def partitions(self) -> list[TopicPartition]:
         """Every partition that rows name, each once."""
-        low, topics = (1 << _PARTITION_BITS) - 1, self._columns.topics
+        low, topics = (1 << _PARTITION_BITS) - 1, self._rows.topics
         keys = self._partition.dictionary.to_pylist()
         return [TopicPartition(topics[key >> _PARTITION_BITS], key & low) for key in keys]
 
@@ -172,16 +172,16 @@ class GroupRows:
         start, end = (null_if_negative(as_column(pa.int64(), each)) for each in self.log_ends or (unknown, unknown))
         if not len(start) == len(end) == len(self.partitions):
             raise ValueError("give one log start and one log end for each partition")
-        topics = column(columns.topics, pa.string())
-        for first in range(0, len(columns.group), rows):
+        topics = column(self._rows.topics, pa.string())
+        for first in range(0, len(columns if order is None else order), rows):
             chosen = _chooser(order, first, rows)
-            group, partition = chosen(columns.group), chosen(self._partition.indices)
-            offset, metadata = null_if_negative(chosen(columns.committed_offset)), chosen(columns.metadata)
+            group, partition = chosen(columns["group"]), chosen(self._partition.indices)
+            offset, metadata = null_if_negative(chosen(columns["committed_offset"])), chosen(columns["metadata"])
             yield {name: values.take(group) for name, values in groups.items()} | {
-                "topic": topics.take(null_if_negative(chosen(columns.topic))),
-                "partition": null_if_negative(chosen(columns.partition)),
+                "topic": topics.take(null_if_negative(chosen(columns["topic"]))),
+                "partition": null_if_negative(chosen(columns["partition"])),
                 "committed_offset": offset,
-                "leader_epoch": null_if_negative(chosen(columns.leader_epoch)),
+                "leader_epoch": null_if_negative(chosen(columns["leader_epoch"])),
                 "metadata": pc.if_else(pc.is_valid(offset), metadata, literal(None, metadata.type)),
                 "log_start": start.take(partition),
                 "log_end": end.take(partition),
@@ -189,7 +189,7 @@ class GroupRows:
             }
 
     @cached_property
-    def _columns(self) -> OffsetColumns:
+    def _columns(self) -> Any:
         return self._rows.columns()  # the bytes that they came as are let go
 
     @cached_property
@@ -198,8 +198,8 @@ class GroupRows:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        topic = pc.shift_left(self._columns.topic.cast(pa.int64()), literal(_PARTITION_BITS))
-        return null_if_negative(pc.add(topic, self._columns.partition.cast(pa.int64()))).dictionary_encode()
+        topic = pc.shift_left(self._columns["topic"].cast(pa.int64()), literal(_PARTITION_BITS))
+        return null_if_negative(pc.add(topic, self._columns["partition"].cast(pa.int64()))).dictionary_encode()
 
     def _row_errors(self) -> tuple[Any, Any]:
         """Return why rows could not be read, and the number of each row's reason."""
@@ -221,7 +221,7 @@ class GroupRows:
         groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self.observed)
         by_id = column(sorted(range(len(facts)), key=lambda number: facts[number].group_id), pa.int32())
         rank = pc.sort_indices(by_id)  # the inverse of a permutation sorts it
-        return groups, rank.take(self._columns.group)
+        return groups, rank.take(self._columns["group"])
 
 
 def readable_part(result: GroupResult[GroupOffsets]) -> tuple[GroupOffsets | None, dict[str, Any]]:
