@@ -13,6 +13,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import load_plan, log_plan
+from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -158,6 +159,36 @@ def test_a_new_question_withdraws_the_answer_to_the_one_before(
     assert admin.deleted == []
     ask(tmp_path, planned).execute_complete(context(try_number=2, id="uuid-2"), airflow.answer)
     assert delete(tmp_path, planned)["counts"]["deleted"] == 2
+
+
+@pytest.mark.safety
+@pytest.mark.promise(8)
+def test_an_answer_that_is_sealed_after_a_later_question_does_not_answer_that_one(
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+) -> None:
+    approve(airflow, tmp_path, planned)
+    ask(tmp_path, planned).execute(context(try_number=2, id="uuid-2"))
+    *_, answer, _ = sorted(tmp_path.glob("_journal/*/log/*.json"))
+    ClusterLog(tmp_path, admin.cluster).add(json.loads(answer.read_text()))
+    with pytest.raises(PlanError, match="the latest question was not answered"):
+        delete(tmp_path, planned)
+    assert admin.deleted == []
+
+
+@pytest.mark.safety
+@pytest.mark.promise(8)
+@pytest.mark.parametrize("rule", ["always", "never"])
+def test_an_older_copy_of_the_journal_approves_nothing(
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow, rule: str
+) -> None:
+    """It lacks the plan, its rejection, and which groups to keep."""
+    airflow.answer |= {"chosen_options": ["Reject"]}
+    approve(airflow, tmp_path, planned)
+    for path in [*tmp_path.glob("_journal/*/signs.parquet"), *sorted(tmp_path.glob("_journal/*/log/*.json"))[-3:]]:
+        path.unlink()
+    with pytest.raises(PlanError, match="the log of the cluster does not know it"):
+        delete(tmp_path, planned, approval_rule=rule)
+    assert admin.deleted == []
 
 
 @pytest.mark.parametrize(
