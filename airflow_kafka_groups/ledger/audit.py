@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.journal.blocks import Blocks, end_of
+from airflow_kafka_groups.ledger.journal.columns import outcomes_of
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
@@ -45,12 +45,9 @@ def records_of_plan(
 
 def record_of(run: RunRecord) -> dict[str, Any]:
     """Return the record of a run."""
-    if run.ended is not None and "body" not in run.ended:
-        return dict(run.ended)
-    if run.ended is not None:
-        ended = {name: value for name, value in run.ended.items() if name != "body"}
-        return {**ended, "outcomes": [item.to_json() for item in run.outcomes.values()]}
     outcomes = list(run.outcomes.values())
+    if run.ended is not None:
+        return {**run.ended, "outcomes": [item.to_json() for item in outcomes]}
     counts = Counter(item.outcome for item in outcomes)
     times = [*run.intents.values(), *run.decided_at.values()]
     return {
@@ -73,9 +70,5 @@ def read_end(path: StoragePath) -> tuple[Mapping[str, Any], list[GroupOutcome]]:
     entry = read_entry(path, named=True)
     if entry is None:
         raise JournalError(f"the record of the deletion is missing: there is no {path}")
-    body = entry.data.get("body")
-    lines = () if body is None else Blocks(path.parent, body).read()
     with unless_damaged(JournalError, f"the record {path}"):
-        if body is None:
-            return entry.data, [GroupOutcome.from_json(item) for item in entry.data["outcomes"]]
-        return entry.data, [item for rows in lines for item, _, _ in end_of(rows)]
+        return entry.data, list(outcomes_of(entry.data["outcomes"]))

@@ -12,8 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.journal.blocks import write_blocks
+from airflow_kafka_groups.exceptions import JournalError, SnapshotError
 from airflow_kafka_groups.ledger.journal.files import (
     begun_backwards,
     checkpoint_folder,
@@ -22,6 +21,7 @@ from airflow_kafka_groups.ledger.journal.files import (
     require_begun,
 )
 from airflow_kafka_groups.ledger.journal.history import (
+    FEW,
     Checkpoint,
     CheckpointRow,
     RecordedOutcome,
@@ -30,18 +30,21 @@ from airflow_kafka_groups.ledger.journal.history import (
     leases_of,
 )
 from airflow_kafka_groups.observe.cluster_log import Entry, create_entry, read_entry
+from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.file_storage import read_all
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import new_id, parse_time
+from airflow_kafka_groups.storage.schemas import arrow_schema, columns
+from airflow_kafka_groups.storage.sealed_table import read_sealed, write_sealed
 
 CHECKPOINT_RUNS = 50
 """Runs after which a checkpoint is made."""
 
-_FIELDS = ["group", "runs", "deleted", "alive", "gone"]
-"""The fields of a line's rows. A checkpoint with others is of another version, and is not believed."""
+_FOUND = dict.fromkeys(("deletion", "life", "gone"), "strings, null")
+_COLUMNS = columns({"group_id": "string", "runs": "strings", **_FOUND})
+"""The columns of a checkpoint's table. One with others is of another version, and is not believed."""
 
-
-_DOUBTS = (JournalError, AttributeError, KeyError, TypeError, ValueError)
+_DOUBTS = (JournalError, SnapshotError, AttributeError, KeyError, TypeError, ValueError)
 """Errors of a checkpoint that is damaged."""
 
 
@@ -53,6 +56,8 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
 
     Raises ``StorageError``, ``FileExistsAlreadyError`` and what ``runs`` raises.
     """
+    import pyarrow as pa
+
     deletions, lives, gone = (dict[str, RecordedOutcome]() for _ in range(3))
     of_group: dict[str, list[int]] = {}
     requests: dict[str, list[int]] = {}
@@ -74,19 +79,22 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
         for id_, numbers in of_group.items()
     ]
     name = new_id(parse_time(last.data["at"]))  # a name of this try: of two runs that begin at once, one wins
-    where = checkpoint_folder(folder)
-    body = write_blocks(
-        where / f"{name}.jsonl", rows, lambda row: row.group_id, lambda some: [row.to_json() for row in some]
-    )
+    where, schema = checkpoint_folder(folder), arrow_schema(_COLUMNS)
+    parts = [schema.empty_table()]
+    for start in range(0, len(rows), FEW):
+        values = zip(*(row.values() for row in rows[start : start + FEW]), strict=True)
+        made = [column(list(of), each.type) for of, each in zip(values, schema, strict=True)]
+        parts.append(pa.table(made, schema=schema))
+    table = pa.concat_tables(parts)
+    _, sha256 = write_sealed(where / f"{name}.parquet", table)
     data = {
         "kind": "checkpoint",
         "runs": count,
         "last": last.sha256,
-        "fields": _FIELDS,
         "open": unfinished,
         "requests": requests,
         "leases": {group_id: at.isoformat() for group_id, at in leases.items()},
-        "body": body,
+        "table": {"file": f"{name}.parquet", "rows": len(rows), "sha256": sha256},
     }
     entry = create_entry(where / f"{name}.json", data)
     return {"file": f"{name}.json", "sha256": entry.sha256}
@@ -104,8 +112,10 @@ def read_checkpoint(
     try:
         if (entry := _named_by(folder, newest)) is None:
             return None
-        checkpoint = Checkpoint(checkpoint_folder(folder), entry.data, read_run)
-        checkpoint.verify()
+        sealed = entry.data["table"]
+        path = checkpoint_folder(folder) / str(sealed["file"])
+        table = read_sealed(path, "groups", _COLUMNS, sha256=sealed["sha256"], rows=sealed["rows"])
+        checkpoint = Checkpoint(table, entry.data, read_run)
     except _DOUBTS:
         return None
     return checkpoint if listed.issuperset(range(1, checkpoint.runs + 1)) else None
@@ -129,8 +139,7 @@ def _named_by(folder: StoragePath, newest: Entry) -> Entry | None:
     if (named := newest.data.get("checkpoint")) is None:
         return None
     entry = read_entry(checkpoint_folder(folder) / str(named["file"]), "checkpoint")
-    is_sound = entry is not None and entry.sha256 == named["sha256"] and entry.data.get("fields") == _FIELDS
-    return entry if is_sound else None
+    return entry if entry is not None and entry.sha256 == named["sha256"] else None
 
 
 def may_still_delete(folder: StoragePath, since: datetime) -> list[int]:

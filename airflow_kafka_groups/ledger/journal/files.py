@@ -6,7 +6,6 @@
                                             00000001/000001.json   intent: these groups are about to be deleted
                                             00000001/000002.json   outcome of each of them, and so on
                                             00000001/ended.json    the run's end: every group's outcome once more
-                                            00000001/outcomes.jsonl  those of a large run, sealed by its end
                                             checkpoints/…          what ended runs amount to, sealed by a first entry
                                             exclusive              no entry: whether the storage replaces files
 
@@ -51,11 +50,6 @@ def run_folder(folder: StoragePath, run: int) -> StoragePath:
 def ended_path(folder: StoragePath, run: int) -> StoragePath:
     """Return the path of a run's last entry."""
     return run_folder(folder, run) / "ended.json"
-
-
-def body_path(folder: StoragePath, run: int) -> StoragePath:
-    """Return the path of a large run's outcomes."""
-    return run_folder(folder, run) / "outcomes.jsonl"
 
 
 def checkpoint_folder(folder: StoragePath) -> StoragePath:

@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.journal.blocks import Blocks, end_of, intents_of, outcomes_of
+from airflow_kafka_groups.ledger.journal.columns import end_of, outcomes_of
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
 from airflow_kafka_groups.storage.access import unless_damaged
+from airflow_kafka_groups.storage.arrow_values import literal
 from airflow_kafka_groups.storage.file_storage import read_all
-from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import parse_time
 
 PROOF_OF_LIFE = frozenset(
@@ -34,6 +34,8 @@ PROOF_OF_LIFE = frozenset(
 
 _NOT_SENT = frozenset({Reason.LEASE_LOST, Reason.TOO_SLOW, Reason.STOPPED, Reason.EXCLUDED, Reason.ALIVE_BEFORE})
 """Reasons of groups with an intent whose request certainly never left."""
+FEW = 2_000
+"""The rows of a checkpoint that are objects at once: there may be those of years."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class RunRecord:
     :param outcomes: the latest outcome of each group; ``unknown`` for an intent without one.
     :param intents: when the intent to delete a group was recorded, for each group that had one.
     :param decided_at: when the outcome was recorded, for each group that has one since its last intent.
-    :param ended: the content of its last entry; ``None`` when it was interrupted or is still running.
+    :param ended: the content of its last entry but its outcomes; ``None`` when it was interrupted or is still running.
     :param path: its last entry, or the first one while there is no last.
     """
 
@@ -141,7 +143,10 @@ class IdleReset:
 
 
 class CheckpointRow(NamedTuple):
-    """What the ended runs say of one group: its latest deletion, proof of life, and look that found it gone."""
+    """What the ended runs say of one group: its latest deletion, proof of life, and look that found it gone.
+
+    :param runs: the numbers of the runs that dealt with it.
+    """
 
     group_id: str
     runs: tuple[int, ...]
@@ -149,17 +154,17 @@ class CheckpointRow(NamedTuple):
     life: RecordedOutcome | None
     gone: RecordedOutcome | None
 
-    def to_json(self) -> list[Any]:
-        """Return the row as JSON has it."""
+    def values(self) -> list[Any]:
+        """Return the row as a table of strings has it."""
         found = self.deletion, self.life, self.gone
         rows = (each and [each.at.isoformat(), each.run_id, each.outcome, each.code, each.reason] for each in found)
-        return [self.group_id, self.runs, *rows]
+        return [self.group_id, [*map(str, self.runs)], *rows]
 
     @classmethod
-    def from_json(cls, row: Sequence[Any]) -> CheckpointRow:
-        """Read ``to_json()`` back."""
-        group_id, runs, *found = row
-        return cls(group_id, tuple(runs), *(each and _recorded(group_id, *each) for each in found))
+    def of(cls, group_id: str, runs: list[str], *found: list[str] | None) -> CheckpointRow:
+        """Return the row with these values."""
+        recorded = (None if each is None else _recorded(group_id, *each) for each in found)
+        return cls(group_id, tuple(map(int, runs)), *recorded)
 
 
 def _recorded(group_id: str, at: str, run_id: str, outcome: str, code: str, reason: str) -> RecordedOutcome:
@@ -171,28 +176,25 @@ def _recorded(group_id: str, at: str, run_id: str, outcome: str, code: str, reas
 class Checkpoint:
     """A checkpoint that was read back, and that the chain vouches for.
 
+    :param table: a ``pyarrow.Table`` with a row for each group, as ``CheckpointRow`` has it.
     :param read_run: reads an ended run by its number; called for runs that are asked for by request or group.
     """
 
-    def __init__(self, folder: StoragePath, data: Mapping[str, Any], read_run: Callable[[int], RunRecord]) -> None:
+    def __init__(self, table: Any, data: Mapping[str, Any], read_run: Callable[[int], RunRecord]) -> None:
         self.runs = int(data["runs"])
         self.last = str(data["last"])
         self.open = [int(number) for number in data["open"]]
         self.leases = {str(group_id): parse_time(at) for group_id, at in data["leases"].items()}
         self._requests: Mapping[str, list[int]] = data["requests"]
-        self._blocks = Blocks(folder, data["body"])
+        self._table = table
         self._read_run = read_run
 
-    def verify(self) -> None:
-        """Compare every line with its seal. Raises ``JournalError`` and ``StorageError``."""
-        self._blocks.verify()
-
     def rows(self, request_id: str | None = None) -> Iterator[CheckpointRow]:
-        """Yield the groups, or those that no other request dealt with. Raises ``JournalError`` and ``StorageError``."""
+        """Yield the groups, or those that no other request dealt with."""
         if request_id is not None and not (tries := self._tries(request_id)):
             return
-        for block in self._blocks.read():
-            for row in map(CheckpointRow.from_json, block):
+        for some in self._table.to_batches(max_chunksize=FEW):
+            for row in map(CheckpointRow.of, *(column.to_pylist() for column in some.columns)):
                 if request_id is None or tries.issuperset(row.runs):
                     yield row
 
@@ -223,11 +225,10 @@ class Checkpoint:
 
     def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
         """Read the runs that dealt with a group, or the newest of them."""
-        for row in self._blocks.find(group_id) or ():
-            if row[0] == group_id:
-                numbers = CheckpointRow.from_json(row).runs
-                return [self._read_run(number) for number in (numbers if newest is None else numbers[-newest:])]
-        return []
+        import pyarrow.compute as pc
+
+        runs = self._table["runs"].filter(pc.equal(self._table["group_id"], literal(group_id))).to_pylist()
+        return [self._read_run(int(run)) for each in runs for run in (each if newest is None else each[-newest:])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +329,10 @@ def fold(
     entries: Iterable[Mapping[str, Any]],
     ended: Mapping[str, Any] | None,
     path: str,
-    body: Iterable[Mapping[str, Any]] = (),
 ) -> RunRecord:
     """Fold the entries of one run into its record.
 
     :param entries: its intents and outcomes in order; empty when ``ended`` says it all.
-    :param body: the outcomes that the end of a large run vouches for.
 
     Raises ``JournalError`` for an entry that is damaged.
     """
@@ -341,26 +340,27 @@ def fold(
     intents: dict[str, datetime] = {}
     decided_at: dict[str, datetime] = {}
     with unless_damaged(JournalError, f"run {number} of the journal"):
-        for entry in (*entries, *(() if ended is None else (ended,))):
+        for entry in entries:
             at = parse_time(entry["at"])
-            for group_id, when in intents_of(entry, at):
-                intents[group_id] = when
-                outcomes[group_id] = _possibly_deleted(group_id)  # also after an earlier intent that was not sent
-                decided_at.pop(group_id, None)
-            for outcome, when in outcomes_of(entry, at):
-                outcomes[outcome.group_id], decided_at[outcome.group_id] = outcome, when
-        for rows in body:
-            for outcome, decided, intended in end_of(rows):
-                outcomes[outcome.group_id], decided_at[outcome.group_id] = outcome, decided
-                if intended is not None:
-                    intents[outcome.group_id] = intended
+            if entry["kind"] == "intent":
+                for group_id in entry["groups"]:
+                    intents[group_id] = at
+                    outcomes[group_id] = _possibly_deleted(group_id)  # also after an earlier intent that was not sent
+                    decided_at.pop(group_id, None)
+                continue
+            for outcome in outcomes_of(entry):
+                outcomes[outcome.group_id], decided_at[outcome.group_id] = outcome, at
+        for outcome, decided, intended in () if ended is None else end_of(ended["outcomes"]):
+            outcomes[outcome.group_id], decided_at[outcome.group_id] = outcome, decided
+            if intended is not None:
+                intents[outcome.group_id] = intended
         return RunRecord(
             number=number,
             begun={"run_id": begun["run_id"], "request_id": begun["request_id"], **begun},
             outcomes=outcomes,
             intents=intents,
             decided_at=decided_at,
-            ended=ended,
+            ended=None if ended is None else {name: value for name, value in ended.items() if name != "outcomes"},
             path=path,
         )
 

@@ -13,18 +13,17 @@ from itertools import islice
 from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
-from airflow_kafka_groups.ledger.journal.blocks import Blocks, end_json, intents_json, outcomes_json, write_blocks
 from airflow_kafka_groups.ledger.journal.checkpoint import (
     CHECKPOINT_RUNS,
     may_still_delete,
     read_checkpoint,
     write_checkpoint,
 )
+from airflow_kafka_groups.ledger.journal.columns import end_json, intents_json, outcomes_json
 from airflow_kafka_groups.ledger.journal.files import (
     begun_backwards,
     begun_entries,
     begun_path,
-    body_path,
     ended_path,
     may_delete,
     probe_path,
@@ -41,8 +40,6 @@ from airflow_kafka_groups.storage.file_storage import FILES, read_all, read_few
 from airflow_kafka_groups.storage.layout import StoragePath, journal_folder
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time
 
-INLINE_GROUPS = 1_000
-"""Up to so many outcomes are in a run's last entry itself; more are in a file of their own."""
 _A_DAY = timedelta(days=1)
 
 
@@ -192,9 +189,7 @@ class Journal:
         if ended is not None:
             if ended.data.get("begun") != begun.sha256:
                 raise JournalError(f"{ended.path} does not belong to {begun.path}: the journal was changed")
-            body = ended.data.get("body")
-            lines = () if body is None else Blocks(run_folder(self.folder, number), body).read()
-            return fold(number, begun.data, (), ended.data, str(ended.path), lines)
+            return fold(number, begun.data, (), ended.data, str(ended.path))
         entries = Chain(run_folder(self.folder, number), begun.sha256).read()
         count = link.get("entries", 0)
         if len(entries) < count or (count and entries[count - 1].sha256 != link.get("head")):
@@ -269,8 +264,7 @@ class RunJournal:
     def end(self, outcomes: Sequence[GroupOutcome], summary: Mapping[str, Any], at: datetime) -> StoragePath:
         """Record the end of the run, with every group's outcome once more, and return the entry's path.
 
-        A reader then needs this entry only; of a large run, and the file that the entry vouches for. Raises
-        ``StorageError`` or ``JournalError``.
+        A reader then needs this entry only. Raises ``StorageError`` or ``JournalError``.
         """
         known = {item.group_id: item for item in outcomes}
         missing = self._intents.keys() - known.keys()
@@ -278,17 +272,8 @@ class RunJournal:
             raise JournalError(f"{min(missing)!r} was about to be deleted and has no outcome: the run cannot be ended")
         when = self._time(at)
         data = {**summary, "kind": "ended", "at": at.isoformat(), "begun": self._begun.sha256,
-                "entries": self._chain.count, "head": self._chain.head}  # fmt: skip
-        if len(known) <= INLINE_GROUPS:
-            items = [{**item.to_json(), "at": self._decided.get(id_, when)} for id_, item in known.items()]
-            data |= {"intents": self._intents, "outcomes": items}
-        else:
-            data["body"] = write_blocks(
-                body_path(self._folder, self.number),
-                list(known.values()),
-                lambda item: item.group_id,
-                lambda items: end_json(items, self._intents, self._decided, when),
-            )
+                "entries": self._chain.count, "head": self._chain.head,
+                "outcomes": end_json(list(known.values()), self._intents, self._decided, when)}  # fmt: skip
         return create_entry(ended_path(self._folder, self.number), data).path
 
     def _time(self, at: datetime) -> str:

@@ -1,6 +1,5 @@
 """What users name is read up to a limit, if it is a regular file, on every storage."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 
 from airflow_kafka_groups.change.backlog import read_result
 from airflow_kafka_groups.cli.connection import read_properties
-from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, MaintenanceError, StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.transport.pem import Pem
 from airflow_kafka_groups.ledger.audit import read_end
 from airflow_kafka_groups.observe.cluster_log import LARGEST_ENTRY
@@ -47,13 +46,6 @@ def test_a_record_and_a_result_are_regular_files_of_a_bearable_size(read: Any, t
     os.truncate(tmp_path / "large", LARGEST_ENTRY + 14)
     with pytest.raises(MaintenanceError, match="too large"):
         read(tmp_path / "large")
-
-
-def test_the_body_of_a_record_is_beside_it(tmp_path: Path) -> None:
-    body = {"file": "/dev/zero", "bytes": 14 << 30, "blocks": [["a", 0, "0" * 64]]}
-    (tmp_path / "ended.json").write_text(json.dumps({"format": 1, "kind": "ended", "body": body}))
-    with pytest.raises(JournalError, match="'/dev/zero' is in another folder"):
-        read_end(tmp_path / "ended.json")
 
 
 def test_settings_and_certificates_are_regular_files(tmp_path: Path) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.ledger.journal.blocks import (
+from airflow_kafka_groups.ledger.journal.columns import (
     end_json,
     end_of,
-    intents_json,
-    intents_of,
     outcomes_json,
     outcomes_of,
 )
@@ -35,17 +33,7 @@ ITEMS = [outcome("b"), outcome("a", Outcome.KEPT, "moved"), outcome("é\ud800"),
 def test_outcomes_come_back_in_order_and_each_sentence_is_written_once() -> None:
     columns = outcomes_json(ITEMS)
     assert len(columns["outcomes"]) == 2
-    assert list(outcomes_of({"kind": "outcome", **columns}, AT)) == [(item, AT) for item in ITEMS]
-
-
-def test_intents_come_back() -> None:
-    columns = intents_json({"b": "f1", "a": "f2"})
-    assert columns["fingerprints"] == ["f1", "f2"]
-    assert list(intents_of({"kind": "intent", **columns}, AT)) == [("b", AT), ("a", AT)]
-
-
-def test_outcomes_without_intents_are_no_intents() -> None:
-    assert list(intents_of({"kind": "outcome", **outcomes_json(ITEMS)}, AT)) == []
+    assert list(outcomes_of(columns)) == ITEMS
 
 
 def test_the_end_has_every_time() -> None:
