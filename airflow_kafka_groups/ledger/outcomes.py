@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -128,13 +127,6 @@ class GroupOutcome:
     def to_json(self) -> dict[str, str]:
         """Return plain JSON."""
         return {"group_id": self.group_id, "outcome": self.outcome.value, "code": self.code, "reason": self.reason}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, str]) -> GroupOutcome:
-        """Read ``to_json()`` back; other fields are left out. Raises ``KeyError`` or ``ValueError``."""
-        return cls(
-            group_id=data["group_id"], outcome=Outcome(data["outcome"]), code=data["code"], reason=data["reason"]
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
