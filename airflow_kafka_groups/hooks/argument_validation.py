@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import partial, wraps
 from inspect import signature
 from itertools import chain
@@ -20,6 +19,7 @@ from jinja2 import Environment, TemplateError, TemplateSyntaxError, Undefined
 from jinja2.nodes import Output, TemplateData
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import listed
 from airflow_kafka_groups.observe.patterns import LIST_TEXT
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
@@ -59,9 +59,8 @@ class Argument(Generic[T]):
 
     def __set__(self, instance: Any, value: Any) -> None:
         held, unread, value = vars(instance), instance._unread_arguments, listed(value)
-        if not instance._rendered_arguments and is_template(
-            value
-        ):  # what a task sets by itself is no template any more
+        # What a task sets by itself is no template any more.
+        if not instance._rendered_arguments and is_template(value):
             if not instance._given_arguments:  # another task's output may look like a template
                 self._is_json(value, instance.get_template_env())
             held["_unread_arguments"] = unread | {self._name}
@@ -240,15 +239,6 @@ def _require_usual_delimiters(name: str, env: Environment) -> None:
     used = env.variable_start_string, env.block_start_string, env.comment_start_string
     if used != ("{{", "{%", "{#") or env.line_statement_prefix or env.line_comment_prefix:
         raise ConfigurationError(name, None, "leave delimiters out of this DAG's jinja_environment_kwargs")
-
-
-def listed(value: Any) -> Any:
-    """Return a set, or what can be looked through once, as a list: only there, templates are found and rendered."""
-    if isinstance(value, set | frozenset):
-        return sorted(value, key=str)  # of strings, each process has another order
-    if isinstance(value, str | bytes | list | tuple | Mapping | datetime | None):  # Airflow's proxy of one, too
-        return value
-    return list(value) if isinstance(value, Iterable) and not hasattr(value, "iter_references") else value
 
 
 def is_template(value: Any) -> bool:

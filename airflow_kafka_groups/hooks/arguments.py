@@ -31,6 +31,15 @@ _SECONDS_BELOW = 100_000_000_000
 """Seconds since 1970 until the year 5138; as milliseconds, a time before March 1973, when there was no Kafka."""
 
 
+def listed(value: Any) -> Any:
+    """Return a set, or what can be looked through once, as a list: only there, templates are found and rendered."""
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)  # of strings, each process has another order
+    if isinstance(value, str | bytes | list | tuple | Mapping | datetime | None):  # Airflow's proxy of one, too
+        return value
+    return list(value) if isinstance(value, Iterable) and not hasattr(value, "iter_references") else value
+
+
 def read_strings(field: str, value: Any, *, may_be_empty: bool = False) -> list[str]:
     """Read a list of strings, passed as a list or a JSON string. Of names, only a group's may be empty.
 

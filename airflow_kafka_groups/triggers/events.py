@@ -77,8 +77,8 @@ class GroupsEventTrigger(BaseEventTrigger):
         poll_interval: float = 60.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own
-        from airflow_kafka_groups.hooks.argument_validation import listed
         from airflow_kafka_groups.hooks.arguments import (
+            listed,
             optional,
             read_duration,
             read_integer,
