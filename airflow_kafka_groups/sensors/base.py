@@ -94,10 +94,10 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         return result.reached
 
     def _tell_of_gap(self) -> None:
-        from airflow_kafka_groups.triggers.conditions import Observer
+        from airflow_kafka_groups.triggers.conditions import Watching
 
         asked = self.__dict__.get("asked")  # unless the condition itself could not be made
-        if isinstance(asked, Observer):
+        if isinstance(asked, Watching):
             asked.missed()
 
     def _first_poke(self, context: Context) -> bool:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.kafka.admin.lag import GroupLag, LagFlag, LogBounds
@@ -73,14 +73,6 @@ class Condition(Protocol):
     async def check(self, admin: AdminClient) -> PollResult:
         """Check the condition once."""
         ...
-
-
-@runtime_checkable
-class Observer(Protocol):
-    """What compares polls with earlier ones, and so has to know of those that failed."""
-
-    def missed(self) -> None:
-        """Take in that the cluster could not be read: what happened since the last poll is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -446,26 +438,34 @@ class Unmoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoProgress:
+class Watching:
+    """What compares polls with earlier ones, and so has to know of those that failed.
+
+    :param clock: returns seconds. Replaced in tests.
+    """
+
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
+    _unmoved: Unmoved = field(default_factory=Unmoved, init=False, repr=False, compare=False)
+    _seen_on: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def missed(self) -> None:
+        """Restart the time of every group: what happened since the last poll is not known."""
+        self._unmoved.forget()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoProgress(Watching):
     """Groups' committed offsets have not moved for some time, as observed by this object.
 
     :param seconds: how long no offset has moved.
     :param only_with_lag: only groups with unread records count. Default true. A group with unknown lag does not count.
     :param any_group: one group is enough. Default: all of them.
-    :param clock: returns seconds. Replaced in tests.
     """
 
     group_ids: tuple[str, ...]
     seconds: float
     only_with_lag: bool = True
     any_group: bool = False
-    clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
-    _unmoved: Unmoved = field(default_factory=Unmoved, init=False, repr=False, compare=False)
-    _seen_on: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
-
-    def missed(self) -> None:
-        """Restart the time of every group."""
-        self._unmoved.forget()
 
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' offsets, and the lag of those that have not moved."""

@@ -115,7 +115,7 @@ class ConditionTrigger(BaseTrigger):
 
     async def _poll(self, shared: SharedClient) -> TriggerEvent:
         from airflow_kafka_groups.triggers.clients import condition_from_json
-        from airflow_kafka_groups.triggers.conditions import Observer
+        from airflow_kafka_groups.triggers.conditions import Watching
 
         condition = condition_from_json(self.condition)
         polls = failures = 0
@@ -132,7 +132,7 @@ class ConditionTrigger(BaseTrigger):
             soonest = 0.0 if polls else min(wait, FIRST_POLL_AFTER)  # also where the deadline is nearer
             await asyncio.sleep(max(min(wait, left), soonest))
             result, message = await self._poll_once(shared, condition)
-            if result is None and isinstance(condition, Observer):
+            if result is None and isinstance(condition, Watching):
                 condition.missed()
             polls += 1
             failures = failures + 1 if result is None else 0

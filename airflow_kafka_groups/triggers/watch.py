@@ -6,7 +6,6 @@ A group that cannot be read neither matches nor does not match: ``known`` contai
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from airflow_kafka_groups.judge.policy.rules import RuleMatcher, facts_of
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.fingerprint import committed_partitions
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.triggers.conditions import Unmoved
+from airflow_kafka_groups.triggers.conditions import Watching
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
@@ -142,14 +141,13 @@ class WatchResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupWatch:
+class GroupWatch(Watching):
     """A search for groups that are empty, stale or lagging, or for families that grow too fast.
 
     :param seconds: for ``STALE``: how long a group has been empty and unmoved, as observed by this object.
     :param max_lag: for ``LAGGING``: the highest acceptable lag, in messages.
     :param growth: for ``GROWING``: what appeared so far.
     :param policy: for ``GROWING``: reads the policy file, not in the event loop. Default: there is none.
-    :param clock: returns seconds. Replaced in tests.
     """
 
     event: GroupEvent
@@ -158,13 +156,6 @@ class GroupWatch:
     max_lag: int = 0
     growth: FamilyGrowth = field(default_factory=FamilyGrowth)
     policy: Callable[[], PolicyFile] | None = None
-    clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
-    _unmoved: Unmoved = field(default_factory=Unmoved, init=False, repr=False, compare=False)
-    _seen_on: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
-
-    def missed(self) -> None:
-        """Restart the idle time of every group."""
-        self._unmoved.forget()
 
     async def poll(self, admin: AdminClient) -> WatchResult:
         """Poll once. Errors of single groups are part of the result; errors of the complete call are raised.
