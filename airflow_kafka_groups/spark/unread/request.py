@@ -21,7 +21,9 @@ from airflow_kafka_groups.storage.paths import topic_remedy
 _SHOWN = 20
 
 
-def commits_in_snapshot(rows: Iterable[Mapping[str, Any]], group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
+def commits_in_snapshot(
+    rows: Iterable[Mapping[str, Any]], group_ids: Collection[str]
+) -> dict[str, dict[Partition, Commit]]:
     """Return the commits of these groups from a snapshot's rows.
 
     :param rows: all that the snapshot has of these groups.
