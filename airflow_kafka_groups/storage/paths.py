@@ -151,16 +151,6 @@ def summary(name: str, partition_id: str) -> str:
     return f"{summaries(name)}/{partition_id}.json"
 
 
-def plan(plan_id: str) -> str:
-    """Return the header of a plan, written last."""
-    return f"{PLANS}/{plan_id}.json"
-
-
-def plan_body(plan_id: str) -> str:
-    """Return the groups of a plan."""
-    return f"{PLANS}/{plan_id}.parquet"
-
-
 def is_data_file(name: str) -> bool:
     """Return whether a file in a folder that Spark wrote holds rows: the others are hidden, markers or checksums."""
     return name.endswith(".parquet") and name[0] not in "._"

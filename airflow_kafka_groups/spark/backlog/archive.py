@@ -54,7 +54,7 @@ def read_plan(spark: SparkSession, folder: str, plan_id: str) -> tuple[set[str],
     if not paths.is_id(plan_id):
         raise ArgumentError("--plan-id", plan_id, f"give an id as {paths.ID_EXAMPLE}")
     storage = storage_of(spark, folder)
-    path, body = f"{folder}/{paths.plan(plan_id)}", f"{folder}/{paths.plan_body(plan_id)}"
+    path, body = (f"{folder}/{paths.PLANS}/{plan_id}.{ending}" for ending in ("json", "parquet"))
     text = storage.read_text(path)
     try:
         plan = json.loads(text)
