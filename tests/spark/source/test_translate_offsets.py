@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.change.migrate.migrate import OnSpark
@@ -24,11 +25,12 @@ from airflow_kafka_groups.observe.mirrors.translation import Method, Position, T
 from airflow_kafka_groups.operators.offset_changes import MigrateGroupOffsetsOperator
 from airflow_kafka_groups.spark.jobs import translate_offsets
 from airflow_kafka_groups.storage.layout import ignore_progress
-from tests.demo.migration import client_of, mirror, write_source
+from tests.demo.migration import BEGUN_MS, client_of, mirror, write_source
 from tests.demo.offsets import committed_offsets
 from tests.lab.cluster import KafkaCluster
 from tests.lab.spark.archive import quick_options
 from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics, quiet
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
 
@@ -36,7 +38,10 @@ PARTITIONS, RECORDS = 2, 200
 
 
 class Scene:
-    """Two mirrored topics, one of them compacted; two records of each have one timestamp. Places are all offsets."""
+    """Mirrored topics: one is compacted, and of one, four records are equal. All have timestamps that repeat.
+
+    Places are all offsets.
+    """
 
     def __init__(self, source: str, target: str) -> None:
         self.source, self.target = source, target
@@ -47,6 +52,15 @@ class Scene:
         parts = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
         self.places = {(where, offset) for where in parts for offset in range(0, self.made.ends[where] + 3)}
         self.counterparts = {where: where._replace(topic=f"west.{where.topic}") for where in parts}
+        twins = TopicPartition(f"twins-{name}", 0)
+        for bootstrap, topic in ((source, twins.topic), (target, f"west.{twins.topic}")):
+            create_topics(bootstrap, {topic: 1})
+            producer = Producer(quiet(bootstrap) | {"enable.idempotence": True})
+            for number in range(40):
+                producer.produce(topic, f"{number // 4}", partition=0, timestamp=BEGUN_MS + number // 4)
+            assert producer.flush(60) == 0
+        self.places |= {(twins, offset) for offset in range(41)}
+        self.counterparts[twins] = twins._replace(topic=f"west.{twins.topic}")
         absent = TopicPartition(f"absent-{name}", 0)
         self.places.add((absent, 1))
         self.counterparts[absent] = absent
