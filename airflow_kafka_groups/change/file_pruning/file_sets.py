@@ -64,7 +64,12 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.PLANS, re.compile(rf"({ID})\.json"), False),
         (paths.PRUNE_PLANS, re.compile(rf"({ID})\.json"), False),
     ),
-    FileKind.CHANGE: ((paths.CHANGES, re.compile(rf"({ID})-(?:before|result|plan)\.json"), False),),
+    FileKind.CHANGE: (
+        (paths.CHANGES, re.compile(rf"({ID})-(?:before|result|plan)\.json"), False),
+        # What a migration that was killed has left of its Spark job.
+        (paths.CHANGES, re.compile(rf"({ID})-places\.parquet"), False),
+        (paths.CHANGES, re.compile(rf"({ID})-translations"), True),
+    ),
     FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
     # Not its folder: what the job made of the records is the user's.
     FileKind.BACKLOG: ((paths.BACKLOGS, re.compile(rf"({ID})(?:-result)?\.json"), False),),

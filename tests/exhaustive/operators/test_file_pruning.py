@@ -265,6 +265,17 @@ def test_the_plan_of_a_migration_ages_as_a_change_does(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 1
 
 
+def test_what_a_killed_migration_has_left_of_its_spark_job_goes(tmp_path: Path) -> None:
+    folder = tmp_path / scene.CLUSTER / "changes"
+    for days in (500, 1, 0):
+        run = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%dT%H%M%SZ}-00000001"
+        (folder / f"{run}-translations").mkdir(parents=True)
+        (folder / f"{run}-translations" / "part-0.parquet").touch()
+        (folder / f"{run}-places.parquet").touch()
+    found = prune(tmp_path)
+    assert (found["removed"]["change"], found["foreign"], len(files(tmp_path))) == (1, {}, 4)
+
+
 @pytest.mark.safety
 def test_nothing_is_removed_through_a_link(tmp_path: Path) -> None:
     """Who may write to the storage could name any folder of files that Spark wrote, and the task's user remove them."""
