@@ -47,8 +47,9 @@ def add_list_groups(parser: ArgumentTarget) -> None:
     add_view_arguments(parser)
     states, types = (", ".join(member.value for member in kind) for kind in (GroupState, GroupType))
     add = partial(parser.add_argument, action="append")
-    add("--state", dest="states", read=read_state_names, help=f"groups in this state (repeat): {states}")
-    add("--type", dest="types", read=read_type_names, help=f"groups of this type (repeat): {types}")
+    state, kind = f"groups in this state (repeat): {states}", f"groups of this type (repeat): {types}"
+    add("--state", dest="states", metavar="STATE", read=read_state_names, help=state)
+    add("--type", dest="types", metavar="TYPE", read=read_type_names, help=kind)
 
 
 def list_groups(args: argparse.Namespace, out: Output) -> ExitCode:

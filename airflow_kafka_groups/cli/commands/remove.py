@@ -108,7 +108,7 @@ def add_delete(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
     parser.add_argument("group_ids", nargs="+", metavar="GROUP", read=read_group_ids_once)
     add_value(parser, "observe_seconds", default=60.0)
-    parser.add_argument("--type", action="append", dest="types", read=read_type_names)
+    parser.add_argument("--type", action="append", dest="types", metavar="TYPE", read=read_type_names)
     for flag in ("--ignore-missing", "--ignore-signs-of-life", "--allow-hidden-topics"):
         parser.add_argument(flag, action="store_true")
     add_stopping_arguments(parser)
