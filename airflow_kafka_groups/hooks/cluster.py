@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.lease import LeaseGuard
-    from airflow_kafka_groups.change.restore.change_offsets import Verb
+    from airflow_kafka_groups.change.restore.change_offsets import ChangeRequest
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
@@ -83,7 +83,7 @@ class ConnectedCluster:
 
     def change(
         self,
-        request: Verb[T],
+        request: ChangeRequest[T],
         *,
         storage_path: str,
         cluster: str | None = None,

@@ -76,7 +76,7 @@ class ChangeTerms:
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Verb(Protocol[R_co]):
+class ChangeRequest(Protocol[R_co]):
     """The request of a verb that changes groups, which an operator, a command and a method of the hook have."""
 
     async def carry_out(self, admin: MaintenanceClient, layout: Layout, terms: ChangeTerms) -> R_co:

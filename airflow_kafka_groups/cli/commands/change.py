@@ -30,7 +30,7 @@ from airflow_kafka_groups.hooks.arguments import (
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.remove_members import RemovedMembers
-    from airflow_kafka_groups.change.restore.change_offsets import OffsetRequest, RecordedChanges, Verb
+    from airflow_kafka_groups.change.restore.change_offsets import ChangeRequest, OffsetRequest, RecordedChanges
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
 
 R = TypeVar("R")
@@ -52,7 +52,7 @@ def _add_topics(parser: ArgumentTarget, *, required: bool = False) -> None:
     parser.add_argument("--topic", action="append", dest="topics", metavar="TOPIC", required=required, read=read_topics)
 
 
-def _carry_out(args: argparse.Namespace, command: str, request: Verb[R]) -> R:
+def _carry_out(args: argparse.Namespace, command: str, request: ChangeRequest[R]) -> R:
     cluster = Cluster(args)
     with progress_bars() as progress:
         return cluster.change(

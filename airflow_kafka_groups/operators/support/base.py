@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.change.restore.change_offsets import Verb
+    from airflow_kafka_groups.change.restore.change_offsets import ChangeRequest
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.ledger.floors import SiteFloors
@@ -164,7 +164,7 @@ class DryRunOperator(StoredOperator):
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
-    def carry_out(self, request: Verb[T], tries: Tries | None = None) -> T:
+    def carry_out(self, request: ChangeRequest[T], tries: Tries | None = None) -> T:
         """Carry out the request of a verb that changes groups, see ``ConnectedCluster.change``."""
         self.require_read()
         return self.hook.change(
