@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -490,12 +490,17 @@ def _content(state: _State) -> bytes:
     columns = {"group_id": pa.concat_arrays([pa.nulls(0, pa.string()), *(each.ids for each in folders)])}
     for name in _COLUMNS:
         columns[name] = of_numpy(np.concatenate([np.empty(0, np.int64), *(each.numbers[name] for each in folders)]))
-    table = pa.Table.from_arrays(list(columns.values()), names=list(columns)).replace_schema_metadata(
-        {"ledger": json.dumps(meta)}
-    )
+    table = pa.Table.from_arrays(list(columns.values()), names=list(columns))
+    table = table.replace_schema_metadata(sealed_meta({**meta, "columns": list(columns)}))
     with BytesIO() as stream:
         pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
         return stream.getvalue()
+
+
+def sealed_meta(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metadata of a table with its SHA-256: checksums of pages do not cover the end of a Parquet file."""
+    text = json.dumps(meta)
+    return {"ledger": text, "sha256": sha256(text.encode()).hexdigest()}
 
 
 def _parsed(content: bytes) -> _State:
@@ -503,7 +508,12 @@ def _parsed(content: bytes) -> _State:
     how = {"page_checksum_verification": True, "thrift_string_size_limit": most}
     with pq.ParquetFile(pa.BufferReader(content), **how) as file:
         table = file.read(use_threads=False)
-    meta = json.loads(table.schema.metadata[b"ledger"])
+    text = table.schema.metadata[b"ledger"]
+    if sha256(text).hexdigest().encode() != table.schema.metadata[b"sha256"]:
+        raise ValueError("its metadata are not those that were written")
+    meta = json.loads(text)
+    if table.column_names != meta["columns"]:
+        raise ValueError("it has other columns than it says")
     if later := {*meta["log_kinds"]}.difference(KINDS):  # made again, it stops at the entry that is not known here
         raise ValueError(f"a later version wrote it, which knows of {', '.join(later)}")
     number_of = np.array([_SIGNS.index(Sign[name]) for name in meta["signs"]], np.int64)  # as this version counts them
