@@ -1,7 +1,7 @@
 """Translate committed offsets into those of mirrors in another cluster, by comparing payloads.
 
 MigrateGroupOffsetsOperator submits it and plans by its output. A task reads the records around some thousand offsets in
-both clusters, so Python on the executors needs the packages of the data source kafka_groups, and confluent-kafka.
+both clusters, so Python on the executors needs the packages of the data source kafka_groups, and Kafka's client.
 """
 
 from __future__ import annotations
