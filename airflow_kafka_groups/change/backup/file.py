@@ -43,14 +43,15 @@ class BackedUpGroup:
 
 
 def groups_of(block: GroupBlock, entries: Sequence[Target]) -> Iterator[BackedUpGroup]:
-    """Yield the groups of a verified block with their offsets."""
+    """Yield the groups of a verified block with their offsets: none for a row without a topic, as snapshots have it."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     topics = block.rows["topic"].dictionary_encode()
     names = topics.dictionary.to_pylist()
     group = repeat(column(range(len(block)), pa.int64()), column(block.ends, pa.int32()))
-    key = pc.add(pc.multiply(group, literal(len(names))), topics.indices)
+    none = len(names)
+    key = pc.add(pc.multiply(group, literal(none + 1)), fill_nulls(topics.indices, none))
     runs, rows = pc.run_end_encode(key), block.rows
     if pc.count_distinct(runs.values).as_py() < len(runs.values):  # rows of a topic lie apart
         order = pc.sort_indices(key)  # which keeps their order
@@ -63,13 +64,12 @@ def groups_of(block: GroupBlock, entries: Sequence[Target]) -> Iterator[BackedUp
     for entry, (start, end) in zip(entries, pairwise([0, *block.ends]), strict=True):
         parts, first = [], start
         while first < end:
-            last, number = next(ends)
-            part = TopicOffsets.packed(
-                names[number % len(names)], packed[first * PACKED_ROW_SIZE : last * PACKED_ROW_SIZE]
-            )
-            if any(texts[first:last]):
-                part.metadata = tuple(texts[first:last])
-            parts.append(part)
+            last, key = next(ends)
+            if (topic := key % (none + 1)) != none:
+                part = TopicOffsets.packed(names[topic], packed[first * PACKED_ROW_SIZE : last * PACKED_ROW_SIZE])
+                if any(texts[first:last]):
+                    part.metadata = tuple(texts[first:last])
+                parts.append(part)
             first = last
         bounds = numbers["log_start"][start:end], numbers["log_end"][start:end]
         yield BackedUpGroup(entry=entry, offsets=GroupOffsets(entry.group_id, tuple(parts)), bounds=bounds)

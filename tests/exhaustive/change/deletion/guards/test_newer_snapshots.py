@@ -66,6 +66,16 @@ async def test_a_group_that_a_newer_snapshot_shows_in_use_is_kept(
     assert newer.snapshot_id in next(item.reason for item in report.outcomes if item.group_id == "a")
 
 
+async def test_a_group_that_a_newer_snapshot_shows_without_any_offset_is_kept(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.groups["a"] = FakeGroup({})
+    await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"] = FakeGroup()
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
+    assert fates(report) == {"a": "kept:offsets_unseen", "b": "deleted:safe"}
+
+
 async def test_a_newer_snapshot_that_does_not_know_its_cluster_counts(tmp_path: Path) -> None:
     """Brokers that start may not know the cluster's id yet, such as those of Redpanda."""
     admin, layout = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}), layout_in(tmp_path)
