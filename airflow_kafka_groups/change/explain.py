@@ -43,6 +43,7 @@ from airflow_kafka_groups.ledger.deletion_plan import (
     require_here,
 )
 from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.journal.history import RunRecord
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
@@ -122,9 +123,12 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
     for run, name in sorted(every, key=lambda item: item[0].number):
         if run.number not in newest:
             continue
-        outcome, dry = run.outcomes[name], " (dry run)" if run.begun.get("dry_run") else ""
-        evidence = f"topic {topics[name]!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
-        yield Row("prune-topics", "info", f"{evidence} ({run.path})")
+        yield Row("prune-topics", "info", f"topic {topics[name]!r}: {_what_became_of(name, run)}")
+
+
+def _what_became_of(name: str, run: RunRecord) -> str:
+    outcome, dry = run.outcomes[name], " (dry run)" if run.begun.get("dry_run") else ""
+    return f"run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason} ({run.path})"
 
 
 def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
@@ -444,9 +448,7 @@ def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
 def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None, group_id: str) -> Iterator[Row]:
     history = read_history(layout, cluster_id)
     for run in history.of_group(group_id, _RUNS):
-        outcome = run.outcomes[group_id]
-        dry = " (dry run)" if run.begun.get("dry_run") else ""
-        yield Row("journal", "info", f"run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason} ({run.path})")
+        yield Row("journal", "info", _what_became_of(group_id, run))
     own = plan_id is not None and group_id in history.idle_resets(plan_id)
     if not own and (earlier := history.idle_resets().get(group_id)) is not None:
         yield Row("journal", "info", f"{earlier.reason}: its idle time counts from then on")

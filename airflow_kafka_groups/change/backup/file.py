@@ -64,8 +64,8 @@ def groups_of(block: GroupBlock, entries: Sequence[Target]) -> Iterator[BackedUp
     for entry, (start, end) in zip(entries, pairwise([0, *block.ends]), strict=True):
         parts, first = [], start
         while first < end:
-            last, key = next(ends)
-            if (topic := key % (none + 1)) != none:
+            last, number = next(ends)
+            if (topic := number % (none + 1)) != none:
                 part = TopicOffsets.packed(names[topic], packed[first * PACKED_ROW_SIZE : last * PACKED_ROW_SIZE])
                 if any(texts[first:last]):
                     part.metadata = tuple(texts[first:last])
