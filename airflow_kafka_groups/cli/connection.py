@@ -27,7 +27,7 @@ from airflow_kafka_groups.storage.disk import LARGEST, read_local
 if TYPE_CHECKING:
     from airflow_kafka_groups.cli.registry import ArgumentTarget
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
     from airflow_kafka_groups.ledger.floors import SiteFloors
     from airflow_kafka_groups.storage.layout import Layout
 
@@ -63,7 +63,7 @@ def add_storage_arguments(parser: ArgumentTarget) -> None:
     )
 
 
-def source_of(args: argparse.Namespace) -> Callable[[], GuardedAdminClient] | None:
+def source_of(args: argparse.Namespace) -> Callable[[], MaintenanceClient] | None:
     """Return what builds the client of the cluster that ``--source-…`` names, ``None`` where nothing does."""
     given = {name: getattr(args, f"source_{name}") for name in _WAYS}
     if not any(given.values()):

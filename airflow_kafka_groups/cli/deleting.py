@@ -23,7 +23,7 @@ from airflow_kafka_groups.hooks.arguments import read_duration, read_text
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.deletion.run import DeletionResult
     from airflow_kafka_groups.change.lease import LeaseGuard
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
     from airflow_kafka_groups.ledger.outcomes import DeletionReport
 
 _OUTCOME = ("outcome", "code", "reason")
@@ -56,7 +56,7 @@ def run_deletion(
     args: argparse.Namespace,
     cluster: Cluster,
     limits: DeletionLimits,
-    delete: Callable[[GuardedAdminClient, DeletionRequest], Awaitable[DeletionResult]],
+    delete: Callable[[MaintenanceClient, DeletionRequest], Awaitable[DeletionResult]],
     *,
     command: str,
     request_id: str,

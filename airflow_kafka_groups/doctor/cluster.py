@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.admin.client.access import Access
     from airflow_kafka_groups.kafka.admin.results import GroupListings
     from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
     from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 
 
@@ -41,6 +42,28 @@ _ACLS = (
     "Add the missing ACLs: Describe, Read and Delete on groups, Describe and Read on topics. The page 'Connect to a "
     "cluster' of the documentation has the table."
 )
+
+
+async def examine_connection(
+    admin: MaintenanceClient,
+    lease_group_id: str,
+    protected: Sequence[str],
+    min_idle_seconds: float,
+    report: Report,
+    *,
+    watch_seconds: float | None = 2.0,
+) -> None:
+    """Check the brokers, the listing of groups, this user's rights and the retention.
+
+    :param protected: patterns of the groups that the connection protects.
+    :param min_idle_seconds: the idle time to compare with the retention.
+    :param watch_seconds: as of ``examine_cluster``.
+
+    Raises what connecting raises.
+    """
+    groups = await examine_cluster(admin, lease_group_id, report, watch_seconds=watch_seconds)
+    await examine_rights(admin, groups, lease_group_id, report, protected)
+    await examine_retention(admin.offsets_retention, min_idle_seconds, report)
 
 
 async def examine_rights(

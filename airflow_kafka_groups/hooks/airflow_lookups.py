@@ -8,18 +8,17 @@ itself, and what it raises is the reason for which nothing is known.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import AirflowUnavailableError, ConfigurationError, KafkaGroupsError
+
+if TYPE_CHECKING:
+    from airflow.sdk.execution_time.comms import GetConnection, GetVariable
 
 HOOK_NAME = "Kafka consumer groups"
 _FIELD = "kafka_groups_conn_id"
 _DATABASE = "MetastoreBackend"
-
-
-class _UnusableConnectionError(Exception):
-    """A connection that is there, and that Airflow drops for what is in it."""
+_AGAIN = "it was there at a second look"
 
 
 def checked_connection_id(value: Any) -> str:
@@ -36,6 +35,8 @@ def lookup_error(conn_id: str, found: Exception, field: str = _FIELD, kind: str 
     :param field: the argument that names the connection.
     :param kind: the type of the connection, as the UI shows it.
     """
+    from airflow.sdk.execution_time.comms import GetConnection
+
     if isinstance(found, PermissionError):
         return KafkaGroupsError(f"the connection {conn_id!r} cannot be read: Airflow refuses it to this task ({found})")
     variable = f"AIRFLOW_CONN_{conn_id.upper()}"
@@ -45,11 +46,7 @@ def lookup_error(conn_id: str, found: Exception, field: str = _FIELD, kind: str 
             "host, login and password are strings, and all of whose names Airflow's connections have"
         )
         return ConfigurationError(variable, None, remedy)
-    try:
-        why = why_connection_unclear(conn_id)
-    except _UnusableConnectionError as exc:
-        return ConfigurationError(field, conn_id, f"{exc}: its host, login and password must be strings")
-    if why is not None:
+    if (why := why_unclear(GetConnection(conn_id=conn_id))) is not None:
         return AirflowUnavailableError(
             f"the connection {conn_id!r} cannot be looked up ({why}): Airflow's API server or database, or a secrets "
             "backend, is away. Try again when it is back"
@@ -62,50 +59,27 @@ def lookup_error(conn_id: str, found: Exception, field: str = _FIELD, kind: str 
     )
 
 
-def why_connection_unclear(conn_id: str) -> str | None:
-    """Return why a connection that Airflow calls missing may exist; ``None`` if nothing says so.
-
-    Raises ``_UnusableConnectionError`` for one that exists, and is wrong.
-    """
-    from airflow.sdk.execution_time.comms import GetConnection
-
-    def look(backend: Any) -> Any:
-        if (found := backend.get_connection(conn_id=conn_id)) is not None:
-            try:
-                found.get_uri()  # as Airflow does
-            except Exception:  # noqa: BLE001  # whatever the connection has for a string
-                raise _UnusableConnectionError(f"Airflow cannot use what {type(backend).__name__} has for it") from None
-        return found
-
-    return _why_unclear(look, GetConnection(conn_id=conn_id))
-
-
-def why_variable_unclear(name: str) -> str | None:
-    """Return why a Variable that Airflow calls missing may exist; ``None`` if nothing says so."""
-    from airflow.sdk.execution_time.comms import GetVariable
-
-    return _why_unclear(lambda backend: backend.get_variable(key=name), GetVariable(key=name))
-
-
-def _why_unclear(look: Callable[[Any], Any], request: Any) -> str | None:
+def why_unclear(request: GetConnection | GetVariable) -> str | None:
+    """Return why the connection or Variable that Airflow calls missing may exist; ``None`` if nothing says so."""
     from airflow.sdk.execution_time import supervisor
+    from airflow.sdk.execution_time.comms import GetConnection
     from airflow.sdk.execution_time.secrets.execution_api import ExecutionAPISecretsBackend
 
     for backend in supervisor.ensure_secrets_backend_loaded():
-        name = type(backend).__name__
+        name, why = type(backend).__name__, None
         try:
-            # This one hides what the API server answers: ask what it asks.
-            api = isinstance(backend, ExecutionAPISecretsBackend)
-            why = _why_no_answer(request) if api else None
-            found = None if api else look(backend)
-        except _UnusableConnectionError:
-            raise
+            if isinstance(backend, ExecutionAPISecretsBackend):  # hides what the API server answers: ask what it asks
+                why = _why_no_answer(request)
+            elif isinstance(request, GetConnection):
+                why = backend.get_connection(conn_id=request.conn_id) and _AGAIN
+            elif backend.get_variable(key=request.key) is not None:
+                why = _AGAIN
         except Exception as exc:  # noqa: BLE001  # whatever the secrets backends raise; its text may have a secret
             if name == _DATABASE and has_no_tables():
                 continue
-            return f"{name}: {type(exc).__name__}"
-        if why is not None or found is not None:
-            return f"{name}: {why or 'it was there at a second look'}"
+            why = type(exc).__name__
+        if why is not None:
+            return f"{name}: {why}"
     return None
 
 
@@ -132,7 +106,7 @@ def _why_no_answer(request: Any) -> str | None:
     except AirflowRuntimeError as exc:
         answer = exc.error
     if not isinstance(answer, ErrorResponse):
-        return "it was there at a second look"
+        return _AGAIN
     if answer.error in (ErrorType.CONNECTION_NOT_FOUND, ErrorType.VARIABLE_NOT_FOUND):
         return None
     return str(answer.error.value)
@@ -155,10 +129,11 @@ def why_variable_stops(name: str | None) -> str | None:
     if name is None:
         return None
     from airflow.sdk import Variable
+    from airflow.sdk.execution_time.comms import GetVariable
 
     try:
         value = Variable.get(name, default=None)
-        why = why_variable_unclear(name) if value is None else None
+        why = why_unclear(GetVariable(key=name)) if value is None else None
     except Exception as exc:  # noqa: BLE001  # whatever the secrets backends raise
         why = type(exc).__name__
     if why is not None:

@@ -1,21 +1,29 @@
-"""The cluster that a connection leads to: what the hook, the operators and the commands do with it; without Airflow."""
+"""The cluster that a connection leads to: what the hook, the operators and the commands do with it; without Airflow.
+
+A task's ``execution_timeout`` ends its call to the cluster. Airflow's timer raises ``AirflowTaskTimeout`` wherever the
+main thread happens to be. In a callback of the event loop, such as one that decodes an answer, asyncio takes that for a
+failure of this one callback, and the timer rings only once: the call would go on without a limit. So the call is
+cancelled as well.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.change.restore.change_offsets import ChangeRequest
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
     from airflow_kafka_groups.storage.layout import Progress
 
 T = TypeVar("T")
@@ -33,33 +41,32 @@ class ConnectedCluster:
         """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
         return self.settings.client_config()
 
-    def get_conn(self) -> GuardedAdminClient:
+    def get_conn(self) -> MaintenanceClient:
         """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.
 
         It refuses changes on a read-only connection and of protected groups.
         """
-        from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+        from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
-        return GuardedAdminClient(self.client_config(), self.settings)
+        return MaintenanceClient(self.client_config(), self.settings)
 
-    def run(self, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
+    def run(self, function: Callable[[MaintenanceClient], Awaitable[T]]) -> T:
         """Run an async function with a connected client, and close the client.
 
         Also works inside a running event loop, in a separate thread while the caller waits.
 
         :param function: takes the client and returns an awaitable: ``hook.run(lambda admin: admin.list_groups())``.
         """
-        from airflow_kafka_groups.hooks.time_limit import within_time_limit
-
         client = self.get_conn()  # in the caller's thread, the only one that can read Airflow's connections
         found: list[T] = []  # not the task's result: asyncio.run formats all of that, a second for 60,000 groups
 
         async def call() -> None:
-            begin()
+            if (task := asyncio.current_task()) is not None:
+                calls.append((asyncio.get_running_loop(), task))
             async with client as admin:
                 found.append(await function(admin))
 
-        with within_time_limit() as begin:
+        with _within_time_limit() as calls:
             if _in_running_loop():
                 context = contextvars.copy_context()
                 with ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
@@ -129,3 +136,35 @@ def _in_running_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+@contextmanager
+def _within_time_limit() -> Iterator[list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]]]:
+    """Run an event loop so that the time limit of the task ends it: provides the list of the calls to be cancelled.
+
+    Raises what the timer raised, after the calls have cleaned up.
+    """
+    calls: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+    handler = signal.getsignal(signal.SIGALRM)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield calls  # no limit, or one of another thread
+        return
+    raised: list[BaseException] = []
+
+    def ring(*signal_and_frame: Any) -> None:
+        for loop, task in calls:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(task.cancel)
+        try:
+            handler(*signal_and_frame)
+        except BaseException as exc:
+            raised.append(exc)
+            raise
+
+    signal.signal(signal.SIGALRM, ring)
+    try:
+        yield calls
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        if raised:
+            raise raised[0] from None

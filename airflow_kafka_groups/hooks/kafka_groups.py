@@ -26,9 +26,10 @@ from airflow_kafka_groups.kafka.transport.pem import pem_lines
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.doctor.finding import Finding
     from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
     from airflow_kafka_groups.kafka.models import (
         Broker,
         CoordinatorType,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 _SECRET_NAME = re.compile(r"passw|secret|passphrase|jaas|private.?key|key\.pem|oauthbearer\.config|token$", re.I)
 """Names of secret properties: librdkafka's, Java's and our own."""
+_ALWAYS_SHOWN = frozenset({"brokers", "product", "groups", "offsets retention"})
+"""What the Test button shows of the doctor's findings that nothing is wrong with."""
 _ASSIGNED = re.compile(r"""=\s*["']?([^\s"',;]{5,})""")
 
 
@@ -110,23 +113,14 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
 
         return write_source_settings(self.settings, path)
 
-    async def aget_conn(self) -> GuardedAdminClient:
+    async def aget_conn(self) -> MaintenanceClient:
         """Build the same client without blocking the event loop, e.g. of a triggerer."""
-        from airflow.providers.common.compat.connection import get_async_connection
         from asgiref.sync import sync_to_async
 
-        if self._settings is None:
-            conn_id = checked_connection_id(self.kafka_groups_conn_id)
-            try:
-                connection = await get_async_connection(conn_id)
-            except (AirflowNotFoundException, PermissionError) as exc:
-                raise await sync_to_async(lookup_error)(conn_id, exc) from None
-            await sync_to_async(_mask_secrets)(connection)
-            self._settings = read_connection(connection)
-        return await sync_to_async(self.get_conn)()  # the token source may read a connection
+        return await sync_to_async(self.get_conn)()
 
     @asynccontextmanager
-    async def async_client(self) -> AsyncIterator[GuardedAdminClient]:
+    async def async_client(self) -> AsyncIterator[MaintenanceClient]:
         """Provide a connected ``AdminClient``, and close it afterwards."""
         async with self.get_conn() as admin:
             yield admin
@@ -188,17 +182,29 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
         """
         from airflow.sdk.exceptions import AirflowException
 
-        from airflow_kafka_groups.hooks.connection.probe import describe_connection
+        from airflow_kafka_groups.doctor.cluster import examine_connection
+        from airflow_kafka_groups.doctor.finding import Report
         from airflow_kafka_groups.hooks.floors import connection_floors
+        from airflow_kafka_groups.judge.policy.plan_policy import WEEK_SECONDS
 
+        report = Report()
         try:
-            connection_floors(self.settings)
-            found = self.run(lambda admin: describe_connection(admin, self.settings))
-            return True, f"{found} This connection is read-only." if self.settings.read_only else found
+            connection_floors(settings := self.settings)
+            lease, protected = settings.lease_group_id, settings.protected_groups
+            self.run(lambda it: examine_connection(it, lease, protected, WEEK_SECONDS, report, watch_seconds=None))
+            return True, _as_message(report.findings, settings.read_only)
         except KafkaGroupsError as exc:
             return False, str(exc)
         except (AirflowException, OSError, ImportError) as exc:
             return False, f"{type(exc).__name__}: {exc}"
+
+
+def _as_message(findings: Iterable[Finding], read_only: bool) -> str:
+    """Return what was found, and what is wrong, for a message of Airflow's UI."""
+    shown = [each for each in findings if each.check in _ALWAYS_SHOWN or each.status != "ok"]
+    said = [each.text if each.check in _ALWAYS_SHOWN else f"{each.check.capitalize()}: {each.text}" for each in shown]
+    remedies = ["The command doctor has a remedy for each."] if any(each.remedy for each in shown) else []
+    return " ".join([*said, *remedies, *(["This connection is read-only."] if read_only else [])])
 
 
 def _mask_secrets(connection: Any) -> None:

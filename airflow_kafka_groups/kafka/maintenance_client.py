@@ -25,7 +25,7 @@ class MaintenanceClient(AdminClient):
     def __init__(self, config: ClientConfig, policy: ChangePolicy | None = None) -> None:
         super().__init__(config, policy=policy)
         self._cluster_admin = ClusterAdmin(config, self._calls.cluster.patience)
-        self._config = config
+        self._config, self.policy = config, policy
 
     @cached_property
     def connection(self) -> ConnectionPrint:

@@ -181,7 +181,7 @@ class SharedClient:
 
 
 def _settings_of(client: AdminClient) -> object:
-    return getattr(client, "settings", None)
+    return getattr(client, "policy", None)  # of a connection, its settings
 
 
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Holder]] = WeakKeyDictionary()

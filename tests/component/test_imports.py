@@ -117,7 +117,7 @@ _JOB = f"""{NO_PANDAS}
 import asyncio
 from pathlib import Path
 from airflow_kafka_groups.cli.main import main
-from airflow_kafka_groups.hooks import guard
+from airflow_kafka_groups.kafka import maintenance_client
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, load_plan, save_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
@@ -151,7 +151,7 @@ async def job(layout, snapshot_id):
 
 layout = layout_in(Path(sys.argv[1]))
 admin = asyncio.run(job(layout, sys.argv[2]))
-guard.GuardedAdminClient = lambda config, settings: admin
+maintenance_client.MaintenanceClient = lambda config, settings: admin
 where = ["--bootstrap-servers", "b1:9092", "--storage-path", sys.argv[1], "--cluster", layout.cluster]
 for group_id in ("g1", "another"):
     assert main(["explain", group_id, *where]) == 0

@@ -25,8 +25,8 @@ from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.migrate.plan import MigrationPlan
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, change_offsets
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.storage.layout import Layout
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
@@ -53,10 +53,10 @@ class Mirrored:
     copied: dict[Where, list[int]] = field(default_factory=lambda: defaultdict(list))
 
 
-def client_of(bootstrap: str) -> GuardedAdminClient:
+def client_of(bootstrap: str) -> MaintenanceClient:
     """Return a client of a connection that forbids nothing."""
     config = ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})
-    return GuardedAdminClient(config, ConnectionSettings(conn_id="lab", properties={}))
+    return MaintenanceClient(config, ConnectionSettings(conn_id="lab", properties={}))
 
 
 def write_source(bootstrap: str, name: str, partitions: int, records: int, chance: random.Random) -> Mirrored:

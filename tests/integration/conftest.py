@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka import ClientConfig, ClusterClient
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from tests.lab.cluster import KafkaCluster
 
 VERSIONS = ["kafka41", "kafka28", "kafka39", "kafka44"]
@@ -39,6 +39,6 @@ def config_of(cluster: KafkaCluster, **overrides: Any) -> ClientConfig:
     return ClientConfig.from_librdkafka({"bootstrap.servers": cluster.bootstrap}, **overrides)
 
 
-def connection_client(config: ClientConfig) -> GuardedAdminClient:
+def connection_client(config: ClientConfig) -> MaintenanceClient:
     """Return the client of a connection that forbids nothing: it knows topic ids, which the core does not."""
-    return GuardedAdminClient(config, ConnectionSettings(conn_id="lab", properties={}))
+    return MaintenanceClient(config, ConnectionSettings(conn_id="lab", properties={}))

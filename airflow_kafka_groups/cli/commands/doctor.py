@@ -80,14 +80,16 @@ def _check_forms() -> None:
 
 
 def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) -> None:
-    from airflow_kafka_groups.hooks.connection.probe import examine_connection
+    from airflow_kafka_groups.doctor.cluster import examine_connection
 
-    if cluster.settings.read_only:  # the brokers' rights say otherwise
+    settings = cluster.settings
+    lease, protected = settings.lease_group_id, settings.protected_groups
+    if settings.read_only:  # the brokers' rights say otherwise
         text = "This connection is read-only: it refuses all changes, whatever the brokers allow."
         report.warn("read only", text, "Turn off its read_only, or use another connection for changes.")
     with report.checking("connection", _CONNECTION, KafkaGroupsError):
         say("Examining the cluster …")
-        cluster.run(lambda admin: examine_connection(admin, cluster.settings, min_idle_seconds, report))
+        cluster.run(lambda admin: examine_connection(admin, lease, protected, min_idle_seconds, report))
 
 
 def _examine_storage(cluster: Cluster, report: Report) -> None:

@@ -21,8 +21,8 @@ from airflow_kafka_groups.storage.file_storage import FILES
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.backup.file import Backup
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.judge.policy.policy_file import ChangedGroup, PolicyFile
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 BACKUP_COLUMNS = ("group_id", "result", "reason")
 
@@ -44,7 +44,7 @@ def backup(args: argparse.Namespace, out: Output) -> ExitCode:
     layout, protected = cluster.layout(), cluster.settings.protected_groups
     cluster.floors()
 
-    async def write(admin: GuardedAdminClient) -> Backup:
+    async def write(admin: MaintenanceClient) -> Backup:
         if request.plan_id is None and request.group_ids is None:
             await say_if_fewer_are_listed(admin)
         return await back_up(admin, layout, request, protected=protected, progress=progress)

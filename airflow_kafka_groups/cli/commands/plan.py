@@ -28,8 +28,8 @@ from airflow_kafka_groups.hooks.arguments import one_of, read_integer
 from airflow_kafka_groups.judge.evidence import REQUIRED
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
     from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary
 
 SNAPSHOT_COLUMNS = ("group_id", "reason")
@@ -49,7 +49,7 @@ def snapshot(args: argparse.Namespace, out: Output) -> ExitCode:
     by = f"{who['command']}, {who['user']} on {who['host']}"
     request = SnapshotRequest(groups=filter_of(args), protected=protected, taken_by=by)
 
-    async def snapshot(admin: GuardedAdminClient) -> SnapshotSummary:
+    async def snapshot(admin: MaintenanceClient) -> SnapshotSummary:
         await say_if_fewer_are_listed(admin)
         with progress_bars() as progress:
             return await snapshot_groups(admin, layout, request, notice=say, progress=progress)

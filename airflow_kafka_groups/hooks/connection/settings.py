@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import parse_object, read_duration, read_flag, read_integer
 from airflow_kafka_groups.kafka.cluster.librdkafka import DEFAULT_PORT, check_java_names, format_servers, parse_servers
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
@@ -136,6 +136,14 @@ class ConnectionSettings:
             )
         for group_id in filter(self.protects, group_ids):
             raise self.protected_error(group_id)
+
+    def refusals(self, group_ids: Iterable[str]) -> dict[str, KafkaGroupsError]:
+        """Return the protected groups, each with its error: the ``ChangePolicy`` of the connection's client.
+
+        Raises ``ConfigurationError`` when read-only.
+        """
+        self.require_writable()
+        return {group_id: self.protected_error(group_id) for group_id in group_ids if self.protects(group_id)}
 
     def protected_error(self, group_id: str) -> ConfigurationError:
         """Return the error for a group that the connection protects."""

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
     from airflow_kafka_groups.change.deletion.run import DeletionResult
     from airflow_kafka_groups.change.lease import LeaseGuard
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
     from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 
-    Deletion = Callable[[GuardedAdminClient], Awaitable[DeletionResult]]
+    Deletion = Callable[[MaintenanceClient], Awaitable[DeletionResult]]
 
 _MAX_WAIT_SECONDS = 86_400.0
 

@@ -13,8 +13,8 @@ from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
@@ -79,9 +79,9 @@ class RealJudge:
             cluster_id = await admin.cluster_id()
         return await asyncio.to_thread(Journal(self.run.layout.base, cluster_id).read)
 
-    def _admin(self) -> GuardedAdminClient:
+    def _admin(self) -> MaintenanceClient:
         config = ClientConfig.from_librdkafka({"bootstrap.servers": self.run.cluster.bootstrap})
-        return GuardedAdminClient(config, ConnectionSettings(conn_id="lab", properties={}))
+        return MaintenanceClient(config, ConnectionSettings(conn_id="lab", properties={}))
 
     def _judge(
         self, deleted: Deleted, by: RunRecord, truth: GroupTruth, earlier: list[tuple[Deleted, RunRecord]]

@@ -29,11 +29,11 @@ from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.kafka import ClientConfig, MaintenanceLease
 from airflow_kafka_groups.kafka.admin.results import GroupResults
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import GroupDescription, TopicPartition
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
@@ -116,7 +116,7 @@ class Tracer:
             threading.Timer(kill.after_ms / 1000, die).start()
 
 
-class TracingAdmin(GuardedAdminClient):
+class TracingAdmin(MaintenanceClient):
     """The client of a connection; says when it reads and deletes."""
 
     tracer: Tracer

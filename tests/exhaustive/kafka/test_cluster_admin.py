@@ -27,10 +27,10 @@ from airflow_kafka_groups.exceptions import (
     UnsupportedVersionError,
 )
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster_admin import ClusterAdmin, configuration_error, refuses_login, translated
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 RETENTION = "offsets.retention.minutes"
@@ -147,7 +147,7 @@ async def test_another_cluster_tells_neither_ids_nor_retention(client: ScriptedC
     client.configs = {1: {RETENTION: entry("1440")}}
     client.cluster_id = "elsewhere"
     config = ClientConfig.from_librdkafka({"bootstrap.servers": "b1:9092"})
-    guarded = GuardedAdminClient(config, ConnectionSettings(conn_id="c", properties={}))
+    guarded = MaintenanceClient(config, ConnectionSettings(conn_id="c", properties={}))
     guarded._calls.cluster.metadata = ClusterMetadata("here")
     for call in (guarded.topic_ids(["t"]), guarded.offsets_retention()):
         with pytest.raises(ConnectionFailedError, match="cluster here leads to cluster elsewhere"):

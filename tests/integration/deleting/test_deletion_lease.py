@@ -16,10 +16,10 @@ from airflow_kafka_groups.change.deletion.request import DeletionLimits, Deletio
 from airflow_kafka_groups.change.lease import LeaseGuard, deletion_lease
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka import AdminClient, ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.membership.session import CoordinatorLink
 from airflow_kafka_groups.kafka.models import MemberToRemove
 from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP
@@ -54,7 +54,7 @@ async def remove_member(kafka: KafkaCluster, member_id: str) -> None:
         await link.aclose()
 
 
-class LosingAdmin(GuardedAdminClient):
+class LosingAdmin(MaintenanceClient):
     """Lose the lease right after the first chunk is deleted."""
 
     kafka: KafkaCluster
@@ -124,7 +124,7 @@ class PausedClocks:
         self.paused += time.monotonic() - began
 
 
-class PausedAdmin(GuardedAdminClient):
+class PausedAdmin(MaintenanceClient):
     """A worker that is paused as a whole between the intent and the request, while the groups come back to life."""
 
     kafka: KafkaCluster

@@ -15,8 +15,8 @@ import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveReport, KeepAliveRequest, keep_alive
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka import ClusterClient
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS, join_and_leave
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.storage.layout import Layout
@@ -68,7 +68,7 @@ def prepare(cluster: KafkaCluster) -> None:
     commit_offsets(where, dict.fromkeys(groups_of(cluster.version), offsets))
 
 
-async def act(admin: GuardedAdminClient, cluster: KafkaCluster, layout: Layout) -> KeepAliveReport:
+async def act(admin: MaintenanceClient, cluster: KafkaCluster, layout: Layout) -> KeepAliveReport:
     """Commit again, join and leave, or do both by keep-alive; each for groups of its own."""
     groups = groups_of(cluster.version)
     same = {group_id: OFFSETS for group_id in groups if group_id in COMMITTED}
@@ -80,7 +80,7 @@ async def act(admin: GuardedAdminClient, cluster: KafkaCluster, layout: Layout) 
     return await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False)
 
 
-async def remaining(admin: GuardedAdminClient, groups: Iterable[str]) -> dict[str, set[tuple[str, int]]]:
+async def remaining(admin: MaintenanceClient, groups: Iterable[str]) -> dict[str, set[tuple[str, int]]]:
     read = await admin.list_consumer_group_offsets(list(groups))
     return {
         group_id: {(where.topic, value.offset) for where, value in read[group_id].unwrap().items() if value is not None}

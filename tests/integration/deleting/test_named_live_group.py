@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
@@ -30,7 +30,7 @@ async def test_it_is_kept_although_it_is_quiet_while_it_is_watched(kafka: KafkaC
     await asyncio.to_thread(create_topics, kafka.bootstrap, {WHERE.topic: 1})
     await asyncio.to_thread(produce, kafka.bootstrap, {WHERE: 10})
     settings = ConnectionSettings(conn_id="lab", properties={})
-    async with GuardedAdminClient(config_of(kafka), settings) as admin:
+    async with MaintenanceClient(config_of(kafka), settings) as admin:
         for offset in (3, 5):
             await asyncio.to_thread(seed_groups, kafka.bootstrap, [GROUP], {WHERE: offset})
             await take_snapshot(admin, Layout(tmp_path, "other"))  # within a second: their ids are in any order

@@ -17,8 +17,8 @@ from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import PartitionsFailedError
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
@@ -53,7 +53,7 @@ async def until(holds: Callable[[], Awaitable[Any]], what: str) -> Any:
 class Scene:
     """A group that read ``live``, ``old`` and ``gone``, and reads ``live`` only by now."""
 
-    def __init__(self, cluster: KafkaCluster, admin: GuardedAdminClient, layout: Layout, protocol: str) -> None:
+    def __init__(self, cluster: KafkaCluster, admin: MaintenanceClient, layout: Layout, protocol: str) -> None:
         self.cluster, self.admin, self.layout, self.protocol = cluster, admin, layout, protocol
         self.group = f"prune-{protocol}-{secrets.token_hex(4)}"
         self.live, self.old, self.gone = (f"{self.group}-{name}" for name in ("live", "old", "gone"))

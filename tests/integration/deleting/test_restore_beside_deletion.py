@@ -13,8 +13,8 @@ from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.change_offsets import RecordedChanges
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka.admin.results import GroupResults
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
@@ -30,7 +30,7 @@ from tests.unit.change.scene import POLICY, judge, restored
 TOPIC, GROUPS = "restored-meanwhile", ["restored-meanwhile.0", "restored-meanwhile.1"]
 
 
-class SlowAdmin(GuardedAdminClient):
+class SlowAdmin(MaintenanceClient):
     """Begin a restore when a request to delete is about to leave, and give it a second."""
 
     layout: Layout

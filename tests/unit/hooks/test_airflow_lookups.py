@@ -7,10 +7,10 @@ import pytest
 from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time import task_runner
-from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection
+from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection, GetVariable
 
 from airflow_kafka_groups.exceptions import AirflowUnavailableError, ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.hooks.airflow_lookups import why_connection_unclear, why_variable_stops, why_variable_unclear
+from airflow_kafka_groups.hooks.airflow_lookups import why_unclear, why_variable_stops
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.hooks.retries import FINAL
 
@@ -57,7 +57,7 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
 def test_a_connection_that_is_not_there_is_an_error_of_configuration(supervisor: Supervisor) -> None:
     with pytest.raises(ConfigurationError, match="there is no such connection"):
         _ = KafkaGroupsHook("nowhere").settings
-    assert why_connection_unclear("nowhere") is None
+    assert why_unclear(GetConnection(conn_id="nowhere")) is None
 
 
 def test_an_api_server_that_is_away_is_none_and_is_asked_again_by_a_retry(supervisor: Supervisor) -> None:
@@ -108,8 +108,8 @@ def test_what_comes_back_in_between_is_not_missing(supervisor: Supervisor) -> No
         _ = KafkaGroupsHook("prod").settings
     answers = iter([AirflowRuntimeError(AWAY)])
     assert why_variable_stops("halt") is not None
-    assert why_connection_unclear("prod") is not None
-    assert why_variable_unclear("halt") is not None
+    assert why_unclear(GetConnection(conn_id="prod")) is not None
+    assert why_unclear(GetVariable(key="halt")) is not None
 
 
 def test_a_database_or_secrets_backend_that_fails_is_no_absence_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_a_database_that_was_never_set_up_has_nothing(
             one.execute(text("CREATE TABLE connection (id int)"))
     monkeypatch.setattr(settings, "get_engine", lambda: engine)
     monkeypatch.setattr(module, "ensure_secrets_backend_loaded", lambda: [MetastoreBackend()])
-    assert (why_connection_unclear("prod") is not None) is unclear
+    assert (why_unclear(GetConnection(conn_id="prod")) is not None) is unclear
 
 
 @pytest.mark.parametrize(
@@ -175,24 +175,6 @@ async def test_a_connection_of_the_environment_that_cannot_be_read_is_no_airflow
     assert "4711" not in str(caught.value)
     with pytest.raises(ConfigurationError, match=r"AIRFLOW_CONN_PROD: .*JSON"):
         await KafkaGroupsHook("prod").aget_conn()
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"host": ["b1", "b2"]}, {"host": "b1", "login": "u", "password": 4711}], ids=["list", "number"]
-)
-def test_nor_is_one_of_a_vault_that_airflow_cannot_use(monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]) -> None:
-    """Airflow drops its own error about a number as a password, and goes on looking."""
-    from airflow.sdk import Connection
-    from airflow.sdk.execution_time import supervisor as module
-
-    class Vault:
-        def get_connection(self, conn_id: str) -> Connection:
-            return Connection(conn_id=conn_id, conn_type="kafka_groups", **wrong)
-
-    monkeypatch.setattr(module, "ensure_secrets_backend_loaded", lambda: [Vault()])
-    with pytest.raises(ConfigurationError, match=r"kafka_groups_conn_id.*'prod'.*Vault.*must be strings") as caught:
-        _ = KafkaGroupsHook("prod").settings
-    assert "4711" not in str(caught.value)
 
 
 @pytest.mark.safety

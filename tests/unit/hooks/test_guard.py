@@ -8,7 +8,6 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
@@ -18,12 +17,12 @@ OFFSETS = {TopicPartition("t", 0): OffsetAndMetadata(1)}
 
 
 @asynccontextmanager
-async def client(**switches: Any) -> AsyncIterator[tuple[GuardedAdminClient, FakeCluster]]:
+async def client(**switches: Any) -> AsyncIterator[tuple[MaintenanceClient, FakeCluster]]:
     """Connect a connection's client to a scripted cluster."""
     settings = ConnectionSettings(conn_id="c", properties={}, **switches)
     async with FakeCluster(groups={"a", "b", "connect-a", "connect-b"}) as fake:
         config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap})
-        async with GuardedAdminClient(config, settings) as admin:
+        async with MaintenanceClient(config, settings) as admin:
             yield admin, fake
 
 
@@ -80,5 +79,5 @@ async def test_offsets_are_changed_only_where_that_is_allowed() -> None:
 
 def test_the_connections_client_changes_nothing_by_itself() -> None:
     """The policy is asked by ``AdminClient``; what is added to it has to ask it, too, as the tests above show."""
-    own = {name for name in {**vars(GuardedAdminClient), **vars(MaintenanceClient)} if not name.startswith("_")}
+    own = {name for name in vars(MaintenanceClient) if not name.startswith("_")}
     assert own == {"connection", "topic_ids", "read_records", "offsets_retention", "join_and_leave"}

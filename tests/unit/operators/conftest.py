@@ -18,12 +18,12 @@ def leases() -> FakeLease:
 def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
     """Return a cluster in memory behind the connection ``kafka_groups_default``."""
     from airflow_kafka_groups.change import lease
-    from airflow_kafka_groups.hooks import guard
+    from airflow_kafka_groups.kafka import maintenance_client
 
     fake = FakeAdmin(log=(0, 10))
     fake.ids = {"t": "id-of-t", "u": "id-of-u"}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
-    monkeypatch.setattr(guard, "GuardedAdminClient", lambda config, settings: fake)
+    monkeypatch.setattr(maintenance_client, "MaintenanceClient", lambda config, settings: fake)
     monkeypatch.setattr(lease, "deletion_lease", lambda config, group_id, **asked: leases.take(**asked))
     return fake
 

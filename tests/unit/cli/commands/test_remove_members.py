@@ -110,7 +110,9 @@ def test_a_task_that_was_killed_removes_nobody_who_joined_since(
     with pytest.raises(KeyboardInterrupt):
         remove(tmp_path, instance_ids=["pod-1", "pod-2"])
     monkeypatch.undo()
-    monkeypatch.setattr("airflow_kafka_groups.hooks.guard.GuardedAdminClient", lambda config, settings: admin)
+    monkeypatch.setattr(
+        "airflow_kafka_groups.kafka.maintenance_client.MaintenanceClient", lambda config, settings: admin
+    )
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
     del admin.groups["a"].named["m1"]
     admin.groups["a"].named["m3"] = "pod-1"
