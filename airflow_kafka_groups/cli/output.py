@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import StringIO, TextIOWrapper
+from shutil import get_terminal_size
 from typing import IO, Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -57,12 +58,8 @@ def progress_bars() -> Iterator[Progress]:
 
 
 FORMATS = ("table", "json", "jsonl", "csv", "yaml")
-_STYLED_ROWS = 500
-"""The longest table that is drawn for a terminal; a longer one is plain columns, which take a tenth of the time."""
-
 _BLOCKS = 50
-"""The most rows that are written one value a line where the terminal is too narrow for a table of whole words."""
-_ANY_WIDTH = 100_000
+"""The most rows that are written one value a line where the terminal is too narrow for them."""
 
 _WIDEST = 200
 """The longest cell to whose end a column is padded."""
@@ -201,31 +198,12 @@ class Output:
             self._stream.write("\n" if table.rows else "")
         if table.rows or summary is None:
             cells = [[printable(_shown(value)) for value in row] for row in table.rows]
-            if self._stream.isatty() and len(cells) <= _STYLED_ROWS:
-                self._draw(table.columns, cells)
-            else:
-                self._stream.writelines(_aligned([[name.upper() for name in table.columns], *cells]))
-
-    def _draw(self, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in columns:
-            drawn.add_column(name, overflow="fold")
-        for row in cells:
-            drawn.add_row(*map(Text, row))
-        console = Console(file=self._stream)
-        if console.measure(drawn, options=console.options.update(max_width=_ANY_WIDTH)).minimum <= console.width:
-            console.print(drawn)
-        elif len(cells) <= _BLOCKS:
-            width = max(map(len, columns)) + 2
-            heads = [f"{name:<{width}}" for name in columns]
-            self._stream.write("\n".join("".join(map("{}{}\n".format, heads, row)) for row in cells))
-        else:
-            self._stream.writelines(_aligned([[name.upper() for name in columns], *cells]))
+            lines = list(_aligned([[name.upper() for name in table.columns], *cells]))
+            if self._stream.isatty() and len(cells) <= _BLOCKS and max(map(len, lines)) > get_terminal_size().columns:
+                width = max(map(len, table.columns)) + 2
+                heads = [f"{name:<{width}}" for name in table.columns]
+                lines = ["\n".join("".join(map("{}{}\n".format, heads, row)) for row in cells)]
+            self._stream.writelines(lines)
 
 
 class _UnixLines:

@@ -123,9 +123,6 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "describe": Command("look.describe", "Describe groups with their members", "DescribeGroupsOperator"),
         "offsets": Command("look.offsets", "Show the committed offsets of groups", "SelectingOperator"),
         "lag": Command("look.lag", "Measure how far groups are behind", "ListGroupLagOperator"),
-        "readiness": Command(
-            "look.readiness", "Show which groups can move to the protocol of KIP-848", "SelectingOperator"
-        ),
         "metrics": Command(
             "files.metrics", "Write the metrics of groups for a scraper (OpenMetrics)", "ExportGroupMetricsOperator"
         ),

@@ -159,7 +159,6 @@ class MemberDescription:
         group is Stable, and those of other programs than consumers cannot be read.
     :param subscribed_pattern: the regular expression that it subscribes with, which brokers evaluate (KIP-848).
     :param assignment_known: whether its assignment could be read; it is empty where not. Default true.
-    :param assigned_with_user_data: whether its assignment carries data of an assignor in the clients. Default false.
     :param uses_classic_protocol: whether it speaks JoinGroup and SyncGroup; ``None`` where brokers do not report it.
     """
 
@@ -169,7 +168,6 @@ class MemberDescription:
     group_instance_id: str | None = None
     assignment: tuple[TopicPartition, ...] = ()
     assignment_known: bool = True
-    assigned_with_user_data: bool = False
     subscribed_topics: tuple[str, ...] | None = None
     subscribed_pattern: str | None = None
     uses_classic_protocol: bool | None = None

@@ -44,7 +44,7 @@ def as_user(guarded: KafkaCluster, tmp_path: Path) -> Arguments:
     return arguments
 
 
-@pytest.mark.parametrize("command", ["list", "lag", "offsets", "readiness", "snapshot", "backup", "doctor"])
+@pytest.mark.parametrize("command", ["list", "lag", "offsets", "snapshot", "backup", "doctor"])
 def test_a_protected_group_that_nobody_may_describe_is_a_row_and_no_failure(
     command: str, as_user: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

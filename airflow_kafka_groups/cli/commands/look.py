@@ -29,12 +29,11 @@ from airflow_kafka_groups.cli.selection import (
 )
 from airflow_kafka_groups.hooks.arguments import read_state_names, read_type_names
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
-from airflow_kafka_groups.observe.readings import GroupSelection, GroupsRead, measure_lag, read_selected
+from airflow_kafka_groups.observe.readings import measure_lag, read_selected
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
     from airflow_kafka_groups.kafka.admin.lag import GroupLag
-    from airflow_kafka_groups.kafka.admin.readiness import Release
     from airflow_kafka_groups.kafka.admin.results import GroupListings
     from airflow_kafka_groups.kafka.models import GroupDescription, MemberDescription
 
@@ -184,57 +183,6 @@ def _of_partitions(lag: GroupLag) -> Iterator[tuple[Any, ...]]:
             None if of_partition.messages is None else of_partition.lost,
             of_partition.flag.value,
         )
-
-
-READINESS_COLUMNS = (
-    "group_id",
-    "status",
-    "type",
-    "protocol_type",
-    "assignor",
-    "moves_to",
-    "members",
-    "static_members",
-    "classic_members",
-    "blockers",
-)
-_REFUSED = "this user may not describe it"
-_STATUSES = ("moved", "moving", "ready", "no_members", "blocked", "other", "unknown")
-
-
-def add_readiness(parser: ArgumentTarget) -> None:
-    add_group_arguments(parser)
-    parser.add_argument("--status", action="append", choices=_STATUSES, help="groups with this status (repeat)")
-
-
-def readiness(args: argparse.Namespace, out: Output) -> ExitCode:
-    """Show the groups, sorted by id. A group that does not exist or cannot be described makes the exit code 3."""
-    from airflow_kafka_groups.kafka.admin.readiness import judge_readiness
-
-    async def describe(
-        admin: AdminClient, groups: GroupSelection
-    ) -> tuple[Release | None, GroupsRead[GroupDescription]]:
-        return await _oldest_release(admin), await read_selected(admin, groups, admin.describe_consumer_groups)
-
-    release, read = read_chosen(args, describe)
-    judged = [judge_readiness(group, release) for _, group in sorted(read.found.succeeded.items())]
-    wanted = set(args.status or _STATUSES)
-    names = ["group_type" if name == "type" else name for name in READINESS_COLUMNS]
-    rows = [[getattr(one, name) for name in names] for one in judged if one.status.value in wanted]
-    if "unknown" in wanted:
-        rows += [[group_id, "unknown", *[None] * 7, [_REFUSED]] for group_id in read.refused]
-    out.write(Table("groups", READINESS_COLUMNS, rows))
-    missing = [one.group_id for one in judged if args.group_ids and "the group does not exist" in one.blockers]
-    return ExitCode.DONE if report(read, missing) else ExitCode.INCOMPLETE
-
-
-async def _oldest_release(admin: AdminClient) -> Release | None:
-    """Return the oldest broker's release, ``None`` if one cannot be reached."""
-    from airflow_kafka_groups.kafka.protocol.api_versions import oldest_release
-
-    cluster = await admin.describe_cluster()
-    releases = [oldest_release(versions) or (0, 0) for versions in cluster.api_versions.values()]
-    return None if cluster.errors or not releases else min(releases)
 
 
 EXPLAIN_COLUMNS = ("check", "finding", "evidence", "what_would_change_it")

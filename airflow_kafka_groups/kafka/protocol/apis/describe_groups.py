@@ -119,7 +119,6 @@ def classic_member(member: Any, is_consumer: bool) -> MemberDescription:
         group_instance_id=getattr(member, "group_instance_id", None),
         assignment=assigned.partitions if assigned else (),
         assignment_known=assigned is not None,
-        assigned_with_user_data=bool(assigned and assigned.user_data),
         subscribed_topics=subscribed_topics(member.member_metadata) if is_consumer else None,
         uses_classic_protocol=True,
     )

@@ -115,7 +115,7 @@ def test_a_stop_variable_without_a_name_does_not_switch_the_stop_switch_off(
     assert (code, admin.deleted) == (2, [])
 
 
-@pytest.mark.parametrize("command", ["describe", "offsets", "lag", "readiness", "explain"])
+@pytest.mark.parametrize("command", ["describe", "offsets", "lag", "explain"])
 def test_a_group_id_that_is_no_utf_8_is_bad_usage(command: str, cli: Cli, stored: Cli) -> None:
     """A terminal in Latin-1: Python keeps such bytes as lone surrogates, which no broker takes."""
     run = stored if command == "explain" else cli
