@@ -20,13 +20,7 @@ from airflow_kafka_groups.hooks.arguments import parse_object, read_duration, re
 from airflow_kafka_groups.kafka.cluster.librdkafka import DEFAULT_PORT, check_java_names, format_servers, parse_servers
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
 from airflow_kafka_groups.kafka.transport.pem import PEM_MARK
-from airflow_kafka_groups.kafka.transport.security import (
-    PASSWORD_MECHANISMS,
-    SASL_MECHANISMS,
-    SECURITY_PROTOCOLS,
-    TOKEN_URL,
-    check_mechanism,
-)
+from airflow_kafka_groups.kafka.transport.security import TOKEN_URL
 from airflow_kafka_groups.observe.patterns import (
     DEFAULT_PROTECTED,
     check_patterns,
@@ -49,18 +43,26 @@ OFFICIAL_CONN_TYPE = "kafka"
 
 _SINGLES_FOR_A_BATCH = 64
 _CONNECTIONS_FOR_A_BATCH, _MOST_CONNECTIONS = 20, 64
-_USER = ("sasl.username", "sasl.password")
+_USER = {"login": "sasl.username", "password": "sasl.password"}
+_CLIENT = {"login": "sasl.oauthbearer.client.id", "password": "sasl.oauthbearer.client.secret"}
 _OAUTH_FIELDS = {
     "oauth_token_url": TOKEN_URL,
     "oauth_scope": "sasl.oauthbearer.scope",
     "oauth_extensions": "sasl.oauthbearer.extensions",
 }
+_TEXT_FIELDS = {
+    "security_protocol": "security.protocol",
+    "sasl_mechanism": "sasl.mechanism",
+    "client_id": "client.id",
+    "ssl_key_password": "ssl.key.password",
+    **_OAUTH_FIELDS,
+}
+"""The fields of the form that are a property of another name."""
 _PEM_FIELDS = {"ssl_ca_certificate": "ssl.ca", "ssl_certificate": "ssl.certificate", "ssl_private_key": "ssl.key"}
-_MADE_OF = {made: name for name, made in _OAUTH_FIELDS.items()}
+_MADE_OF = {made: name for name, made in (_TEXT_FIELDS | _USER).items()}
 _MADE_OF |= {f"{made}.{kind}": name for name, made in _PEM_FIELDS.items() for kind in ("pem", "location")}
-_PLAIN_FIELDS = ("security_protocol", "sasl_mechanism", "ssl_key_password", "client_id", "properties")
-_LIMIT_FIELDS = ("request_timeout_seconds", "api_timeout_seconds", "parallelism")
-EXTRA_FIELDS = frozenset({*_PLAIN_FIELDS, *_OAUTH_FIELDS, *_PEM_FIELDS, *_LIMIT_FIELDS, *OWN_FIELDS})
+_OTHER_FIELDS = ("request_timeout_seconds", "api_timeout_seconds", "parallelism", "properties", *OWN_FIELDS)
+EXTRA_FIELDS = frozenset({*_TEXT_FIELDS, *_PEM_FIELDS, *_OTHER_FIELDS})
 
 
 class ConnectionLike(Protocol):
@@ -196,14 +198,17 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
                 None,
                 f"is not known. Known are {', '.join(sorted(EXTRA_FIELDS))}; librdkafka properties have dots in them",
             )
-    mapped = {**_address(connection, extra), **_authentication(connection, extra), **_tls(extra)}
-    if "client_id" in extra:
-        mapped["client.id"] = _text_of("client_id", extra["client_id"])
-    properties = _merge(mapped, _raw_properties(extra))
-    filled = {made: name for made, name in _MADE_OF.items() if made in mapped}
-    return ConnectionSettings(
+    raw = _raw_properties(extra)
+    mapped = _address(connection, raw) | _tls(extra)
+    mapped |= {made: _text_of(name, extra[name]) for name, made in _TEXT_FIELDS.items() if name in extra}
+    mapped |= _login(connection, mapped, raw)
+    properties, filled = _merge(mapped, raw), {made: name for made, name in _MADE_OF.items() if made not in raw}
+    _require_sasl(properties, filled)
+    settings = ConnectionSettings(
         properties=properties, limits=_limits(extra), filled=filled, **_restrictions(connection, extra)
     )
+    settings.parse()
+    return settings
 
 
 def _restrictions(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, Any]:
@@ -245,10 +250,10 @@ def _merge(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     return {**second, **first}
 
 
-def _address(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str]:
+def _address(connection: ConnectionLike, raw: Mapping[str, Any]) -> dict[str, str]:
     written, field_name = (connection.host or "").strip(), "host (bootstrap servers)"
     if not written:
-        if _raw_properties(extra).get("bootstrap.servers"):
+        if raw.get("bootstrap.servers"):
             return {}
         raise ConfigurationError(
             field_name, None, f"connection {connection.conn_id!r} has none: write them as broker1:9092,broker2:9092"
@@ -259,56 +264,30 @@ def _address(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str
     return {"bootstrap.servers": format_servers(servers)}
 
 
-def _authentication(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str]:
-    mapped: dict[str, str] = {}
-    if "security_protocol" in extra:
-        mapped["security.protocol"] = _choice_of("security_protocol", extra["security_protocol"], SECURITY_PROTOCOLS)
-    if "sasl_mechanism" in extra:
-        mapped["sasl.mechanism"] = _text_of("sasl_mechanism", extra["sasl_mechanism"]).strip().upper()
-        check_mechanism("sasl_mechanism", mapped["sasl.mechanism"])
-    raw = _raw_properties(extra)
-    mechanism = mapped.get("sasl.mechanism", str(raw.get("sasl.mechanism", raw.get("sasl.mechanisms", ""))).upper())
+def _login(connection: ConnectionLike, mapped: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, str]:
+    given = {**raw, **mapped}
+    mechanism = str(given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))).upper()
     uses_tokens = mechanism == "OAUTHBEARER"
-    names = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret") if uses_tokens else _USER
-    given = zip(names, (connection.login, connection.password), strict=True)
-    mapped |= {name: value for name, value in given if value}
-    mapped |= _oauth(extra, uses_tokens)
-    _check_authentication(_merge(mapped, {n: v for n, v in raw.items() if n not in mapped}))
-    return mapped
+    if not uses_tokens and (unused := [name for name, made in _OAUTH_FIELDS.items() if made in mapped]):
+        raise ConfigurationError(", ".join(unused), None, "are used with OAUTHBEARER only")
+    made = _CLIENT if uses_tokens else _USER
+    return {made[name]: value for name in made if (value := getattr(connection, name))}
 
 
-def _oauth(extra: dict[str, Any], uses_tokens: bool) -> dict[str, str]:
-    mapped = {prop: _text_of(name, extra[name]) for name, prop in _OAUTH_FIELDS.items() if name in extra}
-    if mapped and not uses_tokens:
-        raise ConfigurationError(
-            ", ".join(name for name in _OAUTH_FIELDS if name in extra), None, "are used with OAUTHBEARER only"
-        )
-    return mapped
-
-
-def _check_authentication(properties: Mapping[str, Any]) -> None:
-    protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
-    mechanism = str(properties.get("sasl.mechanism", properties.get("sasl.mechanisms", ""))).upper()
-    if not protocol.startswith("SASL"):
-        for name in ("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"):
-            if name in properties:
-                raise ConfigurationError(
-                    "security_protocol", protocol, f"does not use {name}: choose SASL_SSL (or SASL_PLAINTEXT)"
-                )
-        return
-    if not mechanism:
-        raise ConfigurationError("sasl_mechanism", None, f"{protocol} needs one of {', '.join(SASL_MECHANISMS)}")
-    if mechanism in PASSWORD_MECHANISMS and not (properties.get("sasl.username") and properties.get("sasl.password")):
-        raise ConfigurationError("login and password", None, f"{mechanism} needs both a username and a password")
+def _require_sasl(given: Mapping[str, Any], filled: Mapping[str, str]) -> None:
+    """Raise for a login that the protocol does not use: the client would connect without it."""
+    protocol = str(given.get("security.protocol", "PLAINTEXT")).upper()
+    for name in ("sasl.mechanism", "sasl.mechanisms", *_USER.values()):
+        if name in given and protocol in ("PLAINTEXT", "SSL"):
+            remedy = f"is not used by {protocol}: choose SASL_SSL (or SASL_PLAINTEXT) as security_protocol"
+            raise ConfigurationError(filled.get(name, name), None, remedy)
 
 
 def _tls(extra: dict[str, Any]) -> dict[str, str]:
     mapped: dict[str, str] = {}
-    for name, prefix in _PEM_FIELDS.items():
+    for name, made in _PEM_FIELDS.items():
         if name in extra:
-            mapped |= _pem_or_file(name, prefix, extra[name])
-    if "ssl_key_password" in extra:
-        mapped["ssl.key.password"] = _text_of("ssl_key_password", extra["ssl_key_password"], secret=True)
+            mapped |= _pem_or_file(name, made, extra[name])
     return mapped
 
 
@@ -329,7 +308,7 @@ def _letters(name: str) -> str:
 
 def _pem_or_file(name: str, prefix: str, value: Any) -> dict[str, str]:
     """Read a certificate or key, as PEM or the path of a file, as the librdkafka property for it."""
-    text = _text_of(name, value, secret=True).strip()
+    text = _text_of(name, value).strip()
     if PEM_MARK in text:
         return {f"{prefix}.pem": text + "\n"}
     if "\n" in text:
@@ -337,16 +316,11 @@ def _pem_or_file(name: str, prefix: str, value: Any) -> dict[str, str]:
     return {f"{prefix}.location": text}
 
 
-def _text_of(name: str, value: Any, *, secret: bool = False) -> str:
+def _text_of(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ConfigurationError(name, None if secret else value, "must be a string")
+        shown = None if name.startswith("ssl_") else value  # there may be a secret in it
+        raise ConfigurationError(name, shown, "must be a string")
     return value
-
-
-def _choice_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    if isinstance(value, str) and value.strip().upper() in choices:
-        return value.strip().upper()
-    raise ConfigurationError(name, value, f"must be one of {', '.join(choices)}")
 
 
 def _group_prefix_of(value: Any) -> str:
