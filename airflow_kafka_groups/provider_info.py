@@ -54,7 +54,7 @@ def get_provider_info() -> dict[str, Any]:
             ]
             for kind, modules in _MODULES.items()
         },
-        "cli": [f"{_PACKAGE}.cli.airflow_cli.get_cli_commands"],
+        "cli": [f"{_PACKAGE}.cli.main.get_cli_commands"],
         "extra-links": [f"{_PACKAGE}.hooks.links.CleanupReportLink"],
         "config": {
             "kafka_groups": {

@@ -1,4 +1,4 @@
-"""Parsing of the command line, and the exit codes of what it runs.
+"""Parsing of the command line, and the exit codes of what it runs; the same commands below ``airflow kafka-groups``.
 
 stdout is for data. Whatever else is printed while a command runs, by Airflow or another library, goes to stderr.
 """
@@ -14,12 +14,16 @@ import time
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups import __version__
 from airflow_kafka_groups.cli.output import Output, View, say, stdout_for
 from airflow_kafka_groups.cli.registry import COMMANDS, GROUPS, OTHER_NAMES, PROGRAM, ExitCode, dest_of, name_shown
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.shown import with_links
+
+if TYPE_CHECKING:
+    from airflow.cli.cli_config import GroupCommand
 
 _EPILOG = """Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched;
 3 something was left out; 130 interrupted."""
@@ -28,6 +32,8 @@ _NO_GROUP = "no group follows --, and without any the command is about all of th
 _DASHES = (
     "a group called -- cannot be named here: options end with the first --, and parsers drop others. Use the operator"
 )
+_NO_UTF_8 = re.compile(r"[\ud800-\udfff]")
+"""What Python makes of the bytes of a terminal in Latin-1: letters that no broker takes."""
 _COMPLETES = "_ARGCOMPLETE"
 """What the shell sets when it asks for completions."""
 
@@ -145,7 +151,10 @@ def run_command(name: str, args: argparse.Namespace) -> int:
         seconds = getattr(args, "watch", None)
         from airflow_kafka_groups.kafka.admin.results import collection_paused
 
-        _check_group_ids(args)
+        groups = "".join(getattr(args, "group_ids", None) or [getattr(args, "group_id", None) or ""])
+        if _NO_UTF_8.search(groups):
+            remedy = "is not UTF-8, as the ids of groups are: check the encoding of your terminal or script"
+            raise ConfigurationError("GROUP", groups, remedy)
         with redirect_stdout(sys.stderr), collection_paused():  # it looks through all of Airflow, again and again
             while True:
                 code = COMMANDS[name].load().run(args, out)
@@ -169,6 +178,29 @@ def run_command(name: str, args: argparse.Namespace) -> int:
         return ExitCode.INTERRUPTED
 
 
+def get_cli_commands() -> list[GroupCommand]:
+    """Return the commands for Airflow's own command line, ``airflow kafka-groups …``, since Airflow 3.2."""
+    from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand
+
+    commands = [
+        ActionCommand(
+            name=name,
+            help=command.help,
+            func=partial(_run_below_airflow, name),
+            args=[Arg(flags=flags, **settings) for flags, settings in command.arguments()],  # type: ignore[no-untyped-call]  # Airflow's own
+        )
+        for name, command in COMMANDS.items()
+    ]
+    return [GroupCommand(name="kafka-groups", help="Work with Kafka consumer groups in bulk", subcommands=commands)]
+
+
+def _run_below_airflow(name: str, args: argparse.Namespace) -> None:
+    if why := why_no_groups(sys.argv, getattr(args, "group_ids", None)):
+        say(f"error: {why}")
+        sys.exit(ExitCode.BAD_USAGE)
+    sys.exit(run_command(name, args))
+
+
 def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace) -> str:
     """Return the message of an error about an argument that has another name below an operator, as it was typed.
 
@@ -181,24 +213,6 @@ def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace)
     } | getattr(args, "site_fields", {})
     names |= {of_operator: names[typed] for of_operator, typed in OTHER_NAMES.items() if typed in names}
     return str(error).replace(error.field, str(names.get(error.field, error.field)), 1)
-
-
-def _check_group_ids(args: argparse.Namespace) -> None:
-    """Raise for an id that is no UTF-8, such as one of a terminal in Latin-1: no broker takes it.
-
-    Warn of one that was copied out of a message, with the invisible character that keeps programs from making links.
-    """
-    for group_id in getattr(args, "group_ids", None) or [getattr(args, "group_id", None) or ""]:
-        if (meant := with_links(group_id)) != group_id:
-            say(
-                f"warning: {group_id!r} has an invisible character (U+200B), as messages put into names so that they "
-                f"are no links. If you copied it from one, the group is {meant!r}"
-            )
-        try:
-            group_id.encode()
-        except UnicodeEncodeError:
-            remedy = "is not UTF-8, as the ids of groups are: check the encoding of your terminal or script"
-            raise ConfigurationError("GROUP", group_id, remedy) from None
 
 
 def _where(out: Output) -> str:

@@ -1,18 +1,50 @@
-"""Options of many commands: numbers, durations and places.
+"""Options that many commands have, and what they stand for: numbers, places, groups to read, a plan's policy.
 
 ``--min-idle 36h`` is the same as ``--min-idle-seconds 129600``.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
+from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, Reader
-from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
+from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number, read_patterns, read_text
+from airflow_kafka_groups.observe.patterns import GroupFilter, check_patterns
+from airflow_kafka_groups.observe.readings import GroupSelection
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
+if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.observe.readings import GroupsRead
+
+R = TypeVar("R")
+_NUMBERS: Mapping[str, Callable[[str, Any], float]] = {
+    "min_idle_seconds": read_duration,
+    "min_observations": partial(read_integer, minimum=2),
+    "max_groups": partial(read_integer, minimum=1),
+    "max_share": partial(read_number, maximum=1),
+    "max_plan_age_seconds": read_duration,
+    "max_gap_seconds": read_duration,
+    "offsets_retention_minutes": read_integer,
+}
+"""How each number of a judgement or a plan is read."""
+MAX_GAP_SECONDS = 2 * 86_400
+"""The default of the longest time between two snapshots that a plan rests on, as in the shipped DAGs."""
+OF_RULES = ("min_idle_seconds", "min_observations")
+"""The options that are for plans without a policy file: each of its rules has its own."""
+_FIRST = 20
 _SUFFIX = "_seconds"
 
 
@@ -49,3 +81,162 @@ def read_place_here(field: str, text: str) -> str:
     """
     is_secret = has_secret(text) and not os.path.exists(text)
     return text if not text or "://" in text or is_secret else os.path.abspath(text)
+
+
+def add_pattern_arguments(parser: ArgumentTarget) -> None:
+    """Add patterns of groups."""
+    parser.add_argument("--include", action="append", metavar="PATTERN")
+    parser.add_argument("--exclude", action="append", metavar="PATTERN")
+
+
+def add_group_arguments(parser: ArgumentTarget, *, required: bool = False) -> None:
+    """Add the connection and the groups.
+
+    :param required: whether at least one group has to be named, so that there are no patterns.
+    """
+    add_connection_arguments(parser)
+    parser.add_argument("group_ids", nargs="+" if required else "*", metavar="GROUP")
+    if not required:
+        add_pattern_arguments(parser)
+    add_view_arguments(parser)
+
+
+def add_numbers(parser: ArgumentTarget, numbers: Sequence[str]) -> None:
+    """Add the options of a plan; without a policy file, the gap is that of the shipped DAGs."""
+    for name in numbers:
+        own = {"help": "longest time between two snapshots; 0: any (default: 2d)"} if name == "max_gap_seconds" else {}
+        add_value(parser, name, read=_NUMBERS[name], **own)
+
+
+def filter_of(args: argparse.Namespace) -> GroupFilter:
+    """Return the filter of ``--include`` and ``--exclude``. Raises ``ConfigurationError`` for an invalid pattern."""
+    for name in ("include", "exclude"):
+        check_patterns(f"--{name}", getattr(args, name) or ())
+    return GroupFilter(tuple(args.include or ("*",)), tuple(args.exclude or ()))
+
+
+def take_defaults(
+    args: argparse.Namespace, numbers: Sequence[str], renamed: Mapping[str, str] | None = None
+) -> Mapping[str, Any]:
+    """Fill in the options of a plan that were not given as the shipped DAGs do: a group that they spare is spared here.
+
+    The groups that are left out by default are so in any case.
+
+    :param renamed: options with another name in the defaults. Default: none.
+
+    ``args.site_fields`` has the names of the defaults that filled in an option. Returns the site's defaults. Raises
+    ``ConfigurationError`` for those that cannot be read.
+    """
+    from airflow_kafka_groups.hooks.floors import DEFAULTS
+    from airflow_kafka_groups.operators.support.dag_form import checked_defaults
+
+    defaults = checked_defaults()
+    args.site_fields = {}
+    for name in numbers:
+        of_site = (renamed or {}).get(name, name)
+        if getattr(args, name) is None and defaults.get(of_site) is not None:
+            args.site_fields[name] = f"{DEFAULTS}.{of_site}"
+            setattr(args, name, _NUMBERS[name](args.site_fields[name], defaults[of_site]))
+    args.include = args.include or read_patterns(f"{DEFAULTS}.include", defaults.get("include") or [])
+    args.exclude = [*read_patterns(f"{DEFAULTS}.exclude", defaults.get("exclude") or []), *(args.exclude or ())]
+    if args.policy_file is not None:
+        args.policy_file = read_place_here("--policy-file", args.policy_file)
+    elif defaults.get("policy_file"):  # an empty one is none, as in the form
+        args.site_fields["policy_file"] = f"{DEFAULTS}.policy_file"
+        args.policy_file = read_text(args.site_fields["policy_file"], defaults["policy_file"])
+    return defaults
+
+
+def policy_file_of(args: argparse.Namespace, floors: SiteFloors) -> PolicyFile | None:
+    """Read the policy file that the option or the site's defaults name, after ``take_defaults``; ``None`` for none.
+
+    Raises ``ConfigurationError`` with each problem and its line.
+    """
+    from airflow_kafka_groups.hooks.storage import open_policy
+
+    if args.policy_file is None:
+        return None
+    field = args.site_fields.get("policy_file", "--policy-file")
+    try:
+        return open_policy(field, args.policy_file, floors)
+    except PolicyError as error:
+        raise ConfigurationError(field, None, str(error)) from error
+
+
+def numbers_of(args: argparse.Namespace, numbers: Sequence[str]) -> dict[str, float]:
+    """Return those of the numbers that are given."""
+    return {name: value for name in numbers if (value := getattr(args, name)) is not None}
+
+
+def policy_of(
+    args: argparse.Namespace, settings: ConnectionSettings, file: PolicyFile | None = None, **more: Any
+) -> PlanPolicy:
+    """Return the policy of a plan, as ``plan_policy``: without a gap, that of the file or the shipped DAGs counts."""
+    from airflow_kafka_groups.hooks.floors import plan_policy
+
+    if args.max_gap_seconds is None:
+        more["max_gap_seconds"] = 0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS
+    patterns = filter_of(args)
+    return plan_policy(args, settings, include=patterns.include, exclude=patterns.exclude, **more)
+
+
+def read_chosen(
+    args: argparse.Namespace,
+    read: Callable[[AdminClient, GroupSelection], Awaitable[R]],
+) -> R:
+    """Read the named groups, or those of the cluster that match.
+
+    Raises ``ConfigurationError`` for names with patterns.
+    """
+    if args.group_ids and (args.include or args.exclude):
+        raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
+    cluster = Cluster(args)
+    selection = GroupSelection(
+        group_ids=args.group_ids or None,
+        groups=filter_of(args),
+        protected=cluster.settings.protected_groups,
+        may_be_short=True,
+    )
+
+    async def say_and_read(admin: AdminClient) -> R:
+        if selection.group_ids is None:
+            await say_if_fewer_are_listed(admin)
+        return await read(admin, selection)
+
+    return cluster.run(say_and_read)
+
+
+def say_what_is_missing(errors: Mapping[Any, KafkaGroupsError]) -> None:
+    """Name the brokers and partitions whose groups a listing lacks, on stderr."""
+    for where, error in errors.items():
+        say(f"warning: groups may be missing: {where}: {error}")
+
+
+async def say_if_fewer_are_listed(admin: AdminClient) -> None:
+    """Print on stderr whether a listing lacks groups that this user may not describe, in the words of ``doctor``."""
+    from airflow_kafka_groups.kafka.admin.client.access import FEWER_LISTED, SEE_ALL, lists_all
+
+    with suppress(KafkaGroupsError):  # what is wrong is said by what this is about
+        if await lists_all(admin) is False:
+            say(f"warning: {FEWER_LISTED} {SEE_ALL}")
+
+
+def report(read: GroupsRead[Any], missing: Sequence[str] | None = None) -> bool:
+    """Print on stderr what a reading lacks, and return whether it is complete.
+
+    :param missing: named groups that do not exist. Default: those that the reading found to be missing.
+    """
+    missing = read.missing if missing is None else missing
+    say_what_is_missing(read.unlisted)
+    report_failures(read.found.failed, missing)
+    return not (read.found.failed or missing or read.unlisted)
+
+
+def report_failures(failed: Mapping[str, KafkaGroupsError], missing: Sequence[str] = ()) -> None:
+    """Name the first groups that could not be read, and the first that does not exist, on stderr."""
+    for group_id in sorted(failed)[:_FIRST]:
+        say(f"error: {group_id!r}: {failed[group_id]}")
+    if len(failed) > _FIRST:
+        say(f"error: {len(failed) - _FIRST} more groups could not be read")
+    if missing:
+        say(f"warning: {len(missing)} group(s) do not exist, first {missing[0]!r}")

@@ -12,10 +12,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments, source_of
-from airflow_kafka_groups.cli.options import add_value, read_distinct, read_place_here
+from airflow_kafka_groups.cli.options import (
+    add_pattern_arguments,
+    add_value,
+    read_distinct,
+    read_place_here,
+)
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.cli.selection import add_pattern_arguments
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import (
     read_duration,

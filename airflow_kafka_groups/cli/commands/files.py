@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.options import read_distinct, read_place_here
+from airflow_kafka_groups.cli.options import (
+    add_pattern_arguments,
+    filter_of,
+    read_distinct,
+    read_place_here,
+    say_if_fewer_are_listed,
+)
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.cli.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
 from airflow_kafka_groups.example_dags import dag_files
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
 from airflow_kafka_groups.hooks.arguments import read_integer, request_of

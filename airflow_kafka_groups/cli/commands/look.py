@@ -14,12 +14,11 @@ from airflow_kafka_groups.cli.connection import (
     add_storage_arguments,
     use_airflow_database,
 )
-from airflow_kafka_groups.cli.options import add_value, add_view_arguments
-from airflow_kafka_groups.cli.output import Output, Table, say
-from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.cli.selection import (
+from airflow_kafka_groups.cli.options import (
     add_group_arguments,
     add_pattern_arguments,
+    add_value,
+    add_view_arguments,
     filter_of,
     read_chosen,
     report,
@@ -27,6 +26,8 @@ from airflow_kafka_groups.cli.selection import (
     say_if_fewer_are_listed,
     say_what_is_missing,
 )
+from airflow_kafka_groups.cli.output import Output, Table, say
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.hooks.arguments import read_state_names, read_type_names
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.observe.readings import measure_lag, read_selected

@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
-from airflow_kafka_groups.cli.options import add_value, flag_of
-from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
-from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.cli.selection import (
+from airflow_kafka_groups.cli.options import (
     OF_RULES,
     add_numbers,
     add_pattern_arguments,
+    add_value,
     filter_of,
+    flag_of,
     numbers_of,
     policy_file_of,
     policy_of,
     say_if_fewer_are_listed,
     take_defaults,
 )
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer
 from airflow_kafka_groups.judge.evidence import REQUIRED

@@ -15,16 +15,17 @@ from airflow_kafka_groups.cli.deleting import (
     show_outcomes,
     to_delete,
 )
-from airflow_kafka_groups.cli.options import add_value, flag_of
-from airflow_kafka_groups.cli.output import Output, Table, say
-from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.cli.selection import (
+from airflow_kafka_groups.cli.options import (
     add_numbers,
     add_pattern_arguments,
+    add_value,
+    flag_of,
     policy_file_of,
     policy_of,
     take_defaults,
 )
+from airflow_kafka_groups.cli.output import Output, Table, say
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_group_ids_once, read_number, read_type_names
 from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms

@@ -13,8 +13,7 @@ import pytest
 
 from airflow_kafka_groups import __main__, __version__
 from airflow_kafka_groups.cli import registry
-from airflow_kafka_groups.cli.airflow_cli import get_cli_commands
-from airflow_kafka_groups.cli.main import main, parse
+from airflow_kafka_groups.cli.main import get_cli_commands, main, parse
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import COMMANDS, Command, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
@@ -200,7 +199,7 @@ def test_what_a_library_prints_is_no_data(command: SimpleNamespace, capsys: pyte
 
 
 def test_airflows_parser_gets_the_same_arguments() -> None:
-    from airflow_kafka_groups.cli.airflow_cli import get_cli_commands
+    from airflow_kafka_groups.cli.main import get_cli_commands
 
     (group,) = get_cli_commands()
     commands: Any = {command.name: command for command in group.subcommands}
@@ -217,7 +216,7 @@ def test_airflows_parser_gets_the_same_arguments() -> None:
 
 
 def test_a_command_of_airflow_ends_with_the_exit_code(tmp_path: Path) -> None:
-    from airflow_kafka_groups.cli.airflow_cli import get_cli_commands
+    from airflow_kafka_groups.cli.main import get_cli_commands
 
     (group,) = get_cli_commands()
     (command,) = (command for command in group.subcommands if command.name == "copy-dags")
@@ -315,7 +314,7 @@ def test_a_group_that_airflow_s_parser_drops_is_refused(
         ran.append(args)
         return 0
 
-    monkeypatch.setattr("airflow_kafka_groups.cli.airflow_cli.run_command", run)
+    monkeypatch.setattr("airflow_kafka_groups.cli.main.run_command", run)
     command: Any = next(each for each in get_cli_commands()[0].subcommands if each.name == "restore")
     parser = argparse.ArgumentParser()
     for argument in command.args:

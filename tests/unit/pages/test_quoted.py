@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cli.selection import MAX_GAP_SECONDS
+from airflow_kafka_groups.cli.options import MAX_GAP_SECONDS
 from airflow_kafka_groups.doctor.finding import counted
 from airflow_kafka_groups.durations import show_duration
 from tests.pages import DOCS, PAGES, name_of

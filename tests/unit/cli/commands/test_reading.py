@@ -4,10 +4,9 @@ import argparse
 
 import pytest
 
-from airflow_kafka_groups.cli import main, selection
+from airflow_kafka_groups.cli import main, options
 from airflow_kafka_groups.cli.commands import look
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
-from airflow_kafka_groups.shown import without_links
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.cli.commands.conftest import Cli
@@ -136,14 +135,14 @@ def test_a_lag_that_is_not_known_is_no_small_one(cli: Cli, admin: FakeAdmin) -> 
 
 
 def test_many_failures_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    selection.report_failures({f"g{number:02}": broker_error("NOT_COORDINATOR") for number in range(25)})
+    options.report_failures({f"g{number:02}": broker_error("NOT_COORDINATOR") for number in range(25)})
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 21
     assert lines[-1] == "error: 5 more groups could not be read"
 
 
 def test_patterns_are_all_by_default() -> None:
-    assert selection.filter_of(argparse.Namespace(include=None, exclude=None)).selects("anything")
+    assert options.filter_of(argparse.Namespace(include=None, exclude=None)).selects("anything")
 
 
 def test_what_was_lost_of_a_partition_that_could_not_be_read_is_not_known(cli: Cli, admin: FakeAdmin) -> None:
@@ -152,21 +151,6 @@ def test_what_was_lost_of_a_partition_that_could_not_be_read_is_not_known(cli: C
     admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
     (row,) = cli("lag", "c", "--partitions")[1]
     assert (row["flag"], row["lag"], row["lost"]) == ("unknown", None, None)
-
-
-@pytest.mark.parametrize("command", ["describe", "explain"])
-def test_a_name_that_was_copied_from_a_message_is_not_found_and_the_command_says_why(
-    cli: Cli, stored: Cli, admin: FakeAdmin, command: str
-) -> None:
-    """Messages put an invisible character before "@", so that mail programs make no link of a group's name."""
-    admin.groups = {"svc@team": FakeGroup()}
-    copied = without_links("svc@team")
-    assert copied != "svc@team"
-    run = stored if command == "explain" else cli
-    _, _, said = run(command, copied)
-    assert "invisible character (U+200B)" in said
-    assert "the group is 'svc@team'" in said
-    assert "U+200B" not in run(command, "svc@team")[2]
 
 
 def test_rows_are_sorted_by_a_column_and_limited(cli: Cli, admin: FakeAdmin) -> None:
