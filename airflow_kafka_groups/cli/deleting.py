@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from airflow_kafka_groups.hooks.arguments import read_duration, read_text
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.deletion.run import DeletionResult
-    from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
     from airflow_kafka_groups.ledger.outcomes import DeletionReport
 
@@ -69,14 +68,14 @@ def run_deletion(
     """
     who = actor(command)
     owner = f"the command {command!r} of {who['user']}, on {who['host']}"
-    taken = partial(cluster.lease, owner=owner, wait_seconds=args.lease_wait_seconds)
+    lease = partial(cluster.lease, owner=owner, wait_seconds=args.lease_wait_seconds)
     with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None) as stoppable:
         request = DeletionRequest(
             request_id=request_id,
             dry_run=not args.yes,
             actor=who,
             protects=cluster.settings.protects,
-            lease=(lambda: stoppable.taking(taken())) if leased and args.yes else no_lease,
+            lease=lease if leased and args.yes else no_lease,
             lease_group_id=cluster.settings.lease_group_id,
             observer=DeletionObserver(
                 progress=progress,
@@ -141,23 +140,11 @@ class Stoppable:
 
     def __init__(self, variable: str | None) -> None:
         self._variable = variable
-        self._is_waiting = False
         self.interrupted = False
-
-    @asynccontextmanager
-    async def taking(self, lease: AbstractAsyncContextManager[LeaseGuard]) -> AsyncIterator[LeaseGuard]:
-        """Take a lease. While another run's lease is waited for, one interrupt ends the process: nothing was begun."""
-        self._is_waiting = not self.interrupted
-        try:
-            async with lease as guard:
-                self._is_waiting = False
-                yield guard
-        finally:
-            self._is_waiting = False
 
     def interrupt(self, *signal_and_frame: Any) -> None:
         """Begin no further chunk. A second interrupt ends the process: the journal has what was intended."""
-        if self.interrupted or self._is_waiting:
+        if self.interrupted:
             raise KeyboardInterrupt
         self.hang_up()
 

@@ -7,7 +7,7 @@ tasks of the same run.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from airflow.sdk import BaseOperatorLink
 
@@ -32,9 +32,13 @@ def has_report_tab() -> bool:
 
 def base_path() -> str:
     """Return the URL path that Airflow is served under, without a trailing slash; usually empty."""
+    return _base_url().path.rstrip("/")
+
+
+def _base_url() -> SplitResult:
     from airflow.sdk.configuration import conf
 
-    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+    return urlsplit(conf.get("api", "base_url", fallback="") or "")
 
 
 def report_url(dag_id: str, run_id: str) -> str:
@@ -56,9 +60,7 @@ def absolute_report_url_of(context: Context) -> str | None:
 
     It is ``None`` without a tab or a run, and where Airflow does not know its own address (``[api] base_url``).
     """
-    from airflow.sdk.configuration import conf
-
-    base, path = urlsplit(conf.get("api", "base_url", fallback="") or ""), report_url_of(context)
+    base, path = _base_url(), report_url_of(context)
     return f"{base.scheme}://{base.netloc}{path}" if path and base.scheme and base.netloc else None
 
 

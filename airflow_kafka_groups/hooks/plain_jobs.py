@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentError, ArgumentParser
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from importlib import import_module
@@ -30,13 +30,9 @@ def base_of(arguments: Sequence[str]) -> str | None:
 
     The parsed arguments have it without the Airflow connection that opens it.
     """
-    parser = ArgumentParser(add_help=False, exit_on_error=False)
-    parser.add_argument("--base")
-    try:
-        given, _ = parser.parse_known_args(arguments)
-    except ArgumentError:  # it has no value
-        return None
-    found: str | None = given.base
+    parser = ArgumentParser(add_help=False)
+    parser.add_argument("--base", nargs="?")
+    found: str | None = parser.parse_known_args(arguments)[0].base
     return found
 
 

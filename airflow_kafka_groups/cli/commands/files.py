@@ -19,10 +19,9 @@ from airflow_kafka_groups.cli.options import (
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.example_dags import dag_files
-from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.hooks.arguments import read_integer, request_of
 from airflow_kafka_groups.kafka.models import GroupType
-from airflow_kafka_groups.storage.file_storage import FILES
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.backup.file import Backup
@@ -226,14 +225,11 @@ def copy_dags(args: argparse.Namespace, out: Output) -> ExitCode:
 
 def _copy(source: Path, folder: Path, force: bool) -> str:
     target, content = folder / source.name, source.read_bytes()
-    exists = target.exists() or target.is_symlink()
-    if exists and target.is_file() and target.read_bytes() == content:
+    if target.is_file() and target.read_bytes() == content:
         return "unchanged"
+    exists = target.exists()
     if exists and not force:
         return "kept"
-    try:
-        FILES.replace(target, content)
-    except StorageError as error:  # its remedy is that of a storage
-        why = f"{target} could not be written: {error.__cause__ or error}"
-        raise StorageError(f"{why}. Let this user write there, or choose another DIR") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
     return "overwritten" if exists else "copied"

@@ -1,9 +1,6 @@
 """Applying a plan: a dry run by default, and no way around what the site demands."""
 
-import asyncio
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -177,21 +174,6 @@ def test_a_second_interrupt_ends_the_process() -> None:
     observer.hang_up()  # nor does a terminal that closes
     with pytest.raises(KeyboardInterrupt):
         observer.interrupt()
-
-
-def test_one_interrupt_ends_the_wait_for_the_lease(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, leases: FakeLease, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @asynccontextmanager
-    async def taken(**asked: Any) -> AsyncIterator[Any]:
-        signal.raise_signal(signal.SIGINT)
-        await asyncio.sleep(60)
-        yield
-
-    monkeypatch.setattr(leases, "take", taken)
-    code, found, said = stored(*yes(backed_up))
-    assert (code, found, admin.deleted) == (130, None, [])
-    assert said.endswith("interrupted\n")
 
 
 @pytest.mark.parametrize("nohup", [False, True])
