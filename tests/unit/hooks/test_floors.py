@@ -55,14 +55,14 @@ def test_without_any_nothing_is_limited() -> None:
     assert site_floors(connection(), "/groups") == NO_FLOORS
 
 
-def test_the_configuration_sets_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuration_and_connection_set_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert VALUES.keys() == {field.name for field in fields(SiteFloors)}
+    for written in (VALUES, json.dumps(VALUES)):
+        assert site_floors(connection(written), "/groups") == READ
     configure(monkeypatch, **VALUES)
     assert site_floors(connection(), "/groups/") == READ
-
-
-@pytest.mark.parametrize("written", [VALUES, json.dumps(VALUES)], ids=["object", "string"])
-def test_the_connection_sets_each_of_them(written: Any) -> None:
-    assert site_floors(connection(written), "/groups") == READ
+    with pytest.raises(ConfigurationError, match="'/groups'"):
+        site_floors(connection(), "/other")
 
 
 def test_the_stricter_of_both_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,16 +113,6 @@ def test_a_floor_that_cannot_be_read_is_an_error_and_not_left_out(
     configure(monkeypatch, **{name: value})
     with pytest.raises(ConfigurationError, match=name):
         site_floors(connection(), "/x")
-
-
-def test_another_storage_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, storage_path="/groups")
-    with pytest.raises(ConfigurationError, match="'/groups'"):
-        site_floors(connection(), "/other")
-
-
-def test_every_floor_is_among_the_values_of_these_tests() -> None:
-    assert VALUES.keys() == {field.name for field in fields(SiteFloors)}
 
 
 def test_every_option_is_declared_with_an_example_that_can_be_read() -> None:

@@ -14,21 +14,21 @@ from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 
 
-@pytest.mark.parametrize("text", ["/data/x", "file:///data/x", " /data/x "])
-def test_local_paths_are_plain_paths(text: str) -> None:
-    assert open_path("storage_path", text) == Path("/data/x")
-
-
-def test_percent_signs_of_a_url_are_decoded_and_those_of_a_path_are_not() -> None:
-    assert open_path("p", "file:///a%20b") == Path("/a b")
-    assert open_path("p", "/a%20b") == Path("/a%20b")
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        *(("/data/x", "/data/x"), ("file:///data/x", "/data/x"), (" /data/x ", "/data/x")),
+        *(("file:///a%20b", "/a b"), ("/a%20b", "/a%20b"), ("/a?b", "/a?b"), ("file:///a%3Fb", "/a?b")),
+    ],
+)
+def test_local_paths_are_plain_paths_of_which_a_url_is_decoded(text: str, path: str) -> None:
+    assert open_path("storage_path", text) == Path(path)
 
 
 @pytest.mark.parametrize("mark", ["?", "#"])
-def test_what_would_end_the_path_of_a_url_is_refused_and_belongs_to_a_path(mark: str) -> None:
+def test_what_would_end_the_path_of_a_url_is_refused(mark: str) -> None:
     with pytest.raises(ConfigurationError, match=r"must have %3F for '[?]' and %23 for '#'"):
         open_path("p", f"file:///a{mark}b/c")
-    assert open_path("p", f"file:///a%{ord(mark):X}b") == open_path("p", f"/a{mark}b") == Path(f"/a{mark}b")
 
 
 @pytest.mark.parametrize("value", ["", "  ", "None", "relative/x", "./x", "~/x", "file://host/x", None, 5])
@@ -80,7 +80,7 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nhidden\n-----END OPENSSH PRIVATE KEY
         ConnectionRefusedError(111, "Connect call failed"),
         TypeError("GCSFileSystem.__init__() missing 1 required positional argument: 'project'"),
         LookupError("The conn_id `my_conn` isn't defined"),
-        ValueError(f"not a key: {KEY}"),
+        ValueError(f"not a key: {KEY}"),  # of the kind that Airflow raises where it does not know the storage
     ],
 )
 def test_a_storage_that_cannot_be_opened_is_named_and_shows_no_key(
@@ -90,23 +90,11 @@ def test_a_storage_that_cannot_be_opened_is_named_and_shows_no_key(
         raise error
 
     monkeypatch.setattr("airflow.sdk.io.get_fs", fail)
-    monkeypatch.setattr(store, "_STORE_CACHE", {})
-    with pytest.raises((StorageError, ConfigurationError), match=r"gs://my_conn@files/kafka") as caught:
-        open_path("storage_path", "gs://my_conn@files/kafka")
-    assert "hidden" not in "".join(traceback.format_exception(caught.value))
-
-
-def test_a_key_that_cannot_be_parsed_needs_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of Google: it raises the kind of error that Airflow raises where it does not know the storage."""
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise ValueError("Invalid private key")
-
-    monkeypatch.setattr("airflow.sdk.io.get_fs", fail)
     monkeypatch.setattr("airflow.sdk.io.has_fs", lambda scheme: scheme == "gs")
     monkeypatch.setattr(store, "_STORE_CACHE", {})
-    with pytest.raises(StorageError, match=r"could not be opened: ValueError: Invalid private key. Check .*connection"):
+    with pytest.raises(StorageError, match=r"gs://my_conn@files/kafka could not be opened: ") as caught:
         open_path("storage_path", "gs://my_conn@files/kafka")
+    assert "hidden" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -143,15 +131,12 @@ def test_a_policy_file_is_read_when_it_is_asked_for_and_opened_before(tmp_path: 
     path.unlink()
     with pytest.raises(PolicyError):
         policy_reader(policy)
+    assert policy_reader(PlanPolicy(min_idle_seconds=60))() is None, "it has no file"
 
 
 def test_another_policy_than_the_sites_is_not_read() -> None:
     with pytest.raises(PlanError, match=r"the site plans by the policy '/site.yaml' only .*not by '/dev/zero'"):
         open_policy("policy_file", "/dev/zero", SiteFloors(policy_file="/site.yaml"))
-
-
-def test_without_a_policy_file_none_is_read() -> None:
-    assert policy_reader(PlanPolicy(min_idle_seconds=60))() is None
 
 
 def test_what_opens_a_storage_lets_arrow_allocate_by_the_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
