@@ -20,16 +20,11 @@ from airflow_kafka_groups.hooks.retries import FINAL, set_retry_policy
 HAS_POLICIES = hasattr(BaseOperator, "retry_policy")
 
 
-def test_a_task_of_an_airflow_without_policies_is_left_as_it_is() -> None:
-    task = SimpleNamespace()
-    set_retry_policy(task)
-    assert vars(task) == {}
-
-
-def test_a_policy_that_the_task_has_stands() -> None:
-    task = SimpleNamespace(retry_policy="its own")
-    set_retry_policy(task)
-    assert task.retry_policy == "its own"
+def test_a_task_without_policies_or_with_its_own_is_left_as_it_is() -> None:
+    for task in (SimpleNamespace(), SimpleNamespace(retry_policy="its own")):
+        before = dict(vars(task))
+        set_retry_policy(task)
+        assert vars(task) == before
 
 
 @pytest.mark.parametrize("error", FINAL if HAS_POLICIES else [], ids=lambda error: error.__name__)
@@ -103,20 +98,13 @@ def test_the_time_limit_of_a_task_ends_its_call(busy: str) -> None:
     assert "went on" not in done
 
 
-def test_a_call_in_time_returns_its_result_and_leaves_the_timer_alone() -> None:
+def test_a_call_in_time_leaves_the_timer_alone_and_outside_of_the_main_thread_there_is_no_limit() -> None:
     async def call(_: Any) -> str:
         return "result"
 
-    with timeout(60) as limit:  # type: ignore[no-untyped-call]
+    with timeout(60) as limit, ThreadPoolExecutor(1) as pool:  # type: ignore[no-untyped-call]
         assert Cluster().run(call) == "result"
         assert signal.getsignal(signal.SIGALRM) == limit.handle_timeout
-
-
-def test_outside_of_the_main_thread_there_is_no_limit() -> None:
-    async def call(_: Any) -> str:
-        return "result"
-
-    with timeout(60), ThreadPoolExecutor(1) as pool:  # type: ignore[no-untyped-call]
         assert pool.submit(Cluster().run, call).result() == "result"
 
 

@@ -150,6 +150,10 @@ def test_every_field_of_the_form_is_known_and_read_as_the_form_sends_its_default
         (connection({**TOKENS, "oauth_token_url": 5}), "oauth_token_url"),
         (connection({"parallelism": 0}), "parallelism"),
         (connection({"parallelism": "many"}), "parallelism"),
+        *(
+            (connection({"lease_group_prefix": prefix}), "lease_group_prefix")
+            for prefix in (7, "a b", "x" * 101, "a/b")
+        ),
         (connection(conn_type="kafka"), "bootstrap.servers"),
         (connection({"bootstrap.servers": " "}, conn_type="kafka"), "bootstrap.servers"),
         (connection({"bootstrap.servers": "b:1", "read_only": "x"}, conn_type="kafka"), "read_only"),
@@ -251,10 +255,7 @@ def test_texts_from_a_uri_are_read_as_what_they_mean() -> None:
 
 def test_protected_groups_are_names_and_patterns_that_know_case() -> None:
     settings = read_connection(connection({"protected_groups": ["connect-*", "pay"]}))
-    assert [g for g in ("connect-a", "pay", "payments", "Connect-a", "") if settings.protects(g)] == [
-        "connect-a",
-        "pay",
-    ]
+    assert list(filter(settings.protects, ("connect-a", "pay", "payments", "Connect-a", ""))) == ["connect-a", "pay"]
     assert not read_connection(connection()).protects("pay")
 
 
@@ -267,16 +268,10 @@ def test_a_pattern_is_not_torn_at_its_comma(text: str) -> None:
     assert settings.protects("a-12-b")
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("re:a.*, re:(b|c)\n job[1], re:\\[x\n,", ("re:a.*", "re:(b|c)", "job[1]", "re:\\[x")),
-        ("re:a{3}\r\nb", ("re:a{3}", "b")),
-        ("job[1", ("job[1",)),
-    ],
-)
-def test_commas_and_line_ends_are_between_patterns(text: str, found: tuple[str, ...]) -> None:
-    assert read_connection(connection({"protected_groups": text})).protected_groups == found
+def test_commas_and_line_ends_are_between_patterns() -> None:
+    text = "re:a{3}\r\nb, re:(b|c)\n job[1], re:\\[x\n,"
+    found = read_connection(connection({"protected_groups": text})).protected_groups
+    assert found == ("re:a{3}", "b", "re:(b|c)", "job[1]", "re:\\[x")
 
 
 @pytest.mark.safety
@@ -318,9 +313,3 @@ def test_the_leases_group_may_have_a_prefix(kind: str) -> None:
     assert settings.lease_group_id == "team-a.airflow-kafka-groups-lease"
     assert (settings.protects(settings.lease_group_id), settings.protects("a")) == (True, False)
     assert "lease_group_prefix" not in settings.properties
-
-
-@pytest.mark.parametrize("prefix", [7, "a b", "x" * 101, "a/b"])
-def test_a_prefix_that_no_group_should_have_is_refused(prefix: object) -> None:
-    with pytest.raises(ConfigurationError, match="lease_group_prefix"):
-        read_connection(connection({"lease_group_prefix": prefix}))
