@@ -21,24 +21,47 @@ from tests.unit.cli.commands.look.test_explain import of
 from tests.unit.operators import scene
 
 
-def explained_and_applied(stored: Cli, backed_up: dict[str, Any]) -> tuple[bool, str]:
-    """Return whether ``explain`` says that the group a would be deleted, and what ``apply`` then makes of it."""
+def nothing(admin: FakeAdmin, stored: Cli, storage: Path) -> None:
+    """Leave all as it is."""
+
+
+def kept_alive(admin: FakeAdmin, stored: Cli, storage: Path) -> None:
+    admin.groups["a"].protocol_type = "consumer"
+    code, found, said = stored("keep-alive", "a", "--yes", "--allow-membership", "--observe-seconds", "0")
+    assert code == 0, (found, said)
+
+
+def seen_in_use_by_a_newer_snapshot(admin: FakeAdmin, stored: Cli, storage: Path) -> None:
+    time.sleep(1.1)
+    admin.groups["a"].members = 2
+    scene.take_snapshot(storage)
+    admin.groups["a"].members = 0
+
+
+def of_a_stopped_folder(admin: FakeAdmin, stored: Cli, storage: Path) -> None:
+    (storage / scene.CLUSTER / "STOP").write_text("on holiday\n")
+
+
+def deleted_by_another_request(admin: FakeAdmin, stored: Cli, storage: Path) -> None:
+    """Its idle time restarts with that deletion, so this plan keeps it."""
+    scene.delete(storage, group_ids=["a"], dry_run=False)
+    admin.groups["a"] = FakeGroup()
+
+
+KEEPING = [kept_alive, seen_in_use_by_a_newer_snapshot, of_a_stopped_folder, deleted_by_another_request]
+
+
+@pytest.mark.parametrize("happens", [nothing, *KEEPING])
+def test_what_happens_after_the_plan(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path, happens: Any
+) -> None:
+    happens(admin, stored, tmp_path)
     plan_id, digest = backed_up["plan_id"], backed_up["digest"]
     _, found, _ = stored("explain", "a", "--plan-id", plan_id)
     _, done, said = stored("apply", plan_id, "--digest", digest, "--yes")
     assert done is not None, said
-    return found["would_be_deleted"], {item["group_id"]: item["outcome"] for item in done["outcomes"]}["a"]
-
-
-def test_control(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
-    assert explained_and_applied(stored, backed_up) == (True, "deleted")
-
-
-def test_a_group_that_is_kept_alive(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
-    admin.groups["a"].protocol_type = "consumer"
-    code, found, said = stored("keep-alive", "a", "--yes", "--allow-membership", "--observe-seconds", "0")
-    assert code == 0, (found, said)
-    assert explained_and_applied(stored, backed_up) == (False, "kept")
+    made = {item["group_id"]: item["outcome"] for item in done["outcomes"]}["a"]
+    assert (found["would_be_deleted"], made) == ((False, "kept") if happens in KEEPING else (True, "deleted"))
 
 
 def test_no_pattern_is_to_be_edited_for_a_group_that_is_kept_alive(
@@ -51,30 +74,6 @@ def test_no_pattern_is_to_be_edited_for_a_group_that_is_kept_alive(
     (row,) = [row for row in found["checks"] if row["check"] == "plan"]
     assert row["evidence"].startswith("kept (excluded): a keep-alive run")
     assert row["what_would_change_it"] == "time, and then a new plan"
-
-
-def test_a_group_that_a_newer_snapshot_saw_in_use(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    time.sleep(1.1)
-    admin.groups["a"].members = 2
-    scene.take_snapshot(tmp_path)
-    admin.groups["a"].members = 0
-    assert explained_and_applied(stored, backed_up) == (False, "kept")
-
-
-def test_a_group_of_a_stopped_folder(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path) -> None:
-    (tmp_path / scene.CLUSTER / "STOP").write_text("on holiday\n")
-    assert explained_and_applied(stored, backed_up) == (False, "kept")
-
-
-def test_a_group_that_another_request_deleted_after_the_plan(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    """Its idle time restarts with that deletion, so this plan keeps it."""
-    scene.delete(tmp_path, group_ids=["a"], dry_run=False)
-    admin.groups["a"] = FakeGroup()
-    assert explained_and_applied(stored, backed_up) == (False, "kept")
 
 
 def test_explain_looks_at_the_newest_plan_of_a_clean_up(
@@ -120,16 +119,15 @@ def kept(stored: Cli, made: dict[str, Any], group_id: str = "a") -> list[str]:
 def test_a_group_that_the_approver_kept(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
 ) -> None:
+    ask(tmp_path, backed_up["plan_id"], answer=None)
+    assert kept(stored, backed_up) == ["approval"], "not answered"
     ask(tmp_path, backed_up["plan_id"], answer=True, excluded=["a"])
     assert stored("explain", "b", "--plan-id", backed_up["plan_id"])[1]["would_be_deleted"]
     assert kept(stored, backed_up) == ["approval"]
 
 
-@pytest.mark.parametrize("answer", [None, False], ids=["not answered", "rejected"])
-def test_a_plan_that_nobody_approved(
-    answer: bool | None, admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    ask(tmp_path, backed_up["plan_id"], answer=answer)
+def test_a_plan_that_was_rejected(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path) -> None:
+    ask(tmp_path, backed_up["plan_id"], answer=False)
     assert kept(stored, backed_up) == ["approval"]
 
 
@@ -152,15 +150,22 @@ def test_a_plan_that_the_site_does_not_allow_any_more(
     assert kept(stored, backed_up) == [check]
 
 
+POLICY = "version: 1\nlimits: {max_share: 1}\nrules: [{name: rest, action: delete, idle: 1d}]\n"
+
+
+def by_policy(stored: Cli, policy: Path) -> dict[str, Any]:
+    """Plan and back up by a policy file; return the plan."""
+    policy.write_text(POLICY)
+    made: dict[str, Any] = stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]
+    assert stored("backup", "--plan-id", made["plan_id"], "--digest", made["digest"])[0] == 0
+    return made
+
+
 def test_a_policy_that_is_not_for_this_cluster_any_more(
     admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
 ) -> None:
-    policy = tmp_path / "policy.yaml"
-    text = "version: 1\nlimits: {max_share: 1}\nrules: [{name: rest, action: delete, idle: 1d}]\n"
-    policy.write_text(text)
-    made = stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]
-    assert stored("backup", "--plan-id", made["plan_id"], "--digest", made["digest"])[0] == 0
-    policy.write_text(text + "clusters: {other: {connection: other}}\n")
+    made = by_policy(stored, policy := tmp_path / "policy.yaml")
+    policy.write_text(POLICY + "clusters: {other: {connection: other}}\n")
     assert kept(stored, made) == ["policy"]
 
 
@@ -171,22 +176,18 @@ def test_an_edited_idle_time_that_what_is_on_record_does_not_reach(
     run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
     run.intend({"a": "its fingerprint"}, at)
     run.end([GroupOutcome(group_id="a", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
-    text = "version: 1\nlimits: {max_share: 1}\nrules: [{name: rest, action: delete, idle: 1d}]\n"
-    policy.write_text(text)
-    made = stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]
-    assert stored("backup", "--plan-id", made["plan_id"], "--digest", made["digest"])[0] == 0
+    made = by_policy(stored, policy)
     assert stored("explain", "a", "--plan-id", made["plan_id"])[1]["would_be_deleted"]
-    policy.write_text(text.replace("1d", "3d"))
+    policy.write_text(POLICY.replace("1d", "3d"))
     assert kept(stored, made) == ["journal"]
 
 
-def test_a_user_who_does_not_see_all_topics(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
-    admin.sees_topics = False
-    assert kept(stored, backed_up) == ["plan"]
-
-
-def test_a_clone_with_the_same_id(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
-    admin.hosts = {8: "b8", 9: "b9"}
+@pytest.mark.parametrize("which", ["a user who does not see all topics", "a clone with the same id"])
+def test_another_view_of_the_cluster(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, which: str) -> None:
+    if "user" in which:
+        admin.sees_topics = False
+    else:
+        admin.hosts = {8: "b8", 9: "b9"}
     assert kept(stored, backed_up) == ["plan"]
 
 
@@ -201,21 +202,15 @@ def test_a_clock_that_is_behind_the_plan(
     assert found["kept_by"] == ["plan"]
 
 
-@pytest.mark.parametrize("value", ["incident", "maybe", "true"])
 def test_the_variable_that_stops_deletions(
-    value: str, admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", value)
-    assert kept(stored, backed_up) == ["stop"]
-    _, found, _ = stored("explain", "a")
-    assert "kafka_groups_stop" in of(found, "stop")[0]["evidence"]
-
-
-def test_a_variable_that_stops_nothing(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "no")
     assert stored("explain", "a")[1]["would_be_deleted"]
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "maybe")
+    assert kept(stored, backed_up) == ["stop"]
+    _, found, _ = stored("explain", "a")
+    assert "kafka_groups_stop" in of(found, "stop")[0]["evidence"]
 
 
 def test_a_plan_with_another_group_that_the_connection_protects_by_now(
