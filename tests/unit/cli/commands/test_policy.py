@@ -76,12 +76,8 @@ def test_what_an_edit_changes_is_shown_for_the_groups_of_a_snapshot(
 def test_without_a_policy_before_every_group_was_kept(
     manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, found, _ = check(capsys, write_policy(tmp_path, DELETE_A), "--against", manifest)
-    assert [row["before"] for row in found["groups"]] == ["keep (no policy)"] * 3
-
-
-def test_a_protected_group_stays_kept(manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, found, _ = check(capsys, write_policy(tmp_path, DELETE_A + 'protect: ["a"]\n'), "--against", manifest)
+    assert [row["before"] for row in found["groups"]] == ["keep (no policy)"] * 3
     assert {row["group_id"]: row["after"] for row in found["groups"]}["a"] == "keep (protected)"
 
 

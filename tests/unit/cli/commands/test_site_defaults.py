@@ -46,15 +46,6 @@ def test_the_policy_file_of_the_site_decides(stored: Cli, tmp_path: Path, monkey
     assert "leave it out, for KAFKA_GROUPS_DEFAULTS.policy_file names one" in said, "there is no other option"
 
 
-@pytest.mark.parametrize("command", ["plan", "prune-topics"])
-def test_a_relative_path_of_the_site_is_not_called_an_option(
-    command: str, stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    defaults(monkeypatch, policy_file="policy.yaml")
-    code, _, said = stored(command)
-    assert (code, "KAFKA_GROUPS_DEFAULTS.policy_file" in said, "--policy-file" in said) == (2, True, False)
-
-
 def test_the_limits_of_the_site_count_unless_others_are_given(
     stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,32 +70,20 @@ def test_a_site_that_requires_the_log_of_commits_gets_no_plan_without_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("command", "name", "value"),
     [
-        ("max_groups", 0),
-        ("min_idle_seconds", "7x"),
-        ("exclude", ["re:("]),
-        ("exlude", ["a"]),
-        ("commit_log", "Required"),
-        ("offsets_retention_minutes", "a week"),
+        *(("plan", "max_groups", 0), ("plan", "min_idle_seconds", "7x"), ("plan", "exclude", ["re:("])),
+        *(("plan", "exlude", ["a"]), ("plan", "commit_log", "Required"), ("plan", "max_share", 0)),
+        *(("plan", "offsets_retention_minutes", "a week"), ("plan", "min_idle_seconds", 0)),
+        *(("prune-topics", "topic_idle_seconds", 0), ("prune-topics", "policy_file", "policy.yaml")),
     ],
 )
-def test_a_default_that_cannot_be_is_named(stored: Cli, monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
-    defaults(monkeypatch, **{name: value})
-    code, _, said = stored("plan")
-    assert (code, "KAFKA_GROUPS_DEFAULTS" in said, name in said) == (2, True, True)
-
-
-@pytest.mark.parametrize(
-    ("command", "name", "value"),
-    [("plan", "max_share", 0), ("plan", "min_idle_seconds", 0), ("prune-topics", "topic_idle_seconds", 0)],
-)
-def test_a_default_that_no_plan_can_have_is_no_option_that_was_typed(
+def test_a_default_that_cannot_be_is_named_and_is_no_option_that_was_typed(
     stored: Cli, monkeypatch: pytest.MonkeyPatch, command: str, name: str, value: Any
 ) -> None:
     defaults(monkeypatch, **{name: value})
     code, _, said = stored(command)
-    assert (code, f"KAFKA_GROUPS_DEFAULTS.{name} (got 0" in said, "--" in said) == (2, True, False)
+    assert (code, "KAFKA_GROUPS_DEFAULTS" in said, name in said, "--" in said) == (2, True, True, False), said
 
 
 def test_a_floor_that_cannot_be_is_no_option_that_was_typed(

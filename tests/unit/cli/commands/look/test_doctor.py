@@ -33,6 +33,17 @@ def checks(found: list[dict[str, Any]]) -> dict[str, str]:
     return {row["check"]: row["status"] for row in found}
 
 
+def of(found: list[dict[str, Any]], check: str) -> tuple[str, str]:
+    """Return the status and the text of a check."""
+    (row,) = [row for row in found if row["check"] == check]
+    return row["status"], row["text"]
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
+    connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+
+
 def test_everything_is_examined_and_nothing_is_changed(stored: Cli, admin: FakeAdmin, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     code, found, _ = stored("doctor")
@@ -55,34 +66,33 @@ def test_a_warning_has_the_exit_code_3_and_a_remedy(stored: Cli) -> None:
 def test_the_idle_time_is_that_of_the_dags(stored: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever lowers it as the remedy says reads the same warning no more."""
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"min_idle_seconds": "5d"}))
-    (retention,) = [row for row in stored("doctor")[1] if row["check"] == "offsets retention"]
-    assert "the idle time is 5 days" in retention["text"]
-    (retention,) = [row for row in stored("doctor", "--min-idle", "6d")[1] if row["check"] == "offsets retention"]
-    assert "the idle time is 6 days" in retention["text"]
+    for words, days in (((), 5), (("--min-idle", "6d"), 6)):
+        assert f"the idle time is {days} days" in of(stored("doctor", *words)[1], "offsets retention")[1]
 
 
-@pytest.mark.parametrize("defaults", ["no JSON", '{"min_idle_second": "5d"}', '{"min_idle_seconds": "5x"}'])
-def test_defaults_by_which_every_dag_fails_are_found(
-    stored: Cli, monkeypatch: pytest.MonkeyPatch, defaults: str
-) -> None:
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", defaults)
-    code, found, _ = stored("doctor")
-    (failed,) = [row for row in found if row["check"] == "defaults"]
-    assert (code, failed["status"], "KAFKA_GROUPS_DEFAULTS" in failed["text"]) == (1, "failed", True)
-    assert checks(found)["brokers"] == "ok"
-
-
+@pytest.mark.parametrize("words", [(), ("--min-idle", "6d")])
 @pytest.mark.parametrize(
-    "defaults", ['{"max_share": 5}', '{"dry_run": "no"}', '{"keep_newest": 0}', '{"spark_conf": "a=b"}', "no JSON"]
+    "defaults",
+    [
+        *(
+            "no JSON",
+            '{"min_idle_second": "5d"}',
+            '{"min_idle_seconds": "5x"}',
+            '{"max_share": 5}',
+            '{"dry_run": "no"}',
+        ),
+        *('{"keep_newest": 0}', '{"spark_conf": "a=b"}'),
+    ],
 )
-def test_a_default_that_the_form_of_a_dag_refuses_is_found(
-    stored: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, defaults: str
+def test_defaults_by_which_every_dag_fails_are_found(
+    stored: Cli, monkeypatch: pytest.MonkeyPatch, defaults: str, words: tuple[str, ...]
 ) -> None:
     """The files of all DAGs with the parameter are import errors in Airflow, and all was well here."""
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", defaults)
-    code, found, _ = stored("doctor", "--min-idle", "6d", "--storage-path", str(tmp_path))
-    (failed,) = [row for row in found if row["check"] == "defaults"]
-    assert (code, failed["status"], "KAFKA_GROUPS_DEFAULTS" in failed["text"]) == (1, "failed", True)
+    code, found, _ = stored("doctor", *words)
+    status, text = of(found, "defaults")
+    assert (code, status, "KAFKA_GROUPS_DEFAULTS" in text) == (1, "failed", True)
+    assert checks(found)["brokers"] == "ok"
 
 
 def test_an_airflow_that_is_too_old_is_a_finding_and_hides_no_other(
@@ -129,8 +139,7 @@ def test_a_storage_that_cannot_be_opened_is_a_finding(cli: Cli, monkeypatch: pyt
     code, found, _ = cli("doctor", "--storage-path", "gs://my_conn@bucket/kafka")
     assert (code, checks(found)["storage"]) == (1, "failed")
     assert checks(found)["brokers"] == checks(found)["Airflow"] == "ok", "the rest is examined"
-    (storage,) = [row for row in found if row["check"] == "storage"]
-    assert "gs://my_conn@bucket/kafka could not be opened: PermissionError" in storage["text"]
+    assert "gs://my_conn@bucket/kafka could not be opened: PermissionError" in of(found, "storage")[1]
 
 
 def test_a_connection_that_refuses_every_change_is_not_all_well(
@@ -138,8 +147,7 @@ def test_a_connection_that_refuses_every_change_is_not_all_well(
 ) -> None:
     """The Test button said that it is read-only, and the doctor that deletions are allowed with all groups."""
     admin.groups = {"a": FakeGroup()}
-    connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"read_only": True}}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    connect(monkeypatch, read_only=True)
     code, found, _ = stored("doctor")
     assert (code, checks(found)["read only"], checks(found)["delete groups"]) == (3, "warning", "ok")
 
@@ -149,30 +157,27 @@ def test_a_floor_by_which_every_plan_fails_is_found(
     stored: Cli, monkeypatch: pytest.MonkeyPatch, floors: dict[str, Any]
 ) -> None:
     assert checks(stored("doctor")[1])["floors"] == "ok"
-    connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"floors": floors}}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    connect(monkeypatch, floors=floors)
     assert stored("plan")[0] == 2
     code, found, _ = stored("doctor")
     assert (code, checks(found)["floors"]) == (1, "failed")
 
 
 @pytest.mark.parametrize("place", [(), (CLUSTER,)], ids=["all clusters", "this one"])
-def test_a_stop_switch_that_was_left_behind_is_found(stored: Cli, tmp_path: Path, place: tuple[str, ...]) -> None:
+def test_a_stop_switch_that_was_left_behind_is_found(
+    stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[str, ...]
+) -> None:
     """Every deletion ended with its groups kept, and all was well here."""
     folder = tmp_path.joinpath(*place)
     folder.mkdir(exist_ok=True)
     assert checks(stored("doctor")[1])["stop switch"] == "ok"
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "yes")
+    assert "'kafka_groups_stop' is set" in of(stored("doctor")[1], "stop switch")[1]
     (folder / "STOP").write_text("an accident on Monday\n")
     code, found, _ = stored("doctor")
-    (switch,) = [row for row in found if row["check"] == "stop switch"]
-    assert (code, switch["status"]) == (3, "warning")
-    assert f"somebody created {folder / 'STOP'} (an accident on Monday)" in switch["text"]
-
-
-def test_the_stop_variable_is_found_too(stored: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "yes")
-    (switch,) = [row for row in stored("doctor")[1] if row["check"] == "stop switch"]
-    assert (switch["status"], "'kafka_groups_stop' is set" in switch["text"]) == ("warning", True)
+    status, text = of(found, "stop switch")
+    assert (code, status) == (3, "warning")
+    assert f"somebody created {folder / 'STOP'} (an accident on Monday)" in text
 
 
 @pytest.mark.parametrize("by", ["defaults", "a floor"])
@@ -184,15 +189,13 @@ def test_a_policy_file_that_cannot_be_read_is_found(
     if by == "defaults":
         monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"policy_file": str(policy)}))
     else:
-        floors = {"policy_file": str(policy), "storage_path": str(tmp_path)}
-        connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"floors": floors}}
-        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+        connect(monkeypatch, floors={"policy_file": str(policy), "storage_path": str(tmp_path)})
     for content in (None, "version: 1\nrules: [{name: a, acton: delete}]\n"):
         if content is not None:
             policy.write_text(content)
         code, found, _ = stored("doctor")
-        (failed,) = [row for row in found if row["check"] == "policy file"]
-        assert (code, failed["status"], "policy.yaml" in failed["text"]) == (1, "failed", True)
+        status, text = of(found, "policy file")
+        assert (code, status, "policy.yaml" in text) == (1, "failed", True)
     policy.write_text("version: 1\nrules: [{name: a, action: delete}]\n")
     code, found, _ = stored("doctor")
     assert (code, checks(found)["policy file"]) == (0, "ok")
