@@ -14,6 +14,7 @@ import shlex
 import socket
 from collections.abc import Callable
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -114,11 +115,10 @@ class Cluster(ConnectedCluster):
         from airflow_kafka_groups.hooks.floors import DEFAULTS, default_storage
         from airflow_kafka_groups.operators.support.dag_form import checked_defaults
 
-        given: str | None = self._args.storage_path
-        if given is None:
-            checked_defaults()  # with a misspelt name, other files would be read
-        found = default_storage() if given is None else read_place("--storage-path", given)
-        if found is None:
+        if self._args.storage_path is not None:
+            return read_place("--storage-path", self._args.storage_path)
+        checked_defaults()  # with a misspelt name, other files would be read
+        if (found := default_storage()) is None:
             raise ConfigurationError("--storage-path", None, f"give it, or set storage_path in {DEFAULTS}")
         return found
 
@@ -128,20 +128,18 @@ class Cluster(ConnectedCluster):
         from airflow_kafka_groups.hooks.floors import default_cluster
         from airflow_kafka_groups.operators.support.dag_form import checked_defaults
 
-        conn_id, cluster = self._args.conn_id, self._args.cluster
-        if cluster is None and conn_id is None:
+        if self._args.cluster is not None:
+            return str(self._args.cluster)
+        if self._args.conn_id is None:
             raise ConfigurationError("--cluster", None, "name the cluster's folder: with --conn-id, it is that id")
-        if cluster is None:
-            checked_defaults()
-            return default_cluster(str(conn_id))
-        return str(cluster)
+        checked_defaults()
+        return default_cluster(str(self._args.conn_id))
 
     def layout(self) -> Layout:
         """Return the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
         from airflow_kafka_groups.hooks.storage import open_layout
 
-        folder = self.folder
-        return open_layout(self.storage_path, folder, str(self._args.conn_id))
+        return open_layout(self.storage_path, self.folder, str(self._args.conn_id))
 
     def floors(self) -> SiteFloors:
         """Return the site's limits: those of Airflow's configuration and of the connection.
@@ -157,15 +155,9 @@ class Cluster(ConnectedCluster):
 
         :param words: the command with its own arguments.
         """
-        names = (*_WAYS, "storage_path", "cluster")
-        given = {name: getattr(self._args, name, None) for name in names}
-        same = [
-            word
-            for name, value in given.items()
-            if value is not None
-            for word in (f"--{name.replace('_', '-')}", str(value))
-        ]
-        return shlex.join([PROGRAM, *words, *same])
+        given = {name: getattr(self._args, name, None) for name in (*_WAYS, "storage_path", "cluster")}
+        same = [(f"--{name.replace('_', '-')}", str(value)) for name, value in given.items() if value is not None]
+        return shlex.join([PROGRAM, *words, *chain.from_iterable(same)])
 
 
 def use_airflow_database() -> None:

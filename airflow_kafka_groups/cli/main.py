@@ -146,7 +146,7 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return its exit code."""
     out = Output(args.output, stdout_for(args.output))
     try:
-        COMMANDS[name].read(args)
+        COMMANDS[name].target().read(args)
         out.view = View(getattr(args, "sort", None), getattr(args, "limit", None))
         seconds = getattr(args, "watch", None)
         from airflow_kafka_groups.kafka.admin.results import collection_paused

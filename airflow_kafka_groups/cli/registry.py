@@ -78,19 +78,18 @@ class Command(NamedTuple):
         found = import_module(f"airflow_kafka_groups.cli.commands.{module}")
         return Verb(getattr(found, f"add_{name}"), getattr(found, name))
 
-    def read(self, args: argparse.Namespace) -> None:
-        """Read what was typed, see ``ArgumentTarget.read``."""
+    def target(self) -> ArgumentTarget:
+        """Return the command's arguments, except for those that every command has."""
         recorded = ArgumentTarget()
         self.load().add_arguments(recorded)
-        recorded.read(args)
+        return recorded
 
     def arguments(self) -> list[Argument]:
         """Return the flags and settings of each argument: without help of its own, it has the operator's words."""
         from airflow_kafka_groups.cli.output import FORMATS
         from airflow_kafka_groups.operators.support.described import described
 
-        recorded = ArgumentTarget()
-        self.load().add_arguments(recorded)
+        recorded = self.target()
         recorded.add_argument(
             "--output", "-o", choices=FORMATS, default="table", help="format of stdout (default: table)"
         )
