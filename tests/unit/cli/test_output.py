@@ -51,7 +51,7 @@ def test_every_name_is_read_back_from_csv_as_it_is(name: str) -> None:
 def test_a_table_is_aligned_below_its_summary() -> None:
     table = ["GROUP_ID  LAG  OK   WHY", "a         5    yes  -", "b,c       -    no   x; y"]
     assert written("table").splitlines() == table
-    summary = {"plan_id": "p", "counts": {"found": 3, "stale": 1}, "lease": None, "warnings": []}
+    summary: dict[str, Any] = {"plan_id": "p", "counts": {"found": 3, "stale": 1}, "lease": None, "warnings": []}
     lines = ["plan_id   p", "counts    found 3, stale 1", "lease     -", "", *table]
     assert written("table", summary=summary).splitlines() == lines
     assert written("table", Table("groups", ("a",)), {"plan_id": "p"}) == "plan_id  p\n"
