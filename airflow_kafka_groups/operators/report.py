@@ -63,7 +63,7 @@ class CleanupReportOperator(StoredOperator):
 
 
 def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any]:
-    from airflow_kafka_groups.report.merging import merge_outcomes, runs_that_count, verified_gone
+    from airflow_kafka_groups.report.facts import merge_outcomes, runs_that_count, verified_gone
 
     used, dry_run = runs_that_count(records)
     outcomes = Counter(item["outcome"] for item in merge_outcomes(used).values())

@@ -286,8 +286,7 @@ _STATE_KINDS = {"Stable": "c-live", "Empty": "c-settling", "Dead": "c-bad"}
 
 
 def _charts(points: list[_Point]) -> list[Markup]:
-    from airflow_kafka_groups.report.charts import time_labels
-    from airflow_kafka_groups.report.svg import Series, columns
+    from airflow_kafka_groups.report.charts import Series, columns, time_labels
 
     if len(points) < 2:
         return []

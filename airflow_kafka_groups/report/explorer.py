@@ -9,13 +9,12 @@ from typing import Any
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.ledger.plan_rows import PlanRows
-from airflow_kafka_groups.report.merging import KEPT_IN_ORDER, NOT_REACHED
+from airflow_kafka_groups.report.facts import KEPT_IN_ORDER, NOT_REACHED
 from airflow_kafka_groups.report.page import words_of
 from airflow_kafka_groups.shown import MOST, shortened
 from airflow_kafka_groups.storage.arrow_values import column
 
 MOST_ROWS = 20_000
-_AT_ONCE = 25  # rows, which are left out together when they are too many bytes
 MOST_BYTES = 4_000_000
 """Whatever the ids are: those that contain the longest are simply fewer."""
 
@@ -56,20 +55,15 @@ def groups_json(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], j
     encoded: list[str] = []
     cut: list[int] = []
     size = 0
-    for start in range(0, len(rows), _AT_ONCE):
-        values, long = [], []
-        for number, row in enumerate(rows[start : start + _AT_ONCE], start=start):
-            status, group_id, family, owner, reason = row
-            names = statuses.number(status), families.number(family), owners.number(owner)
-            values.append((shortened(group_id), *names, *figures[number], shortened(reason)))
-            if len(group_id) > MOST:
-                long.append(number)
-        lines = _encode(values)[1:-1]
-        size += len(lines) + 1
+    for number, (status, group_id, family, owner, reason) in enumerate(rows):
+        names = statuses.number(status), families.number(family), owners.number(owner)
+        line = _encode((shortened(group_id), *names, *figures[number], shortened(reason)))
+        size += len(line) + 1
         if size + families.bytes + owners.bytes > MOST_BYTES:
             break
-        encoded.append(lines)
-        cut += long
+        encoded.append(line)
+        if len(group_id) > MOST:
+            cut.append(number)
     kinds = list(statuses.names)
     head = {
         "total": len(plan.planned) + len(plan.all_kept),

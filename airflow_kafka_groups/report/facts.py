@@ -1,4 +1,4 @@
-"""What a report shows beside the plan and its runs: verdicts, the trend, keep-alive runs, pruned topics.
+"""What a report shows beside its plan: verdicts, the trend, keep-alive runs, pruned topics, what became of each group.
 
 None of it may fail a report. What cannot be read is left out, and the page says so.
 """
@@ -6,25 +6,104 @@ None of it may fail a report. What cannot be read is left out, and the page says
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, TypeVar
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
-from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
+from airflow_kafka_groups.ledger.audit import record_of
+from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, load_plan
+from airflow_kafka_groups.ledger.journal.files import may_delete
+from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.outcomes import CONFIRMED, Outcome, Reason
 from airflow_kafka_groups.ledger.records import WHAT, KeptAlive
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
-from airflow_kafka_groups.report.keep_alive import NO_KEEP_ALIVE, KeepAliveRuns
-from airflow_kafka_groups.report.pruned import Pruning, prunings
-from airflow_kafka_groups.report.trend_points import TrendPoint, update_trend
+from airflow_kafka_groups.report.trend import TrendPoint, update_trend
 from airflow_kafka_groups.storage.arrow_values import column
+from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import PRUNE_PLANS, time_of
 
 log = logging.getLogger(__name__)
 _Fact = TypeVar("_Fact")
+
+PRUNED_DAYS = 30
+"""For so long, a pruning is in the reports."""
+
+KEPT_BEFORE_RECHECK = {
+    Reason.EXCLUDED.value: "Kept: excluded, restored or kept alive",
+    Reason.POLICY.value: "Kept by an edit of the policy",
+    Reason.NOT_NOTIFIED.value: "Kept: owner not notified",
+    Reason.DELETED_BEFORE.value: "Kept: deleted before",
+    Reason.ALIVE_BEFORE.value: "Kept: in use before",
+}
+"""Reasons for keeping a group from before its recheck."""
+KEPT_WITHOUT_RECHECK = {
+    **KEPT_BEFORE_RECHECK,
+    Reason.PROTECTED.value: "Kept: protected",
+    Reason.STOPPED.value: "Kept: stopped",
+    Reason.EXPIRED.value: "Kept: plan expired",
+    Reason.LEASE_LOST.value: "Kept: lease lost",
+    Reason.TOO_SLOW.value: "Kept: read too slowly",
+    Reason.CAME_BACK.value: "Kept: came back",
+}
+"""All reasons for keeping a group that are not the recheck's own."""
+KEPT_IN_ORDER = (
+    *("over_cap", "doubt", "notice", "waiting", "excluded", "protected", "by_rule", "reported", "unreadable"),
+    *("no_offsets", "settling", "moving", "untouchable", "live"),
+)
+"""Why a plan keeps groups, those first that somebody should look at: a live group needs no explanation."""
+NOT_REACHED = "the run did not reach it"
+"""Why a planned group was kept of which no run has said anything."""
+_NOT_LOOKED_AT = {
+    *KEPT_BEFORE_RECHECK,
+    *(Reason.PROTECTED, Reason.STOPPED, Reason.EXPIRED, Reason.TOO_SLOW, Reason.LEASE_LOST),
+    *(Reason.NOT_LISTED, Reason.NOT_DESCRIBED, Reason.UNREADABLE),
+}
+"""Reasons that say nothing of whether the group still exists."""
+
+
+class KeepAliveRuns(NamedTuple):
+    """The recorded keep-alive runs of a cluster.
+
+    :param meant: the groups that runs were about, also interrupted ones.
+    :param verified: when the last verified run of a group began.
+    :param retention: the brokers' offsets retention as the snapshot found it; ``None`` if it is not known.
+    """
+
+    meant: Mapping[str, KeptAlive]
+    verified: Mapping[str, datetime]
+    retention: timedelta | None = None
+
+
+NO_KEEP_ALIVE = KeepAliveRuns({}, {})
+
+
+class PrunedTopic(NamedTuple):
+    """A topic that one plan pruned.
+
+    :param groups: how many groups lost their offsets of it.
+    :param partitions: how many partitions of them.
+    """
+
+    topic: str
+    groups: int
+    partitions: int
+
+
+class Pruning(NamedTuple):
+    """A plan whose run pruned something.
+
+    :param topics: what was or may have been deleted.
+    """
+
+    plan_id: str
+    created_at: datetime
+    topics: Sequence[PrunedTopic]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,3 +187,91 @@ def _retention_minutes(layout: Layout, plan: DeletionPlan) -> int | None:
         return load_manifest(layout, plan.snapshot_id).offsets_retention_minutes
     except SnapshotError:  # it was pruned: the records of the runs have theirs
         return None
+
+
+def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruning]:
+    """Return the plans of the last 30 days whose runs pruned something, newest first.
+
+    Raises ``MaintenanceError`` for a file that is damaged, and ``StorageError``.
+    """
+    since = now - timedelta(days=PRUNED_DAYS)
+    ids = [id_ for id_ in reversed(FILES.ids(layout.root / PRUNE_PLANS)) if time_of(id_) >= since]
+    if not ids:
+        return []
+    journal = Journal(layout.base, kafka_cluster_id)
+    begun = journal.begun_since(since)
+    applied = {entry.data.get("plan_id") for entry in begun.values() if may_delete(entry)}
+    found = []
+    for plan in (load_plan(layout, plan_id, prunes=True) for plan_id in ids if plan_id in applied):
+        records = [record_of(run) for run in journal.of_plan(plan.plan_id, begun)]
+        outcomes = merge_outcomes(record for record in records if not record["dry_run"])
+        if topics := _topics(plan, outcomes):
+            found.append(Pruning(plan.plan_id, plan.created_at, topics))
+    return found
+
+
+def _topics(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> list[PrunedTopic]:
+    groups, partitions = Counter[str](), Counter[str]()
+    for item in plan.groups:
+        if outcomes.get(item.name, {}).get("outcome") in (Outcome.DELETED, Outcome.UNKNOWN):
+            groups[item.topic or ""] += 1
+            partitions[item.topic or ""] += item.partitions
+    return [PrunedTopic(topic, groups[topic], partitions[topic]) for topic in sorted(groups)]
+
+
+def runs_that_count(records: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], bool | None]:
+    """Return the runs that a plan is reported by, and whether these are dry ones; ``None`` if it was not run.
+
+    Dry runs count only if there is no other run.
+    """
+    real = [record for record in records if not record["dry_run"]]
+    return real or records, not real if records else None
+
+
+def merge_outcomes(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return the latest outcome of each group.
+
+    A deleted group stays deleted when a later run finds it gone, or keeps it for whatever reason. A possibly deleted
+    one stays so until a later run has looked at it: one that is gone then was deleted.
+    """
+    merged: dict[str, dict[str, str]] = {}
+    for record in records:
+        for item in record["outcomes"]:
+            group_id = item["group_id"]
+            merged[group_id] = _later(merged.get(group_id), item)
+    return merged
+
+
+def _later(before: dict[str, str] | None, item: Mapping[str, str]) -> dict[str, str]:
+    """Return what became of a group, after what a later run says of it."""
+    if before is not None and before["outcome"] == Outcome.DELETED and item["outcome"] in (Outcome.GONE, Outcome.KEPT):
+        return before
+    if before is not None and before["outcome"] == Outcome.UNKNOWN:
+        if item["outcome"] == Outcome.KEPT and item.get("code") in _NOT_LOOKED_AT:
+            return before
+        if item["outcome"] == Outcome.GONE:
+            return {**item, **CONFIRMED}
+    return dict(item)
+
+
+def verified_gone(records: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the groups that a run deleted and did not find any more when it looked once more."""
+    gone: set[str] = set()
+    for record in records:
+        if found := record["verification"]:
+            gone |= {item["group_id"] for item in record["outcomes"] if item["outcome"] == Outcome.DELETED}
+            gone -= {*found["present"], *found["unclear"]}
+    return gone
+
+
+def still_present(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the groups that should be gone and are there, with what is known of them, by the last look at each."""
+    present: dict[str, str] = {}
+    for record in records:
+        outcomes = {item["group_id"]: item["outcome"] for item in record["outcomes"]}
+        present = {group_id: state for group_id, state in present.items() if outcomes.get(group_id) != Outcome.GONE}
+        if found := record["verification"]:
+            looked_at = {id_ for id_, outcome in outcomes.items() if outcome == Outcome.DELETED} - {*found["unclear"]}
+            present = {group_id: state for group_id, state in present.items() if group_id not in looked_at}
+            present |= found["present"]
+    return present

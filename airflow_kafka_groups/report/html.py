@@ -15,29 +15,19 @@ from airflow_kafka_groups.ledger.audit import NO_END, records_of_plan
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.observe.snapshot.members import LastMembers, last_members
-from airflow_kafka_groups.report import charts
+from airflow_kafka_groups.report import charts, sections
 from airflow_kafka_groups.report.explorer import groups_json
-from airflow_kafka_groups.report.facts import ReportFacts, gather_facts
-from airflow_kafka_groups.report.groups import (
-    done_section,
-    kept_section,
-    not_done_section,
-    restore_command,
-    restore_section,
-)
-from airflow_kafka_groups.report.keep_alive import keep_alive_section
-from airflow_kafka_groups.report.merging import (
+from airflow_kafka_groups.report.facts import (
     KEPT_WITHOUT_RECHECK,
+    ReportFacts,
+    gather_facts,
     merge_outcomes,
     runs_that_count,
     still_present,
     verified_gone,
 )
 from airflow_kafka_groups.report.page import dag_of, render
-from airflow_kafka_groups.report.policy import families_section, owners_section, policy_section
-from airflow_kafka_groups.report.pruned import pruned_section
-from airflow_kafka_groups.report.trend import trend_page
-from airflow_kafka_groups.report.trend_points import point_of
+from airflow_kafka_groups.report.trend import point_of, trend_page, verdicts_over_time
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
 from airflow_kafka_groups.storage.paths import REPORTS, TREND_PAGE
@@ -67,7 +57,7 @@ def render_report(
     known = facts or ReportFacts()
     used, dry_run = runs_that_count(records)
     outcomes = merge_outcomes(used)
-    restore = restore_command(plan, outcomes, known.storage)
+    restore = sections.restore_command(plan, outcomes, known.storage)
     return render(
         "report.html.j2",
         dag_id=dag_id,
@@ -81,17 +71,17 @@ def render_report(
         warnings=dict.fromkeys([*plan.warnings, *(warning for record in used for warning in record["warnings"])]),
         notes=known.notes,
         numbers=_numbers(plan, outcomes, len(verified_gone(used))),
-        families=families_section(plan),
-        owners=owners_section(plan),
+        families=sections.families_section(plan),
+        owners=sections.owners_section(plan),
         charts=_charts(plan, known, now),
         sections=[
-            keep_alive_section(plan, known.kept_alive, now),
-            pruned_section(known.pruned, plan.cluster, known.storage),
-            not_done_section(plan, outcomes, dry_run=dry_run is True),
-            done_section(plan, outcomes, last or {}, dry_run=dry_run is True),
-            restore_section(plan, restore),
-            kept_section(plan),
-            policy_section(plan),
+            sections.keep_alive_section(plan, known.kept_alive, now),
+            sections.pruned_section(known.pruned, plan.cluster, known.storage),
+            sections.not_done_section(plan, outcomes, dry_run=dry_run is True),
+            sections.done_section(plan, outcomes, last or {}, dry_run=dry_run is True),
+            sections.restore_section(plan, restore),
+            sections.kept_section(plan),
+            sections.policy_section(plan),
         ],
         records=records,
         files=files or {},
@@ -101,7 +91,7 @@ def render_report(
 
 def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> list[Markup]:
     planned = set(plan.group_ids)
-    shown = [charts.verdicts_over_time(facts.trend)] if facts.trend else []
+    shown = [verdicts_over_time(facts.trend)] if facts.trend else []
     shown.append(charts.idle_ages(_idle(plan, facts, planned)))
     if facts.judged:
         ids, lag, trend, expires = _columns(facts, "group_id", "lag", "lag_trend", "expires_at")

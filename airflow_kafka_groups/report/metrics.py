@@ -11,23 +11,18 @@ format, accepts the file then, too.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
 from typing import Any, NamedTuple
 
-from airflow_kafka_groups.exceptions import ConfigurationError, SnapshotError, StorageError
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.policy.families import family_of
-from airflow_kafka_groups.ledger.verdicts import Verdicts, is_judged, load_verdicts
+from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.snapshot.reader import MOST_PASSED, load_manifest
-from airflow_kafka_groups.storage.access import raised_by
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
-from airflow_kafka_groups.storage.paths import TableName, summaries
 from airflow_kafka_groups.storage.schemas import utc_times
 
 MAX_SERIES_GROUPS = 10_000
@@ -88,26 +83,9 @@ def metrics_of_snapshot(
 
     Raises ``SnapshotError`` if there is no judged snapshot or its verdicts cannot be read, and ``StorageError``.
     """
-    known = _newest_judged(layout) if snapshot_id is None else snapshot_id
+    if (known := snapshot_id or newest_judged(layout)) is None:
+        raise SnapshotError(f"no snapshot in {layout.root} is judged. Run judge_staleness first")
     return known, group_metrics(load_verdicts(layout, known), selected, max_groups)
-
-
-def _newest_judged(layout: Layout) -> str:
-    folder = layout.root / summaries(TableName.VERDICTS)
-    newest_first = sorted(FILES.ids(folder), reverse=True)[:MOST_PASSED]
-    of_all = (id_ for id_ in newest_first if not _is_of_named_groups(layout, id_))
-    for snapshot_id in chain(of_all, newest_first):
-        if is_judged(layout, snapshot_id):
-            return snapshot_id
-    raise SnapshotError(f"no snapshot is judged: no complete summary is in {folder}. Run judge_staleness first")
-
-
-def _is_of_named_groups(layout: Layout, snapshot_id: str) -> bool:
-    """Return whether a snapshot shows named groups only: the metrics of all others would end."""
-    try:
-        return load_manifest(layout, snapshot_id).of_named_groups
-    except SnapshotError:  # whatever it was of, its verdicts are the newest
-        return False
 
 
 def group_metrics(verdicts: Verdicts, selected: GroupFilter, max_groups: int) -> GroupMetrics:
@@ -121,7 +99,8 @@ def group_metrics(verdicts: Verdicts, selected: GroupFilter, max_groups: int) ->
     newest: datetime | None = None
     for group_id, observed_at, numbers in _rows(verdicts.table):
         newest = observed_at if newest is None else max(newest, observed_at)
-        if not selected.selects(group_id):
+        # To Prometheus's lexer, a zero byte is the end of the file, and it refuses all of it.
+        if "\0" in group_id or not selected.selects(group_id):
             continue
         family = family_of(group_id)
         if family is None:
@@ -175,56 +154,86 @@ def _largest(found: Mapping[str, tuple[int | None, Any]], most: int) -> dict[str
 
 PREFIX = "kafka_groups"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-_ZERO = re.compile(r"(?<!\\)(\\*)(\0|x00)")
-"""A zero byte, and what it is shown as: to Prometheus's lexer, that byte is the end of the file, and it refuses all."""
+_UNITS = ("records", "seconds", "days")
+_Samples = Callable[[GroupMetrics], Iterable[tuple[str, float | None]]]
 
 
 class MetricFamily(NamedTuple):
     """A metric of the file.
 
-    :param name: its name without the prefix.
+    :param name: its name without the prefix. It ends with its unit, if it has one.
     :param labels: the labels that it has beside ``cluster``.
-    :param unit: its unit, which the name ends with; empty for none.
+    :param samples: returns its values, each with that of its own label.
     :param help: one sentence.
     """
 
     name: str
     labels: tuple[str, ...]
-    unit: str
+    samples: _Samples
     help: str
 
+    @property
+    def unit(self) -> str:
+        """Its unit; empty for none."""
+        last = self.name.rpartition("_")[2]
+        return last if last in _UNITS else ""
 
-METRIC_FAMILIES = (
-    MetricFamily(
-        "lag_records",
-        ("group",),
-        "records",
-        "Records that the group has not read. A lower bound where a log end is unknown.",
-    ),
-    MetricFamily(
+
+def _of_groups(field: str) -> _Samples:
+    return lambda metrics: ((name, getattr(numbers, field)) for name, numbers in metrics.groups.items())
+
+
+def _of_families(field: str) -> _Samples:
+    return lambda metrics: ((name, getattr(numbers, field)) for name, (_, numbers) in metrics.families.items())
+
+
+_MEASURED = (
+    ("lag_records", "lag", "Sum of", "Records that the group has not read. A lower bound where a log end is unknown."),
+    (
         "since_movement_seconds",
-        ("group",),
-        "seconds",
+        "idle",
+        "Smallest",
         "Time from the last change of a committed offset to the snapshot. A lower bound where no snapshot shows one.",
     ),
-    MetricFamily(
+    (
         "expiry_days",
-        ("group",),
-        "days",
+        "expiry_days",
+        "Smallest",
         "Days from the snapshot until the brokers forget the offsets of the group if it stays idle.",
     ),
-    MetricFamily("family_groups", ("family",), "", "Number of groups of a family."),
-    MetricFamily("family_lag_records", ("family",), "records", "Sum of lag_records over the groups of a family."),
+)
+"""What ``Gauges`` has: its name, its field, and what a family and a group have of it."""
+
+METRIC_FAMILIES = (
+    *(MetricFamily(name, ("group",), _of_groups(field), text) for name, field, _, text in _MEASURED),
     MetricFamily(
-        "family_since_movement_seconds",
+        "family_groups",
         ("family",),
-        "seconds",
-        "Smallest since_movement_seconds of the groups of a family.",
+        lambda metrics: ((name, count) for name, (count, _) in metrics.families.items()),
+        "Number of groups of a family.",
     ),
-    MetricFamily("family_expiry_days", ("family",), "days", "Smallest expiry_days of the groups of a family."),
-    MetricFamily("groups_by_verdict", ("verdict",), "", "Number of groups of the snapshot, by verdict."),
-    MetricFamily("omitted_groups", (), "", "Number of groups and families without series of their own: max_groups."),
-    MetricFamily("snapshot_timestamp_seconds", (), "seconds", "Time of the judged snapshot, in seconds since 1970."),
+    *(
+        MetricFamily(f"family_{name}", ("family",), _of_families(field), f"{how} {name} of the groups of a family.")
+        for name, field, how, _ in _MEASURED
+    ),
+    MetricFamily(
+        "groups_by_verdict",
+        ("verdict",),
+        lambda metrics: metrics.verdicts.items(),
+        "Number of groups of the snapshot, by verdict.",
+    ),
+    MetricFamily(
+        "omitted_groups",
+        (),
+        lambda metrics: [("", metrics.omitted)],
+        "Number of groups and families without series of their own: max_groups.",
+    ),
+    MetricFamily(
+        "snapshot_timestamp_seconds",
+        (),
+        lambda metrics: [("", metrics.observed_at.timestamp() if metrics.observed_at else None)],
+        "Time of the judged snapshot, in seconds since 1970.",
+    ),
 )
 """All metrics of the file, in its order."""
 
@@ -234,63 +243,25 @@ def openmetrics(cluster: str, metrics: GroupMetrics) -> str:
 
     :param cluster: the value of the label ``cluster``.
     """
-    samples = _samples(metrics)
-    return "".join(_lines(cluster, family, samples[family.name]) for family in METRIC_FAMILIES) + "# EOF\n"
+    return "".join(_lines(cluster, family, metrics) for family in METRIC_FAMILIES) + "# EOF\n"
+
+
+def _lines(cluster: str, family: MetricFamily, metrics: GroupMetrics) -> str:
+    name = f"{PREFIX}_{family.name}"
+    unit = f"# UNIT {name} {family.unit}\n" if family.unit else ""
+    lines = [f"# TYPE {name} gauge\n{unit}# HELP {name} {family.help}\n"]
+    for own, value in family.samples(metrics):
+        if value is not None:
+            labels = {"cluster": cluster, **dict.fromkeys(family.labels, own)}
+            shown = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels.items())
+            lines.append(f"{name}{{{shown}}} {value!r}\n")
+    return "".join(lines)
 
 
 def write_openmetrics(path: StoragePath, cluster: str, metrics: GroupMetrics) -> StoragePath:
     """Replace the file. On a disk, a scraper sees the old or the new one, never a part.
 
-    Raises ``MaintenanceError``, ``StorageError``, and ``ConfigurationError`` for a folder.
+    Raises ``StorageError``.
     """
-    try:
-        FILES.replace(path, openmetrics(cluster, metrics).encode())
-        return path
-    except StorageError as error:
-        if isinstance(raised_by(error), IsADirectoryError):
-            raise ConfigurationError("openmetrics_path", str(path), "is a folder: name the file in it") from None
-        raise
-
-
-def _samples(metrics: GroupMetrics) -> Mapping[str, Iterable[tuple[str, float | None]]]:
-    """Return the values of each metric with the value of its own label."""
-    families = {name: numbers for name, (_, numbers) in metrics.families.items()}
-    at = None if metrics.observed_at is None else metrics.observed_at.timestamp()
-    return {
-        **_three("", metrics.groups),
-        **_three("family_", families),
-        "family_groups": [(name, count) for name, (count, _) in metrics.families.items()],
-        "groups_by_verdict": list(metrics.verdicts.items()),
-        "omitted_groups": [("", metrics.omitted)],
-        "snapshot_timestamp_seconds": [("", at)],
-    }
-
-
-def _three(prefix: str, numbers: Mapping[str, Gauges]) -> dict[str, list[tuple[str, float | None]]]:
-    return {
-        f"{prefix}lag_records": [(name, each.lag) for name, each in numbers.items()],
-        f"{prefix}since_movement_seconds": [(name, each.idle) for name, each in numbers.items()],
-        f"{prefix}expiry_days": [(name, each.expiry_days) for name, each in numbers.items()],
-    }
-
-
-def _lines(cluster: str, family: MetricFamily, samples: Iterable[tuple[str, float | None]]) -> str:
-    name = f"{PREFIX}_{family.name}"
-    unit = f"# UNIT {name} {family.unit}\n" if family.unit else ""
-    head = f"# TYPE {name} gauge\n{unit}# HELP {name} {family.help}\n"
-    return head + "".join(_sample(name, cluster, family.labels, samples))
-
-
-def _sample(
-    name: str, cluster: str, labels: tuple[str, ...], samples: Iterable[tuple[str, float | None]]
-) -> Iterator[str]:
-    for own, value in samples:
-        if value is not None:
-            pairs = {"cluster": cluster, **dict.fromkeys(labels, own)}
-            shown = ",".join(f'{label}="{_without_zeros(text).translate(_ESCAPES)}"' for label, text in pairs.items())
-            yield f"{name}{{{shown}}} {value!r}\n"
-
-
-def _without_zeros(text: str) -> str:
-    r"""Write zero bytes as ``\x00``, and one more backslash for each before that, so that no two ids look the same."""
-    return _ZERO.sub(lambda found: found[1] * 2 + (r"\x00" if found[2] == "\0" else found[2]), text)
+    FILES.replace(path, openmetrics(cluster, metrics).encode())
+    return path

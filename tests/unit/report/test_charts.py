@@ -3,14 +3,10 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import Any
 
 from airflow_kafka_groups.report import charts as figures
-from airflow_kafka_groups.report.svg import Series, bars, columns
-from airflow_kafka_groups.report.trend import trend_page
-from airflow_kafka_groups.report.trend_points import TrendPoint, point_of
-from tests.fakes.groups import NOW as PLANNED_AT
+from airflow_kafka_groups.report.charts import Series, bars, columns
+from airflow_kafka_groups.report.trend import TrendPoint, trend_page, verdicts_over_time
 
 EVIL = '<b onclick="x">'
 
@@ -115,7 +111,7 @@ def test_families_that_grow_are_shown_by_their_growth() -> None:
 
 
 def test_runs_are_shown_by_verdict_and_only_the_newest() -> None:
-    found = numbers(figures.verdicts_over_time([point(3, live=1), point(2, live=2), point(1, stale=4, odd=7)], most=2))
+    found = numbers(verdicts_over_time([point(3, live=1), point(2, live=2), point(1, stale=4, odd=7)], most=2))
     assert {label: values[:4] for label, values in found.items()} == {
         "Nov 19": ["2", "0", "0", "0"],
         "Nov 20": ["0", "0", "0", "4"],
@@ -123,15 +119,8 @@ def test_runs_are_shown_by_verdict_and_only_the_newest() -> None:
 
 
 def test_further_runs_of_a_day_are_labelled_by_their_time() -> None:
-    assert figures.run_labels([point(1), point(0.5), point(0.25), point(0)]) == ["Nov 20", "Nov 21", "06:00", "12:00"]
-    assert figures.run_labels([]) == []
-
-
-def test_the_runs_of_more_than_a_year_are_labelled_with_their_year() -> None:
-    """Weekly ones are there for 21 months: two had the same day, and one of a year later looked like one of it."""
-    assert figures.run_labels([point(365), point(364), point(0)]) == ["Nov 21 2025", "Nov 22 2025", "Nov 21 2026"]
-    assert figures.run_labels([point(365), point(0)]) == ["Nov 21 2025", "Nov 21 2026"]
-    assert figures.run_labels([point(364), point(0)]) == ["Nov 22", "Nov 21"]
+    times = [NOW - days * DAY for days in (1, 0.5, 0.25, 0)]
+    assert figures.time_labels(times) == ["Nov 20", "Nov 21", "06:00", "12:00"]
 
 
 def test_a_group_that_each_run_shows_is_read_out_as_one() -> None:
@@ -165,13 +154,3 @@ def test_a_run_without_any_family_is_said_to_have_had_none() -> None:
     page = trend_page("prod", [plan, replace(point(1), families={"f-<uuid>": 90})], NOW)
     figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
     assert [row[0] for row in numbers(figure).values()] == ["0", "90"]
-
-
-def test_families_of_one_shown_name_are_counted_together() -> None:
-    """The smallest took the place of the others: a family of 9,000 groups was shown with 2."""
-    families = [
-        {"name": f"{'x' * 100}{letter}-<uuid>", "groups": groups} for letter, groups in (("a", 9_000), ("b", 2))
-    ]
-    plan: Any = SimpleNamespace(plan_id="p", created_at=PLANNED_AT, counts={}, families=families)
-    (groups,) = point_of(plan, {}).families.values()
-    assert groups == 9_002

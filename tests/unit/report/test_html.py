@@ -14,8 +14,8 @@ from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.ledger.audit import records_of_plan
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.outcomes import LeaseRecord
+from airflow_kafka_groups.report.facts import merge_outcomes, verified_gone
 from airflow_kafka_groups.report.html import make_report, render_report, write_report
-from airflow_kafka_groups.report.merging import merge_outcomes, verified_gone
 from airflow_kafka_groups.report.page import script
 from airflow_kafka_groups.storage.formats import plain
 from airflow_kafka_groups.storage.layout import Layout

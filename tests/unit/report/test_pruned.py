@@ -5,15 +5,12 @@ import shlex
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.report import pruned
-from airflow_kafka_groups.report.facts import gather_facts
+from airflow_kafka_groups.report.facts import PrunedTopic, Pruning, gather_facts, prunings
 from airflow_kafka_groups.report.html import render_report
-from airflow_kafka_groups.report.pruned import PrunedTopic, Pruning, pruned_section, prunings
-from airflow_kafka_groups.report.trend_points import point_of
+from airflow_kafka_groups.report.sections import pruned_section
+from airflow_kafka_groups.report.trend import point_of
 from airflow_kafka_groups.storage.file_storage import FILES
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
@@ -82,16 +79,3 @@ def test_the_command_of_each_pruning_is_there_to_be_pasted() -> None:
     lines = page.partition('<pre tabindex="0">')[2].partition("</pre>")[0].splitlines()
     assert [shlex.split(line)[-1] for line in lines] == [each.plan_id for each in found]
     assert {shlex.split(line)[-3] for line in lines} == {"/mnt/kafka groups/of $HOME"}
-
-
-@pytest.mark.parametrize(("plans", "said"), [(31, False), (pruned.MOST_PLANS, False), (pruned.MOST_PLANS + 1, True)])
-def test_a_report_that_leaves_prunings_out_says_so(
-    plans: int, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The commands of a daily pruning's first ten days were missing, and the page said that these are of 30 days."""
-    every = [Pruning(f"20261101T{number:06}Z-00000000", NOW, [PrunedTopic("old", 1, 1)]) for number in range(plans)]
-    monkeypatch.setattr(pruned, "_prunings", lambda *_: iter(every))
-    page = html.unescape(pruned_section(prunings(layout_in(tmp_path), CLUSTER_ID, NOW), "prod", ""))
-    assert page.count("airflow-kafka-groups restore") == min(plans, pruned.MOST_PLANS)
-    assert (f"by the newest {pruned.MOST_PLANS} plans; there are more" in page) is said
-    assert f'<span class="count">{min(plans, pruned.MOST_PLANS)}</span>' in page

@@ -15,10 +15,10 @@ from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.deletion_plan import load_plan, save_plan
 from airflow_kafka_groups.operators.report import _summary
-from airflow_kafka_groups.report.groups import done_section, kept_section
+from airflow_kafka_groups.report.charts import Series, bars, columns
+from airflow_kafka_groups.report.facts import prunings
 from airflow_kafka_groups.report.html import make_report, render_report
-from airflow_kafka_groups.report.pruned import prunings
-from airflow_kafka_groups.report.svg import Series, bars, columns
+from airflow_kafka_groups.report.sections import done_section, kept_section
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking

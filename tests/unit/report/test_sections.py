@@ -20,9 +20,15 @@ from airflow_kafka_groups.operators.support.question import question
 from airflow_kafka_groups.report import explorer as rows
 from airflow_kafka_groups.report import page
 from airflow_kafka_groups.report.explorer import groups_json
-from airflow_kafka_groups.report.groups import by_reason, forecast_columns, lag_cell, restore_command
 from airflow_kafka_groups.report.page import HEAD, content_policy, counted, part, render, script
-from airflow_kafka_groups.report.policy import families_section, policy_section
+from airflow_kafka_groups.report.sections import (
+    by_reason,
+    families_section,
+    forecast_columns,
+    lag_cell,
+    policy_section,
+    restore_command,
+)
 from tests.ui.report_scene import group_ids, plan_of, record_of
 from tests.unit.change.plan.plans import group as planned_group
 from tests.unit.change.plan.plans import plan

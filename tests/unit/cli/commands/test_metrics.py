@@ -41,15 +41,6 @@ def test_groups_over_the_limit_are_reported(stored: Cli, tmp_path: Path) -> None
     assert [row["group_or_family"] for row in stored("metrics", "--include", "b")[1]["metrics"]] == ["b"]
 
 
-def test_a_folder_is_named_as_what_is_wrong(stored: Cli, tmp_path: Path) -> None:
-    folder = tmp_path / "textfile"
-    folder.mkdir()
-    code, found, said = stored("metrics", "--openmetrics-path", str(folder))
-    assert (code, found) == (2, None)
-    assert f"--openmetrics-path (got '{folder}'): is a folder: name the file in it" in said
-    assert [path.name for path in tmp_path.iterdir() if "textfile" in path.name] == ["textfile"], "no remains"
-
-
 @pytest.mark.parametrize("connection", [("--config", "no-such-file"), ("--conn-id", "no_such_connection")])
 def test_a_connection_that_does_not_exist_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], connection: tuple[str, str]

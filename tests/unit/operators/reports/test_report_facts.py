@@ -22,7 +22,7 @@ from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan
 from airflow_kafka_groups.plugins.report_files import cluster_of, named_reports, newest_by_cluster
 from airflow_kafka_groups.report.facts import ReportFacts, gather_facts
 from airflow_kafka_groups.report.html import make_report, render_report
-from airflow_kafka_groups.report.trend_points import point_of
+from airflow_kafka_groups.report.trend import point_of
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
