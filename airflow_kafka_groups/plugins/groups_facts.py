@@ -9,18 +9,24 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
+from airflow_kafka_groups.hooks.floors import configured_floors, default_storage
+from airflow_kafka_groups.hooks.storage import open_path
+from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, newest_plan, planned_columns
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, load_manifest, looked_for, snapshot_ids
+from airflow_kafka_groups.report.charts import Series, columns, time_labels
 from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage.arrow_values import in_one_piece, literal, release_unused
 from airflow_kafka_groups.storage.file_storage import FILES, read_few
-from airflow_kafka_groups.storage.layout import Layout
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-    from airflow_kafka_groups.storage.layout import StoragePath
-    from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.schemas import to_rows
 
 PAGE = 100
 """The number of groups on a page."""
@@ -62,9 +68,6 @@ def site_storage() -> StoragePath | None:
 
     Raises ``ConfigurationError`` and ``StorageError``.
     """
-    from airflow_kafka_groups.hooks.floors import configured_floors, default_storage
-    from airflow_kafka_groups.hooks.storage import open_path
-
     place = configured_floors().storage_path or default_storage()
     return None if place is None else open_path("storage_path", place)
 
@@ -92,8 +95,6 @@ def _cluster(layout: Layout) -> SeenCluster | None:
 
 
 def _newest_manifests(layout: Layout, most: int = _MOST_NAMELESS) -> Iterator[SnapshotManifest]:
-    from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
-
     for snapshot_id in snapshot_ids(layout)[: -most - 1 : -1]:
         try:
             yield load_manifest(layout, snapshot_id)
@@ -102,8 +103,6 @@ def _newest_manifests(layout: Layout, most: int = _MOST_NAMELESS) -> Iterator[Sn
 
 
 def _counts(layout: Layout) -> Mapping[str, int]:
-    from airflow_kafka_groups.ledger.verdicts import newest_judged
-
     try:
         judged = newest_judged(layout)
         found = None if judged is None else json.loads(FILES.read_text(layout.verdict_summary(judged)))["verdicts"]
@@ -138,10 +137,6 @@ def groups_page(layout: Layout, asked: Mapping[str, str]) -> GroupsPage | None:
     """
     import pyarrow.compute as pc
 
-    from airflow_kafka_groups.ledger.verdicts import newest_judged
-    from airflow_kafka_groups.storage.arrow_values import literal, release_unused
-    from airflow_kafka_groups.storage.schemas import to_rows
-
     if (snapshot_id := newest_judged(layout)) is None:
         return None
     table = every = _groups(layout, snapshot_id)
@@ -170,10 +165,6 @@ def _groups(layout: Layout, snapshot_id: str) -> Any:
     """Return the judged groups, with what the newest plan says of their rule, owner and family."""
     import pyarrow as pa
     import pyarrow.compute as pc
-
-    from airflow_kafka_groups.ledger.deletion_plan import newest_plan, planned_columns
-    from airflow_kafka_groups.ledger.verdicts import load_verdicts
-    from airflow_kafka_groups.storage.arrow_values import in_one_piece
 
     table = load_verdicts(layout, snapshot_id).table.select(_JUDGED)
     plan_id = newest_plan(layout)
@@ -267,8 +258,6 @@ _OFFSETS = ("state", "members", "topic", "partition", "committed_offset", "log_s
 
 def _points(layout: Layout, group_id: str) -> Iterator[_Point | None]:
     """Yield the group's rows in the newest snapshots that looked for it, oldest first; ``None`` for a damaged one."""
-    from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, looked_for
-    from airflow_kafka_groups.storage.schemas import to_rows
 
     def read(manifest: SnapshotManifest) -> _Point | None:
         try:
@@ -286,8 +275,6 @@ _STATE_KINDS = {"Stable": "c-live", "Empty": "c-settling", "Dead": "c-bad"}
 
 
 def _charts(points: list[_Point]) -> list[Markup]:
-    from airflow_kafka_groups.report.charts import Series, columns, time_labels
-
     if len(points) < 2:
         return []
     labels = time_labels([point.at for point in points])
@@ -321,9 +308,6 @@ def _lag(rows: list[dict[str, Any]]) -> int | None:
 
 
 def _events(layout: Layout, kafka_cluster_id: str | None, group_id: str) -> Iterator[Event]:
-    from airflow_kafka_groups.ledger.deletion_plan import find_in_plan
-    from airflow_kafka_groups.ledger.ledger import Ledger
-
     for plan_id in sorted(FILES.ids(layout.root / paths.PLANS), reverse=True)[:_MOST_PLANS]:
         if (found := find_in_plan(layout, plan_id, group_id)) is not None:
             verdict = getattr(found, "verdict", None)
@@ -369,8 +353,6 @@ def _change(path: StoragePath, group_id: str) -> Event | None:
 
 
 def _restorable(layout: Layout, group_id: str) -> str | None:
-    from airflow_kafka_groups.ledger.deletion_plan import find_in_plan
-
     backups = sorted(FILES.ids(layout.root / paths.BACKUPS), reverse=True)[:_MOST_PLANS]
     for plan_id in backups:
         try:

@@ -26,8 +26,7 @@ class ReportTabPlugin(AirflowPlugin):
         """The apps that serve reports and groups to users who may read the DAG's XComs."""
         if not has_report_tab():
             return []
-        from airflow_kafka_groups.plugins.groups_app import make_groups_app
-        from airflow_kafka_groups.plugins.report_app import make_app
+        from airflow_kafka_groups.plugins.apps import make_app, make_groups_app
 
         return [
             {"app": make_app(), "url_prefix": APP_PREFIX, "name": "Kafka consumer groups: report"},

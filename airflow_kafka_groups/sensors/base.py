@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from datetime import timedelta
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.triggers.conditions import Condition
 
 _GRACE = timedelta(minutes=5)
-_FOR_EVER = 1000 * 365 * 86_400
-"""Seconds: the calendar of Airflow's database does not reach much further."""
-_MOST_IN_MYSQL = 48_000
-"""Characters of a trigger's condition. Airflow encrypts it, which takes a third more, and MySQL's TEXT has 65,535."""
 
 
 def _read_deferrable(field: str, value: Any) -> bool:
@@ -121,16 +116,9 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         from airflow_kafka_groups.triggers.clients import condition_to_json
         from airflow_kafka_groups.triggers.poll import ConditionTrigger
 
-        condition = condition_to_json(self.asked)
-        if (size := len(json.dumps(condition))) > _MOST_IN_MYSQL:
-            self.log.warning(
-                "This sensor hands %d characters to the triggerer. Where Airflow's database is MySQL, it cannot store "
-                "them, and the task fails: set deferrable=False there, or wait for fewer groups in one sensor",
-                size,
-            )
         trigger = ConditionTrigger(
             kafka_groups_conn_id=self.kafka_groups_conn_id,
-            condition=condition,
+            condition=condition_to_json(self.asked),
             poll_interval=self.poke_interval,
             deadline=time.time() + self.timeout,
             backoff=self.exponential_backoff,
@@ -138,7 +126,7 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
             silent_fail=self.silent_fail,
         )
         # The trigger handles the timeout and reports the reason; Airflow's limit covers a trigger that hangs.
-        limit = timedelta(seconds=self.timeout) + _GRACE if self.timeout < _FOR_EVER else None
+        limit = timedelta(seconds=self.timeout) + _GRACE
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=limit)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> None:

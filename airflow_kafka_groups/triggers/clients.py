@@ -10,7 +10,6 @@ the attempt to connect: when it fails, it fails for all of them, and nobody wait
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -49,9 +48,13 @@ def condition_to_json(condition: Condition) -> dict[str, Any]:
     for item in fields(CONDITIONS[data["kind"]]):
         if item.init and item.name not in _NOT_CARRIED:
             value = getattr(condition, item.name)
-            data[item.name] = _targets_to_json(value) if item.name == "targets" else value
-            if isinstance(value, tuple):
-                data[item.name] = list(value)
+            data[item.name] = list(value) if isinstance(value, tuple) else value
+    if "targets" in data:
+        data["targets"] = [
+            [group_id, *where, offset]
+            for group_id, offsets in data["targets"].items()
+            for where, offset in offsets.items()
+        ]
     return data
 
 
@@ -64,7 +67,10 @@ def condition_from_json(data: Mapping[str, Any]) -> Condition:
         arguments = dict(data)
         kind = CONDITIONS[arguments.pop("kind")]
         if "targets" in arguments:
-            arguments["targets"] = _targets_from_json(arguments["targets"])
+            targets: dict[str, dict[TopicPartition, int]] = {}
+            for group_id, topic, partition, offset in arguments["targets"]:
+                targets.setdefault(group_id, {})[TopicPartition(topic, partition)] = offset
+            arguments["targets"] = targets
         if "group_ids" in arguments:
             arguments["group_ids"] = tuple(arguments["group_ids"])
         condition: Condition = kind(**arguments)
@@ -76,28 +82,6 @@ def condition_from_json(data: Mapping[str, Any]) -> Condition:
         ) from exc
     return condition
 
-
-def _targets_to_json(targets: conditions.Targets) -> dict[str, dict[str, dict[str, int]]]:
-    nested: dict[str, dict[str, dict[str, int]]] = {}
-    for group_id, partitions in targets.items():
-        topics = nested.setdefault(group_id, {})
-        for where, offset in partitions.items():
-            topics.setdefault(where.topic, {})[str(where.partition)] = offset
-    return nested
-
-
-def _targets_from_json(nested: Mapping[str, Any]) -> dict[str, dict[TopicPartition, int]]:
-    return {
-        group_id: {
-            TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in topics.items()
-            for partition, offset in partitions.items()
-        }
-        for group_id, topics in nested.items()
-    }
-
-
-log = logging.getLogger(__name__)
 
 READ_AGAIN_SECONDS = 300.0
 """How old what was read of a connection may be: the cluster of before may run on after an edit."""

@@ -412,31 +412,6 @@ class EndReached:
         return waiting
 
 
-class Unmoved:
-    """Since when the offsets of groups have not moved, as seen by one process."""
-
-    def __init__(self) -> None:
-        self._since: dict[str, tuple[str, float]] = {}
-
-    def forget(self) -> None:
-        """Restart the time of every group: none could commit anything while its cluster was away."""
-        self._since = {}
-
-    def see(self, groups: Mapping[str, GroupOffsets], now: float) -> dict[str, float]:
-        """Take in what could be read, and return for how many seconds each group has not moved.
-
-        A group that is missing starts again: there is a gap in the observations.
-        """
-        from airflow_kafka_groups.observe.fingerprint import fingerprint
-
-        before, self._since = self._since, {}
-        for group_id, offsets in groups.items():
-            seen = fingerprint(offsets)
-            earlier = before.get(group_id, ("", now))
-            self._since[group_id] = earlier if earlier[0] == seen else (seen, now)
-        return {group_id: now - since for group_id, (_, since) in self._since.items()}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
     """What compares polls with earlier ones, and so has to know of those that failed.
@@ -445,12 +420,27 @@ class Watching:
     """
 
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
-    _unmoved: Unmoved = field(default_factory=Unmoved, init=False, repr=False, compare=False)
+    _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _seen_on: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def missed(self) -> None:
         """Restart the time of every group: what happened since the last poll is not known."""
-        self._unmoved.forget()
+        self._since.clear()
+
+    def unmoved(self, groups: Mapping[str, GroupOffsets]) -> dict[str, float]:
+        """Take in what could be read, and return for how many seconds each group has not moved.
+
+        A group that is missing starts again: there is a gap in the observations.
+        """
+        from airflow_kafka_groups.observe.fingerprint import fingerprint
+
+        now, before = self.clock(), dict(self._since)
+        self._since.clear()
+        for group_id, offsets in groups.items():
+            seen = fingerprint(offsets)
+            earlier = before.get(group_id, ("", now))
+            self._since[group_id] = earlier if earlier[0] == seen else (seen, now)
+        return {group_id: now - since for group_id, (_, since) in self._since.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -472,10 +462,10 @@ class NoProgress(Watching):
         from airflow_kafka_groups.observe.fingerprint import committed_partitions
 
         if await is_elsewhere(admin, self._seen_on):
-            self._unmoved.forget()
+            self.missed()
         found = await admin.list_consumer_group_offsets(list(self.group_ids))
         there, waiting = answers(self.group_ids, found)
-        for group_id, unmoved in self._unmoved.see(there, self.clock()).items():
+        for group_id, unmoved in self.unmoved(there).items():
             if not committed_partitions(there[group_id]):
                 waiting[group_id] = "has no committed offsets"
             elif unmoved < self.seconds:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 WATCH_VERSION = 1
 MAX_EVENT_GROUPS = 1_000
 """The maximum number of groups in one event; ``count`` is the total."""
-MAX_EVENT_LETTERS = 500_000
-"""And of letters of their ids: one may have 32,767."""
 _FIRST_REASONS = 20
 
 
@@ -36,7 +34,7 @@ class GroupsEventTrigger(BaseEventTrigger):
 
     A group is reported when it becomes so, and again after it was otherwise in between. All groups found by one poll
     are one event, with the payload ``{"version", "event", "count", "groups", "reasons", "observed_at",
-    "kafka_groups_conn_id"}``: the first 1,000 groups (fewer, if their ids are very long) and the first 20 reasons. For
+    "kafka_groups_conn_id"}``: the first 1,000 groups and the first 20 reasons. For
     ``"growing"``, ``count`` and ``reasons`` are about families, which ``families`` names, and ``groups`` are their new
     groups, the newest first. A group or cluster that cannot be read causes no event, and the watch continues. The
     connection is read in the triggerer; all triggers of one connection share one client.
@@ -112,8 +110,9 @@ class GroupsEventTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll forever; yield an event for each poll that found groups which did not match before."""
         watch = self._watch()
-        matched: set[str] = set()
-        earlier = self._earlier()
+        matched, seen = set[str](), set[str]()
+        # No family has grown at the first poll: what the first result has is new.
+        reports_all = began = self.report_present or self.event == "growing"
         failures = polls = 0
         async with shared_client(self.kafka_groups_conn_id) as shared:
             while True:
@@ -123,12 +122,13 @@ class GroupsEventTrigger(BaseEventTrigger):
                 if found is not None:
                     if found.moved:
                         self.log.warning("The connection leads to another cluster by now: the watch begins again")
-                        matched, earlier = set(), self._earlier()
-                    new = sorted(found.matching.keys() - matched)
-                    matched = matching_groups(matched, found)
-                    if earlier is not None:
-                        new = [group_id for group_id in new if earlier.saw_otherwise(group_id)]
-                        earlier.add(found)
+                        matched, seen, began = set(), set(), reports_all
+                    # Until a listing is complete, a group that is new in it may have been there, and so, all the time.
+                    first_seen = set() if began else found.listed - seen
+                    new = sorted(found.matching.keys() - matched - first_seen)
+                    matched = matching_groups(matched | first_seen, found)
+                    seen |= found.listed
+                    began = began or found.complete
                     if new:
                         what = "families" if self.event == "growing" else "groups"
                         self.log.info("%d %s became %s, first %s", len(new), what, self.event, one_line(new[0]))
@@ -138,10 +138,6 @@ class GroupsEventTrigger(BaseEventTrigger):
                     self.poll_interval, polls=polls, failures=failures, backoff=False, spread=spread
                 )
                 await asyncio.sleep(wait)
-
-    def _earlier(self) -> EarlierPolls | None:
-        # No family has grown at the first poll: what the first result has is new.
-        return None if self.report_present or self.event == "growing" else EarlierPolls()
 
     async def _poll(self, shared: SharedClient, watch: GroupWatch) -> WatchResult | None:
         """Poll once; ``None`` if that failed. The watch continues: a password or a policy file may be corrected."""
@@ -153,17 +149,17 @@ class GroupsEventTrigger(BaseEventTrigger):
             return None
 
     def _payload(self, new: list[str], found: WatchResult, watch: GroupWatch) -> dict[str, Any]:
-        groups, families = _first(new), {}
+        groups, families = new[:MAX_EVENT_GROUPS], {}
         if self.event == "growing":
             families = {"families": groups}
-            groups = _first(watch.growth.members(new))
+            groups = [*islice(watch.growth.members(new), MAX_EVENT_GROUPS)]
         payload = {
             "version": WATCH_VERSION,
             "event": str(self.event),
             "count": len(new),
             "groups": groups,
             **families,
-            "reasons": {name: found.matching[name] for name in _first(new)[:_FIRST_REASONS]},
+            "reasons": {name: found.matching[name] for name in new[:_FIRST_REASONS]},
             "observed_at": datetime.now(UTC).isoformat(),
             "kafka_groups_conn_id": self.kafka_groups_conn_id,
         }
@@ -213,39 +209,6 @@ def _refuse_templates(arguments: Mapping[str, Any]) -> None:
         if is_template(value):  # it may be a URL with a password, which is not shown
             remedy = "has a template, and Airflow renders none for the trigger of an asset: write the value itself"
             raise ConfigurationError(name, None, remedy)
-
-
-def _first(names: Iterable[str]) -> list[str]:
-    """Return the names for which an event has room."""
-    found, letters = list[str](), 0
-    for name in islice(names, MAX_EVENT_GROUPS):
-        if (letters := letters + len(name)) > MAX_EVENT_LETTERS:
-            break
-        found.append(name)
-    return found
-
-
-class EarlierPolls:
-    """What earlier polls were certain of: what none of them saw otherwise has not become so, it may always have been.
-
-    A broker that does not answer while the triggerer starts hides its groups, and they are listed when it is back.
-    """
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-        self._always_listed: set[str] | None = None
-
-    def saw_otherwise(self, group_id: str) -> bool:
-        """Return whether a group that matches now, and did not before, was known not to, or did not exist."""
-        return group_id in self._known or (self._always_listed is not None and group_id not in self._always_listed)
-
-    def add(self, found: WatchResult) -> None:
-        """Take in a poll."""
-        self._known |= found.known
-        if found.complete:
-            listed = set(found.listed)
-            self._known &= listed  # of a group that is gone, that is known now
-            self._always_listed = listed if self._always_listed is None else self._always_listed & listed
 
 
 def matching_groups(before: set[str], found: WatchResult) -> set[str]:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS, FastFamily, NewGroup, family_of, too_fast
@@ -18,7 +19,7 @@ from airflow_kafka_groups.judge.policy.rules import RuleMatcher, facts_of
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.fingerprint import committed_partitions
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.triggers.conditions import Watching
+from airflow_kafka_groups.triggers.conditions import Watching, is_elsewhere
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
@@ -41,14 +42,11 @@ class FamilyGrowth:
         self._max_growth_per_day = max_growth_per_day
         self._known: set[str] | None = None
         self._appeared: deque[_Appeared] = deque()
-        self._limits: dict[str, NewGroup | None] = {}
-        self._digest: str | None = None
 
     def forget(self) -> None:
         """Begin again: the groups of the next complete listing are not new."""
         self._known = None
         self._appeared.clear()
-        self._limits.clear()
 
     def see(self, listed: Mapping[str, str], now: float, *, complete: bool) -> None:
         """Take in a listing. The groups of the first complete one are not new.
@@ -63,46 +61,33 @@ class FamilyGrowth:
         self._appeared.extend(_Appeared(now, id_, kind) for id_, kind in listed.items() if id_ not in self._known)
         self._known = set(listed) if complete else self._known | set(listed)
         while self._appeared and self._appeared[0].at <= now - GROWTH_SECONDS:
-            self._limits.pop(self._appeared.popleft().group_id, None)
+            self._appeared.popleft()
 
     def too_fast(self, policy: PolicyFile | None) -> list[FastFamily]:
         """Return the families that grew faster within the last day than is allowed.
 
         :param policy: the policy file, as it is now; ``None`` for none.
         """
-        return too_fast((limit for _, limit in self._limited(policy)), 1.0)
+        return too_fast(filter(None, self._limits(policy)), 1.0)
 
     def members(self, families: Iterable[str]) -> Iterator[str]:
-        """Yield the groups of families that appeared, family by family, the newest first."""
+        """Return the groups of families that appeared, family by family, the newest first."""
         found: dict[str, list[str]] = {family: [] for family in families}
-        for group_id, limit in self._limited_now():
-            if limit.family in found:
-                found[limit.family].append(group_id)
-        for group_ids in found.values():
-            yield from reversed(group_ids)
+        for each in reversed(self._appeared):
+            family = family_of(each.group_id)
+            if family is not None and family.name in found:
+                found[family.name].append(each.group_id)
+        return chain.from_iterable(found.values())
 
-    def _limited(self, policy: PolicyFile | None) -> Iterator[tuple[str, NewGroup]]:
-        digest = None if policy is None else policy.digest
-        if digest != self._digest:
-            self._limits, self._digest = {}, digest
-        unknown = [each for each in self._appeared if each.group_id not in self._limits]
-        if unknown:  # at few polls: the rules are not compiled for nothing, in the event loop
-            self._limits |= dict(zip((each.group_id for each in unknown), self._decide(unknown, policy), strict=True))
-        return self._limited_now()
-
-    def _limited_now(self) -> Iterator[tuple[str, NewGroup]]:
-        for each in self._appeared:
-            if (limit := self._limits[each.group_id]) is not None:
-                yield each.group_id, limit
-
-    def _decide(self, groups: list[_Appeared], policy: PolicyFile | None) -> Iterator[NewGroup | None]:
-        if policy is None:
-            for each in groups:
-                yield _limit(each.group_id, None, self._max_growth_per_day)
-            return
-        facts = [facts_of(each.group_id, policy.owners, group_type=each.group_type) for each in groups]
-        for each, ruling in zip(groups, RuleMatcher(policy.rules).rule_all(facts), strict=True):
-            yield _limit(each.group_id, ruling.rule.name, ruling.rule.max_growth_per_day)
+    def _limits(self, policy: PolicyFile | None) -> Iterator[NewGroup | None]:
+        if policy is None or not self._appeared:
+            return (_limit(each.group_id, None, self._max_growth_per_day) for each in self._appeared)
+        facts = [facts_of(each.group_id, policy.owners, group_type=each.group_type) for each in self._appeared]
+        rules = (ruling.rule for ruling in RuleMatcher(policy.rules).rule_all(facts))
+        return (
+            _limit(each.group_id, rule.name, rule.max_growth_per_day)
+            for each, rule in zip(self._appeared, rules, strict=True)
+        )
 
 
 def _limit(group_id: str, rule: str | None, allowed: float | None) -> NewGroup | None:
@@ -162,14 +147,12 @@ class GroupWatch(Watching):
 
         What was seen on another cluster says nothing of this one, and is forgotten.
         """
-        here = await admin.cluster_id()
-        moved = here is not None and self._seen_on not in ([], [here])
-        if moved:
-            self._unmoved.forget()
+        seen_on = [*self._seen_on]
+        if moved := await is_elsewhere(admin, seen_on):
+            self.missed()
             self.growth.forget()
         found = await self._poll(admin)
-        if here is not None:
-            self._seen_on[:] = [here]
+        self._seen_on[:] = seen_on  # not before: a poll that fails does not say that it moved
         return replace(found, moved=moved)
 
     async def _poll(self, admin: AdminClient) -> WatchResult:
@@ -203,7 +186,8 @@ class GroupWatch(Watching):
         await asyncio.to_thread(self.growth.see, kinds, self.clock(), complete=complete)
         # A policy that cannot be read fails this poll; what appeared is counted by the next one.
         policy = None if self.policy is None else await asyncio.to_thread(self.policy)
-        fast = {each.family: each.sentence() for each in self.growth.too_fast(policy)}
+        growing = await asyncio.to_thread(self.growth.too_fast, policy)
+        fast = {each.family: each.sentence() for each in growing}
         # Families that an incomplete listing does not show to grow stay what they were.
         return WatchResult(matching=fast, known=frozenset(fast), listed=frozenset(fast), complete=complete)
 
@@ -212,7 +196,7 @@ class GroupWatch(Watching):
         read = {group_id: result.value for group_id, result in found.items() if result.value is not None}
         matching = {
             group_id: f"empty and unmoved for {unmoved:.0f} s"
-            for group_id, unmoved in self._unmoved.see(read, self.clock()).items()
+            for group_id, unmoved in self.unmoved(read).items()
             if committed_partitions(read[group_id]) and unmoved >= self.seconds
         }
         return matching, known - (found.keys() - read.keys())

@@ -1,6 +1,6 @@
 """``python -m tests.bench``: measure this package beside other clients on real brokers, all in one run.
 
-Writes build/bench/<scenario>.json, summary.json and offsets.json, and prints tables. Scenarios that were not part of
+Writes build/bench/<scenario>.json and summary.json, and prints tables. Scenarios that were not part of
 this run keep their files, and their place in the summary. Ends with 1 when a client gave a wrong answer that is not
 known of it, 2 for bad arguments or a missing Java.
 """
@@ -13,10 +13,9 @@ import sys
 import time
 from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-from tests.bench import plots, report, summary
+from tests.bench import report, summary
 from tests.bench.cluster import running
 from tests.bench.results import scenario_json
 from tests.bench.runner import Run, run_scenario, warm_up
@@ -27,8 +26,6 @@ from tests.lab.errors import LabError
 
 BUILD = REPOSITORY / "build" / "bench"
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
-IMAGES = REPOSITORY / "docs" / "images"
-NOT_SCENARIOS = {"summary.json", "offsets.json"}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,9 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         "--only", action="append", metavar="NAME", help="a scenario, such as delete.4x.1000 or '*.28.*'"
     )
     parser.add_argument("--list", action="store_true", help="name the scenarios and stop")
-    parser.add_argument(
-        "--write-docs", action="store_true", help="put the results into docs/benchmarks.md and its plots"
-    )
+    parser.add_argument("--write-docs", action="store_true", help="put the results into docs/benchmarks.md")
     parser.add_argument("--report-only", action="store_true", help="measure nothing; report what was measured before")
     chosen = parser.parse_args(arguments)
     try:
@@ -109,26 +104,17 @@ def _report(*, write_docs: bool) -> None:
     scenarios = _measured()
     flat = summary.flatten(scenarios)
     (BUILD / "summary.json").write_text(json.dumps(flat, indent=1) + "\n")
-    (BUILD / "offsets.json").write_text(json.dumps(summary.offsets_table(scenarios), indent=1) + "\n")
     text = report.tables(scenarios, flat)
     print(f"\n{text}")
     if write_docs:
-        IMAGES.mkdir(parents=True, exist_ok=True)
         PAGE.write_text(report.put_between_markers(PAGE.read_text(), text))
-        for name, picture in plots.plots(scenarios).items():
-            (IMAGES / f"{name}.svg").write_text(picture)
 
 
 def _measured() -> list[dict[str, Any]]:
     """Read what this run and earlier ones measured, in the order of the full list."""
     order = {scenario.name: place for place, scenario in enumerate(FULL)}
-    files = [path for path in BUILD.glob("*.json") if path.name not in NOT_SCENARIOS and path.stem in order]
-    return [_read(path) for path in sorted(files, key=lambda path: order[path.stem])]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(path.read_text())
-    return read
+    files = [path for path in BUILD.glob("*.json") if path.stem in order]
+    return [json.loads(path.read_text()) for path in sorted(files, key=lambda path: order[path.stem])]
 
 
 if __name__ == "__main__":

@@ -71,11 +71,8 @@ def ratios(peers: Mapping[str, PeerResult]) -> dict[str, float]:
     for peer in others:
         made[peer.name] = ratio(ours.cold_median, peer.cold_median)
         made[f"{peer.name}_warm"] = ratio(ours.warm_median, peer.warm_median)
-        paired = [one for mine, theirs in zip(ours.warm, peer.warm, strict=False) if (one := ratio(mine, theirs))]
-        made[f"{peer.name}_by_round"] = _median(paired)
-        with_reading = ratio(_total(ours), _total(peer))
         if peer.read and max(peer.read) > 0:
-            made[f"{peer.name}_with_reading"] = with_reading
+            made[f"{peer.name}_with_reading"] = ratio(_total(ours), _total(peer))
     cold = min((peer.cold_median for peer in others if peer.cold_median is not None), default=None)
     warm = min((peer.warm_median for peer in others if peer.warm_median is not None), default=None)
     made["best_peer"] = ratio(ours.cold_median, cold)

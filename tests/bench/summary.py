@@ -1,10 +1,10 @@
-"""The files that programs read: ``summary.json`` (flat), ``offsets.json``, and what the package has to reach. Pure."""
+"""The file that programs read, ``summary.json`` (flat), and what the package has to reach. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.bench.scenarios import OURS, PARTITIONS
+from tests.bench.scenarios import OURS
 from tests.bench.stats import ratio
 
 Number = float | int
@@ -64,8 +64,7 @@ def _measures(result: Mapping[str, Any]) -> dict[str, Number]:
     }
     traffic = result.get("traffic", {})
     for kind, suffix in (("cold", ""), ("warm", "_warm")):
-        for measure in ("requests", "bytes_sent", "bytes_received"):
-            found[f"{measure}{suffix}"] = traffic.get(kind, {}).get(measure)
+        found[f"requests{suffix}"] = traffic.get(kind, {}).get("requests")
     return {measure: value for measure, value in found.items() if value is not None}
 
 
@@ -88,36 +87,3 @@ def judge(flat: Mapping[str, Number]) -> list[tuple[Target, Number | None, bool 
         measured = flat.get(target.name)
         judged.append((target, measured, None if measured is None else measured <= target.at_most))
     return judged
-
-
-def offsets_table(scenarios: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Make the table of ``offsets.json``: 1,000 and 10,000 groups on Kafka 4.x; ``times_ours`` is theirs / ours."""
-    rows = []
-    environment: Mapping[str, Any] = {}
-    for scenario in scenarios:
-        if (scenario["operation"], scenario["broker"]) != ("list_offsets", "4x"):
-            continue
-        if scenario["groups"] not in (1_000, 10_000):
-            continue
-        environment = scenario["environment"]
-        ours = scenario["peers"][OURS].get("warm", {}).get("median")
-        for peer, result in scenario["peers"].items():
-            row = {"groups": scenario["groups"], "partitions": PARTITIONS, "client": peer, **_row(result)}
-            if peer != OURS and "median_s" in row:
-                row["times_ours"] = ratio(row["median_s"], ours)
-            rows.append(row)
-    return {"environment": dict(environment), "rows": rows}
-
-
-def _row(result: Mapping[str, Any]) -> dict[str, Any]:
-    row: dict[str, Any] = {"status": result["status"], "version": result.get("version", "")}
-    if "reason" in result:
-        row["reason"] = result["reason"]
-    if "warm" in result:
-        warm = result["warm"]
-        row |= {"median_s": warm["median"], "min_s": warm["min"], "max_s": warm["max"], "iqr_s": warm["iqr"]}
-    if "cold" in result:
-        row["cold_median_s"] = result["cold"]["median"]
-    if "peak_mb" in result:
-        row["peak_mb"] = result["peak_mb"]
-    return row

@@ -1,4 +1,4 @@
-"""Count requests, by API, and bytes both ways: TCP proxies between a client and the brokers, in a thread of their own.
+"""Count requests and connections: TCP proxies between a client and the brokers, in a thread of their own.
 
 A request begins with its length and its API key, so counting needs no more than that. Brokers name themselves in some
 answers (``127.0.0.1`` and a port of four bytes, wherever it stands): there the proxy's port is put in the port's place,
@@ -8,27 +8,13 @@ so that clients stay behind the proxies.
 import asyncio
 import contextlib
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 HOST = "127.0.0.1"
-API_NAMES = {
-    1: "Fetch",
-    3: "Metadata",
-    9: "OffsetFetch",
-    10: "FindCoordinator",
-    15: "DescribeGroups",
-    16: "ListGroups",
-    18: "ApiVersions",
-    42: "DeleteGroups",
-    60: "DescribeCluster",
-    69: "ConsumerGroupDescribe",
-    71: "GetTelemetrySubscriptions",
-    72: "PushTelemetry",
-}
 NAMING_BROKERS = {3, 10, 60, 69, 75, 76}
 """APIs whose answers may hold brokers' addresses."""
 
@@ -37,21 +23,8 @@ NAMING_BROKERS = {3, 10, 60, 69, 75, 76}
 class Counts:
     """The traffic since the last reset."""
 
-    requests: Counter[int] = field(default_factory=Counter)
-    sent: int = 0
-    received: int = 0
+    requests: int = 0
     connections: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what goes into a file."""
-        by_api = {API_NAMES.get(key, f"API {key}"): number for key, number in sorted(self.requests.items())}
-        return {
-            "requests": sum(self.requests.values()),
-            "by_api": by_api,
-            "bytes_sent": self.sent,
-            "bytes_received": self.received,
-            "connections": self.connections,
-        }
 
 
 def replace_ports(frame: bytes, ports: dict[int, int]) -> bytes:
@@ -118,15 +91,13 @@ class Proxies:
             frame = await _read_frame(reader)
             api_key = int.from_bytes(frame[4:6], "big")
             asked.append(api_key)
-            self.counts.requests[api_key] += 1
-            self.counts.sent += len(frame)
+            self.counts.requests += 1
             writer.write(frame)
             await writer.drain()
 
     async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: deque[int]) -> None:
         while True:
             frame = await _read_frame(reader)  # a broker answers in the order of the requests
-            self.counts.received += len(frame)
             writer.write(replace_ports(frame, self.ports) if asked.popleft() in NAMING_BROKERS else frame)
             await writer.drain()
 
@@ -149,7 +120,7 @@ class TrafficCounter:
 
     def report(self) -> dict[str, Any]:
         """Return the counts since the last reset."""
-        return self.proxies.counts.as_json()
+        return asdict(self.proxies.counts)
 
 
 @contextmanager

@@ -92,22 +92,10 @@ def _delete(admin: AdminClient, group_ids: list[str]) -> Reading:
     return read
 
 
-def _list_groups(admin: AdminClient, _group_ids: list[str]) -> Reading:
-    listed = admin.list_consumer_groups(request_timeout=CALL_TIMEOUT_S).result()
-
-    def read(tally: Tally) -> None:
-        tally.groups = len(listed.valid)
-        for error in listed.errors:
-            tally.fail(error)
-
-    return read
-
-
 CALLS: dict[str, Callable[[AdminClient, list[str]], Reading]] = {
     "list_offsets": _list_offsets,
     "describe": _describe,
     "delete": _delete,
-    "list_groups": _list_groups,
 }
 
 if __name__ == "__main__":

@@ -57,20 +57,10 @@ def _delete(admin: Any, group_ids: list[str]) -> Reading:
     return read
 
 
-def _list_groups(admin: Any, _group_ids: list[str]) -> Reading:
-    listed = admin.list_groups()
-
-    def read(tally: Tally) -> None:
-        tally.groups = len(listed)
-
-    return read
-
-
 CALLS: dict[str, Callable[[Any, list[str]], Reading]] = {
     "list_offsets": _list_offsets,
     "describe": _describe,
     "delete": _delete,
-    "list_groups": _list_groups,
 }
 
 if __name__ == "__main__":

@@ -79,21 +79,11 @@ def _delete(admin: AdminClient, group_ids: list[str]) -> Reading:
     return read
 
 
-def _list_groups(admin: AdminClient, _group_ids: list[str]) -> Reading:
-    listings = _loop.run_until_complete(admin.list_groups())
-
-    def read(tally: Tally) -> None:
-        tally.groups = len(listings)
-
-    return read
-
-
 CALLS: dict[str, Callable[[AdminClient, list[str]], Reading]] = {
     "list_offsets": _list_offsets,
     "find_coordinators": _find_coordinators,
     "describe": _describe,
     "delete": _delete,
-    "list_groups": _list_groups,
 }
 
 if __name__ == "__main__":

@@ -64,24 +64,6 @@ def test_it_hands_over_everything_but_secrets(admin: FakeAdmin) -> None:
     assert admin.closed == 1
 
 
-@pytest.mark.parametrize("timeout", [timedelta.max, timedelta(days=3_650_000)])
-def test_a_timeout_that_the_calendar_does_not_reach_is_none_for_airflow(admin: FakeAdmin, timeout: timedelta) -> None:
-    """As it is in a worker: there, such a sensor waits for ever."""
-    deferred = defer(sensor(timeout=timeout))
-    assert deferred.timeout is None
-    _, arguments = deferred.trigger.serialize()
-    assert arguments["deadline"] > time.time() + 3_649_999 * 86_400
-
-
-@pytest.mark.parametrize(("count", "is_said"), [(1_000, False), (2_000, True)])
-def test_what_mysql_may_not_store_is_said_before(
-    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], count: int, *, is_said: bool
-) -> None:
-    """Airflow's API server answers with an error of its database that names neither the sensor nor what to do."""
-    defer(sensor(group_ids=[f"team-orders.service-{number:06}" for number in range(count)]))
-    assert ("Where Airflow's database is MySQL" in capsys.readouterr().out) == is_said
-
-
 def test_the_ends_of_the_beginning_travel_along(admin: FakeAdmin) -> None:
     admin.groups["a"] = FakeGroup({T0: 5})
     one = ListGroupOffsetsSensor(task_id="t", group_ids=["a"], to_end=True, deferrable=True)

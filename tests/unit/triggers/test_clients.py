@@ -29,14 +29,14 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
-from airflow_kafka_groups.triggers import clients, poll
-from airflow_kafka_groups.triggers.clients import condition_to_json
+from airflow_kafka_groups.triggers import clients
 from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, OffsetsReached
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.poll import ConditionTrigger
 from tests.fakes import answers
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.cluster import MODERN, OLD, Cut, FakeCluster
+from tests.unit.triggers.conftest import fire, wait_for
 
 T0 = TopicPartition("t", 0)
 GONE = ErrorCode.group_id_not_found
@@ -44,21 +44,11 @@ NO_COORDINATOR = ErrorCode.coordinator_not_available
 
 
 def trigger(target: int, **arguments: Any) -> ConditionTrigger:
-    condition = OffsetsReached(targets={"a": {T0: target}})
-    return ConditionTrigger(
-        kafka_groups_conn_id="kafka_groups_default", condition=condition_to_json(condition), **arguments
-    )
+    return wait_for(OffsetsReached(targets={"a": {T0: target}}), **arguments)
 
 
-async def fire(one: ConditionTrigger) -> dict[str, Any]:
-    (event,) = [event async for event in one.run()]
-    payload: dict[str, Any] = event.payload
-    return payload
-
-
-@pytest.fixture
-def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poll, "wait_before_poll", lambda *_, **__: 0.02)
+def waiting_for(*group_ids: str, **arguments: Any) -> ConditionTrigger:
+    return wait_for(CoordinatorsAvailable(group_ids=group_ids), **arguments)
 
 
 def lead_to(monkeypatch: pytest.MonkeyPatch, fake: FakeCluster) -> None:
@@ -76,9 +66,7 @@ async def test_a_changed_address_takes_effect_in_a_trigger(monkeypatch: pytest.M
         async with FakeCluster({1: MODERN}) as old:
             old.control(FIND_COORDINATOR, lambda *_: Cut)  # there is no coordinator
             lead_to(monkeypatch, old)
-            one = trigger(5, deadline=time.time() + 12)
-            one.condition = condition_to_json(CoordinatorsAvailable(group_ids=("a",)))
-            task = asyncio.create_task(fire(one))
+            task = asyncio.create_task(fire(waiting_for("a", deadline=time.time() + 12)))
             await polled(old, 1)
         lead_to(monkeypatch, new)  # the old cluster is gone, and the connection names the new one
         event = await asyncio.wait_for(task, 20)
@@ -136,11 +124,6 @@ async def test_many_triggers_keep_their_deadline_while_the_cluster_does_not_answ
     ended = await asyncio.gather(*(one() for _ in range(30)))
     one_after_the_other = 30 * 0.2
     assert max(ended) < one_after_the_other / 2, f"the last of 30 ended after {max(ended):.1f} s"
-
-
-def waiting_for(*group_ids: str) -> ConditionTrigger:
-    condition = condition_to_json(CoordinatorsAvailable(group_ids=group_ids))
-    return ConditionTrigger(kafka_groups_conn_id="kafka_groups_default", condition=condition)
 
 
 async def airflow_is_away(self: Any) -> Any:

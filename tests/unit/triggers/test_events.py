@@ -1,6 +1,5 @@
 """The trigger that assets watch with: it fires when groups become so, once, and never by doubt."""
 
-import asyncio
 import importlib
 import json
 import threading
@@ -17,6 +16,7 @@ from airflow_kafka_groups.triggers.events import GroupsEventTrigger, matching_gr
 from airflow_kafka_groups.triggers.watch import FamilyGrowth, GroupEvent, GroupWatch
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
+from tests.unit.triggers.conftest import payloads
 
 T0 = TopicPartition("t", 0)
 ARGUMENTS: list[dict[str, Any]] = [
@@ -171,63 +171,23 @@ async def test_it_fires_when_groups_become_so_and_goes_on(
         lambda: admin.groups.update(a=FakeGroup()),
     ]
 
-    async def happen(_seconds: float) -> None:
-        script.pop(0)()
-
-    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
     admin.groups = {"a": FakeGroup(), "b": FakeGroup(state=GroupState.STABLE, members=1)}
-    stream = GroupsEventTrigger(event="empty", report_present=report_present).run()
-    found = []
-    for _ in range(3 if report_present else 2):
-        event = await anext(stream)
-        assert json.loads(json.dumps(event.payload)) == event.payload
-        found.append(event.payload)
+    found = await payloads(GroupsEventTrigger(event="empty", report_present=report_present), monkeypatch, script)
     assert [event["groups"] for event in found] == ([["a"]] if report_present else []) + [["b"], ["a"]]
-    assert not script, "a came again, and was gone in between"
     last = found[-1]
     assert (last["version"], last["event"], last["count"]) == (1, "empty", 1)
     assert last["reasons"] == {"a": "has no members"}
-    await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
     assert admin.closed == 2, "once after it was refused, once at the end"
 
 
-async def test_an_event_has_room_for_any_ids(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By bytes: a thousand ids of the longest kind were 32 MB in Airflow's database. Nor can that store a zero byte."""
-
-    async def happen(_seconds: float) -> None:
-        admin.groups |= {f"{number:04}{'x' * 32_763}": FakeGroup() for number in range(60)}
-        admin.groups["\0"] = FakeGroup()
-
-    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
-    stream = GroupsEventTrigger(event="empty").run()
-    event = (await anext(stream)).payload
-    await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
-    assert event["count"] == 61
-    assert (event["groups"][0], len(event["groups"]), len(event["reasons"])) == (r"\x00", 16, 16)
-    assert len(json.dumps(event)) < 1_200_000
-
-
-async def _events(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, script: list[Callable[[], object]]) -> list[Any]:
-    """Return the groups of each event, with what happens before each poll but the first."""
-
-    class OverError(Exception):
-        pass
-
-    async def happen(_seconds: float) -> None:
-        if not script:
-            raise OverError
-        script.pop(0)()
-
-    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
-    found = []
-
-    async def watch_on() -> None:
-        async for event in GroupsEventTrigger(event="empty").run():
-            found.append(event.payload["groups"])
-
-    with pytest.raises(OverError):
-        await watch_on()
-    return found
+async def test_an_event_has_the_first_thousand_groups(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor can Airflow's database store a zero byte."""
+    many = {f"{number:04}": FakeGroup() for number in range(1_200)}
+    (event,) = await payloads(
+        GroupsEventTrigger(event="empty"), monkeypatch, [lambda: admin.groups.update({"\0": FakeGroup(), **many})]
+    )
+    assert event["count"] == 1_201
+    assert (event["groups"][0], len(event["groups"]), len(event["reasons"])) == (r"\x00", 1_000, 20)
 
 
 async def test_what_the_first_poll_could_not_see_has_not_become_so_when_it_is_seen(
@@ -250,21 +210,14 @@ async def test_what_the_first_poll_could_not_see_has_not_become_so_when_it_is_se
         lambda: admin.groups["of-broker-2-0"].__setattr__("state", GroupState.STABLE),
         lambda: admin.groups["of-broker-2-0"].__setattr__("state", GroupState.EMPTY),
     ]
-    assert await _events(admin, monkeypatch, script) == [["new"], ["live"], ["of-broker-2-0"]]
+    found = await payloads(GroupsEventTrigger(event="empty"), monkeypatch, script)
+    assert [event["groups"] for event in found] == [["new"], ["live"], ["of-broker-2-0"]]
 
 
-async def first_event(one: GroupsEventTrigger) -> dict[str, Any]:
-    async with asyncio.timeout(20):
-        async for event in one.run():
-            payload: dict[str, Any] = event.payload
-            return payload
-    raise AssertionError("it ended without an event")
-
-
-async def test_patterns_as_json_mean_what_they_say(admin: FakeAdmin) -> None:
+async def test_patterns_as_json_mean_what_they_say(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     admin.groups = {"orders": FakeGroup(), "payments": FakeGroup()}
     one = GroupsEventTrigger(event="empty", include='["orders*"]', report_present=True)
-    assert (await first_event(one))["groups"] == ["orders"]
+    assert [event["groups"] for event in await payloads(one, monkeypatch, [])] == [["orders"]]
 
 
 @pytest.mark.parametrize(

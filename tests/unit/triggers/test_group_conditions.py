@@ -15,6 +15,7 @@ from airflow_kafka_groups.triggers.conditions import EndReached, GroupsEmpty, Gr
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
+from tests.unit.triggers.conftest import payloads
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -189,17 +190,9 @@ async def test_the_groups_of_another_cluster_have_not_become_so(
         admin.groups |= {f"run-{number:04}": FakeGroup() for number in range(10)}
 
     script: list[Callable[[], object]] = [failover, lambda: setattr(admin, "cluster", None), appear, lambda: None]
-
-    async def happen(_seconds: float) -> None:
-        script.pop(0)()
-
-    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
     admin.groups = {"a": FakeGroup()}
-    stream = GroupsEventTrigger(event=event, **arguments).run()  # type: ignore[arg-type]  # as the event needs them
-    found = (await anext(stream)).payload
-    await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+    (found,) = await payloads(GroupsEventTrigger(event=event, **arguments), monkeypatch, script)  # type: ignore[arg-type]
     assert {group_id.partition("-")[0] for group_id in found["groups"]} == {"run"}
-    assert len(script) == 1
 
 
 async def test_groups_are_not_stale_for_a_time_in_which_the_connection_was_wrong(

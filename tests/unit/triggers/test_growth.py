@@ -1,20 +1,18 @@
 """Families that grow too fast, as the trigger sees them."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.exceptions import RequestTimeoutError
 from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS
-from airflow_kafka_groups.judge.policy.rules import Rule, RuleMatcher
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.watch import FamilyGrowth
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.judge.policy.files import policy_of, write_policy
+from tests.unit.triggers.conftest import payloads
 
 RULES = """\
     version: 1
@@ -65,57 +63,6 @@ def test_each_rule_has_its_own_limit_and_an_edit_counts_at_once(tmp_path: Path) 
     assert growth.too_fast(edited) == []
 
 
-def test_rules_are_compiled_for_groups_that_appeared_and_not_at_each_poll(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By count: 2,000 rules are a second of the event loop, which all triggers of the triggerer share."""
-    made = list[int]()
-
-    class Counted(RuleMatcher):
-        def __init__(self, rules: Sequence[Rule]) -> None:
-            made.append(len(rules))
-            super().__init__(rules)
-
-    monkeypatch.setattr("airflow_kafka_groups.triggers.watch.RuleMatcher", Counted)
-    growth, policy = FamilyGrowth(), policy_of(tmp_path, RULES)
-    growth.see({}, 0.0, complete=True)
-    for poll in range(1, 10):
-        growth.see(listing("load", 1, 2, 3), float(poll), complete=True)
-        assert [fast.family for fast in growth.too_fast(policy)] == ["load-<number>"]
-    assert made == [len(policy.rules)]
-
-
-def test_what_appeared_is_not_looked_through_for_each_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    growth = FamilyGrowth(0)
-    growth.see({}, 0.0, complete=True)
-    growth.see({id_: kind for name in "abcde" for id_, kind in listing(name, 1, 2).items()}, 1.0, complete=True)
-    fast = [each.family for each in growth.too_fast(None)]
-    looked = list[int]()
-    real = growth._limited_now
-
-    def noted() -> Any:
-        looked.append(1)
-        return real()
-
-    monkeypatch.setattr(growth, "_limited_now", noted)
-    assert [*growth.members(fast)] == [f"{name[0]}-{number}" for name in fast for number in (2, 1)]
-    assert len(looked) == 1
-
-
-async def payloads(
-    trigger: GroupsEventTrigger, monkeypatch: pytest.MonkeyPatch, script: list[Callable[[], object]], events: int
-) -> list[Any]:
-    async def happen(_seconds: float) -> None:
-        script.pop(0)()
-
-    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
-    stream = trigger.run()
-    found = [(await anext(stream)).payload for _ in range(events)]
-    await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
-    assert json.loads(json.dumps(found)) == found
-    return found
-
-
 async def test_it_fires_once_for_a_family_that_grows(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     def appear(*names: str) -> Callable[[], object]:
         return lambda: admin.groups.update({name: FakeGroup() for name in names})
@@ -130,7 +77,7 @@ async def test_it_fires_once_for_a_family_that_grows(admin: FakeAdmin, monkeypat
     admin.groups = {"job-1": FakeGroup(), "orders": FakeGroup()}
     trigger = GroupsEventTrigger(event="growing", max_growth_per_day=1, exclude=["skip-*"])
     script = [appear("job-2", "plain"), appear("skip-1", "skip-2", "job-3"), fail, heal, appear("x-1", "x-2")]
-    first, second = await payloads(trigger, monkeypatch, script, 2)
+    first, second = await payloads(trigger, monkeypatch, script)
     assert (first["event"], first["count"], first["families"], first["groups"]) == (
         "growing",
         1,
@@ -150,7 +97,7 @@ async def test_a_policy_that_cannot_be_read_causes_no_event_and_loses_none(
     def appear() -> None:
         admin.groups = {f"load-{number}": FakeGroup() for number in range(3)}
 
-    (event,) = await payloads(trigger, monkeypatch, [appear, lambda: write_policy(tmp_path, RULES)], 1)
+    (event,) = await payloads(trigger, monkeypatch, [appear, lambda: write_policy(tmp_path, RULES)])
     assert "line 1: version (got 2) must be as follows" in capsys.readouterr().out
     assert (event["families"], sorted(event["groups"])) == (["load-<number>"], ["load-0", "load-1", "load-2"])
     assert "(rule 'loads', max_growth_per_day)" in event["reasons"]["load-<number>"]

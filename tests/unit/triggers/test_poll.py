@@ -20,8 +20,8 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.triggers import clients, poll
-from airflow_kafka_groups.triggers.clients import CONDITIONS, condition_from_json, condition_to_json
+from airflow_kafka_groups.triggers import clients
+from airflow_kafka_groups.triggers.clients import CONDITIONS, condition_from_json
 from airflow_kafka_groups.triggers.conditions import (
     CoordinatorsAvailable,
     EndReached,
@@ -35,6 +35,7 @@ from airflow_kafka_groups.triggers.conditions import (
 from airflow_kafka_groups.triggers.poll import FIRST_POLL_AFTER, ConditionTrigger, wait_before_poll
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.unit.triggers.conftest import fire, wait_for
 
 T0 = TopicPartition("t", 0)
 TARGETS = {"a": {T0: 5, TopicPartition("t", 1): 0}, "b": {TopicPartition("u", 2): 7}}
@@ -51,22 +52,7 @@ EACH = [
 
 
 def trigger(condition: Any = EACH[4], **arguments: Any) -> ConditionTrigger:
-    return ConditionTrigger(
-        kafka_groups_conn_id="kafka_groups_default", condition=condition_to_json(condition), **arguments
-    )
-
-
-@pytest.fixture
-def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poll, "wait_before_poll", lambda *_, **__: 0.01)
-
-
-async def fire(one: ConditionTrigger) -> dict[str, Any]:
-    events = [event async for event in one.run()]
-    (event,) = events
-    assert json.loads(json.dumps(event.payload)) == event.payload
-    payload: dict[str, Any] = event.payload
-    return payload
+    return wait_for(condition, **arguments)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -182,12 +168,15 @@ async def test_an_airflow_that_cannot_be_asked_for_the_connection_is_not_yet(
 
 @pytest.mark.usefixtures("_hurried")
 @pytest.mark.parametrize(
-    "error", [AuthenticationFailedError("b1:9092", "wrong password"), RemoteProtocolError("nonsense")]
+    ("error", "final"),
+    [(AuthenticationFailedError("b1:9092", "wrong password"), True), (RemoteProtocolError("nonsense"), False)],
 )
-async def test_what_will_not_get_better_fails_at_once(admin: FakeAdmin, error: Any) -> None:
+async def test_what_will_not_get_better_fails_at_once_and_says_whether_a_retry_would_help(
+    admin: FakeAdmin, error: KafkaGroupsError, final: bool
+) -> None:
     admin.fails_with = error
     event = await fire(trigger())
-    assert event["status"] == "failed"
+    assert (event["status"], event["final"]) == ("failed", final)
     assert event["message"] == f"{type(error).__name__}: {error}"
 
 
@@ -268,19 +257,6 @@ async def test_a_poll_that_loses_its_connection_gets_a_new_client(
     monkeypatch.setattr(admin, "describe_consumer_groups", once_lost)
     assert (await fire(trigger()))["status"] == "reached"
     assert admin.closed == 2
-
-
-@pytest.mark.usefixtures("_hurried")
-@pytest.mark.parametrize(
-    ("error", "final"),
-    [(AuthenticationFailedError("b1:9092", "wrong password"), True), (RemoteProtocolError("nonsense"), False)],
-)
-async def test_the_event_says_whether_a_retry_would_help(
-    admin: FakeAdmin, error: KafkaGroupsError, final: bool
-) -> None:
-    admin.fails_with = error
-    event = await fire(trigger())
-    assert (event["status"], event["final"]) == ("failed", final)
 
 
 @pytest.mark.usefixtures("_hurried")

@@ -1,24 +1,42 @@
-"""The web app of the report tabs, mounted into Airflow's API server.
+"""The web apps in Airflow's API server: the report tabs, and "Kafka groups" in the menu. They change nothing.
 
 Airflow mounts such apps without authentication, so each route requires the permission that Airflow requires for a DAG's
 XComs. The pages' Content-Security-Policy forbids loading and sending, and every script but this package's own, whatever
 a group's name contains; the sandbox gives that script no origin, so that it reaches neither cookies nor Airflow's API.
 A page that leads to others has an origin, and no script.
+
+Who may read the XComs of the DAG that took a cluster's newest snapshot sees the cluster in "Kafka groups": Airflow's
+auth manager is asked on each request.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from urllib.parse import quote
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
-from airflow.api_fastapi.core_api.security import requires_access_dag
-from fastapi import Depends, FastAPI, Response
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
 
-from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.hooks.links import TAB
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.hooks.floors import site_defaults
+from airflow_kafka_groups.hooks.links import TAB, base_path
+from airflow_kafka_groups.plugins.groups_facts import (
+    FILTERS,
+    SORTS,
+    GroupRecords,
+    SeenCluster,
+    group_facts,
+    groups_page,
+    lag_of,
+    listed_cluster,
+    listed_clusters,
+    site_storage,
+)
 from airflow_kafka_groups.plugins.report_files import (
     NamedReport,
     cluster_of,
@@ -61,17 +79,32 @@ new MutationObserver(recolour).observe(chosen, { attributeFilter: ["class"] });
 show();
 """
 _STYLE_ELEMENT = re.compile(rb"<style>(.*?)</style>", re.S)
+_NO_STORAGE = (
+    "Airflow's configuration names no storage. Set [kafka_groups] storage_path, or the storage_path of "
+    "KAFKA_GROUPS_DEFAULTS, for the API server too."
+)
+_ASKED = ("search", *FILTERS, "sort", "page")
+_LONGEST = 1_000
 
 
 def make_app() -> FastAPI:
-    """Build the app: the reports of a run, the trends of a DAG, no documentation pages."""
-    app = FastAPI(title="Kafka consumer groups: report", docs_url=None, redoc_url=None, openapi_url=None)
+    """Build the app of the tabs: the reports of a run, and the trends of a DAG."""
+    app = _new_app("Kafka consumer groups: report", 404)
     may_read = [Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
-    app.add_api_route(f"/{TAB}/{{place:path}}", show_tab)
     app.add_api_route("/{dag_id}/{run_id}", show_run, dependencies=may_read)
     app.add_api_route("/{dag_id}/{run_id}/{task_id}/{map_index}", show_task, dependencies=may_read)
     app.add_api_route("/{dag_id}", show_trend, dependencies=may_read)
     app.add_api_route("/{dag_id}/trend/{cluster}", show_trend_of, dependencies=may_read)
+    return app
+
+
+def _new_app(title: str, failed: int) -> FastAPI:
+    """Return an app with the frame of its tabs, and a page for what fails, with a status."""
+    app = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_api_route(f"/{TAB}/{{place:path}}", show_tab)
+    app.add_exception_handler(
+        KafkaGroupsError, lambda _, error: message_page("The page cannot be shown", str(error), failed)
+    )
     return app
 
 
@@ -118,33 +151,23 @@ def show_trend(dag_id: str) -> Response:
     if len(reports) > 1:
         links = [(_path(dag_id, "trend", name), name, "") for name in map(cluster_of, reports)]
         return message_page("Trends of this DAG's clusters", f"DAG {dag_id}", 200, links)
-    return _trend(reports[0]) if reports else _nothing("this DAG")
+    return response(read_trend(reports[0]), 200) if reports else _nothing("this DAG")
 
 
 def show_trend_of(dag_id: str, cluster: str) -> Response:
     """Return the trend of one of the DAG's clusters."""
     for report in newest_by_cluster(dag_id):
         if cluster_of(report) == cluster:
-            return _trend(report)
+            return response(read_trend(report), 200)
     return _nothing("this DAG")
 
 
-def _trend(report: NamedReport) -> Response:
-    try:
-        return response(read_trend(report), 200)
-    except MaintenanceError as exc:
-        return message_page("The trend cannot be shown", str(exc), 404)
-
-
 def _report(report: NamedReport, links: Mapping[str, str] | None = None) -> Response:
-    try:
-        page = read_report(report)
-        # Links to other files of the storage lead nowhere here.
-        for found, shown in {TREND_LINK: _TREND_TAB, **(links or {})}.items():
-            page = page.replace(found.encode(), shown.encode(), 1)
-        return response(page, 200, leads_on=bool(links))
-    except MaintenanceError as exc:
-        return message_page("The report cannot be shown", str(exc), 404)
+    page = read_report(report)
+    # Links to other files of the storage lead nowhere here.
+    for found, shown in {TREND_LINK: _TREND_TAB, **(links or {})}.items():
+        page = page.replace(found.encode(), shown.encode(), 1)
+    return response(page, 200, leads_on=bool(links))
 
 
 def _nothing(of: str = "this run") -> Response:
@@ -202,3 +225,115 @@ def _answer(page: bytes, status: int, rules: str) -> Response:
         "Cache-Control": "no-store",
     }
     return Response(page, status_code=status, media_type="text/html", headers=headers)
+
+
+def make_groups_app() -> FastAPI:
+    """Build the app of the menu's entry: clusters, the groups of a cluster, and one group."""
+    app = _new_app("Kafka groups", 502)
+    app.add_api_route("/", show_clusters)
+    app.add_api_route("/{cluster}", show_groups)
+    app.add_api_route("/{cluster}/group", show_group)
+    return app
+
+
+def show_clusters(request: Request, user: GetUserDep) -> Response:
+    """Return the clusters that the user may see."""
+    base = site_storage()
+    if base is None:
+        return message_page("No storage is named", _NO_STORAGE, 404)
+    clusters = [cluster for cluster in listed_clusters(base) if _may_see(cluster, request, user)]
+    page = render("clusters.html.j2", title="Kafka groups", clusters=clusters)
+    return response(page.encode("utf-8", "replace"), 200, leads_on=True)
+
+
+def _listed(cluster: str, request: Request, user: GetUserDep) -> SeenCluster:
+    """Return the cluster of a request. One that the user may not see and one that is not there look the same."""
+    base = site_storage()
+    found = None if base is None else listed_cluster(base, cluster)
+    if found is None or not _may_see(found, request, user):
+        raise HTTPException(403, "Forbidden")
+    return found
+
+
+ListedCluster = Annotated[SeenCluster, Depends(_listed)]
+
+
+def show_groups(cluster: ListedCluster, request: Request) -> Response:
+    """Return the groups of a cluster: those that the query asks for."""
+    asked = {name: value for name in _ASKED if (value := request.query_params.get(name, "")[:_LONGEST])}
+    found = groups_page(cluster.layout, asked)
+    if found is None:
+        text = f"No snapshot of {cluster.name} is judged yet. Run the clean-up as a dry run: it judges the groups."
+        return message_page(cluster.name, text, 404)
+
+    def link(**changes: str) -> str:
+        return "?" + urlencode({name: value for name, value in {**asked, "page": "", **changes}.items() if value})
+
+    def sort(name: str) -> str:
+        return link(sort=f"-{name}" if asked.get("sort") == name else name)
+
+    facts: dict[str, Any] = {"cluster": cluster, "groups": found, "asked": asked, "filters": FILTERS, "sorts": SORTS}
+    page = render("groups.html.j2", has_form=True, title=cluster.name, link=link, sort=sort, of=_group_link, **facts)
+    return response(page.encode("utf-8", "replace"), 200, has_form=True)
+
+
+def show_group(cluster: ListedCluster, request: Request) -> Response:
+    """Return what is on record of one group."""
+    group_id = request.query_params.get("id", "")
+    facts = group_facts(cluster, group_id)
+    if facts is None:
+        return message_page("Not on record", "No snapshot, plan or deletion of this cluster names this group.", 404)
+    page = render(
+        "group.html.j2",
+        title=group_id or "(empty id)",
+        cluster=cluster,
+        group=facts,
+        forms=list(_forms(cluster, facts)),
+        up=f"../{quote(cluster.name)}",
+        run=_run_link,
+        lag=lag_of,
+    )
+    return response(page.encode("utf-8", "replace"), 200, leads_on=True)
+
+
+def _forms(cluster: SeenCluster, facts: GroupRecords) -> Iterable[tuple[str, str, str]]:
+    """Yield the name of each thing to do, the address of the DAG that does it, and the configuration of its run."""
+    of_cluster: dict[str, Any] = {"cluster": cluster.name}
+    if cluster.name != site_defaults().get("cluster"):
+        of_cluster["kafka_groups_conn_id"] = cluster.name  # as folders are named: no run goes to another's brokers
+    asked: list[tuple[str, str, Mapping[str, Any]]] = [
+        ("Keep it alive", "keep_groups_alive", {"include": [_pattern(facts.group_id)]})
+    ]
+    if facts.restorable is not None:
+        restore = {"plan_id": facts.restorable, "group_ids": [facts.group_id], "dry_run": True}
+        asked.append(("Restore its offsets", "restore_group_offsets", restore))
+    family = re.sub(r"<[^<>]*>", "*", facts.named("family") or facts.group_id)  # what varies is in angle brackets
+    asked.append(("Plan its family", "cleanup_stale_groups", {"include": [family], "dry_run": True}))
+    for name, dag_id, conf in asked:
+        yield name, f"{base_path()}/dags/{dag_id}", json.dumps({**conf, **of_cluster}, ensure_ascii=False)
+
+
+def _pattern(group_id: str) -> str:
+    """Return the pattern that matches this id alone."""
+    return f"re:{re.escape(group_id)}" if set(group_id) & set("*?[]") or group_id.startswith("re:") else group_id
+
+
+def _may_see(cluster: SeenCluster, request: Request, user: GetUserDep) -> bool:
+    """Ask Airflow's auth manager. A cluster whose snapshots no DAG took is seen by nobody."""
+    if cluster.dag_id is None:
+        return False
+    try:
+        requires_access_dag("GET", DagAccessEntity.XCOM, cluster.dag_id)(request, user)
+    except HTTPException as error:
+        if error.status_code != 403:
+            raise
+        return False
+    return True
+
+
+def _group_link(cluster: SeenCluster, group_id: str) -> str:
+    return f"./{quote(cluster.name)}/group?{urlencode({'id': group_id})}"
+
+
+def _run_link(dag_id: str, run_id: str) -> str:
+    return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe=':+')}"
