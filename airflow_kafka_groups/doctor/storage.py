@@ -6,8 +6,8 @@ import secrets
 import shutil
 from contextlib import suppress
 
-from airflow_kafka_groups.doctor.airflow_settings import executors_elsewhere
 from airflow_kafka_groups.doctor.finding import Report
+from airflow_kafka_groups.doctor.installed import executors_elsewhere
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.storage.file_storage import FILES

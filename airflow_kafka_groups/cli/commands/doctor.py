@@ -29,9 +29,8 @@ def add_doctor(parser: ArgumentTarget) -> None:
 
 def doctor(args: argparse.Namespace, out: Output) -> ExitCode:
     """Examine everything and print the findings; the exit code is 1 if one has failed, and 3 if one is a warning."""
-    from airflow_kafka_groups.doctor.airflow_settings import examine_airflow
     from airflow_kafka_groups.doctor.finding import Report, Status, worst
-    from airflow_kafka_groups.doctor.spark import examine_spark
+    from airflow_kafka_groups.doctor.installed import examine_airflow, examine_spark
 
     report = Report()
     cluster = Cluster(args)

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.cli.commands import doctor
 from airflow_kafka_groups.cli.connection import Cluster
-from airflow_kafka_groups.doctor import airflow_settings, spark
+from airflow_kafka_groups.doctor import installed
 from airflow_kafka_groups.exceptions import AuthenticationFailedError
 from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
@@ -24,9 +24,9 @@ NEW = ApiVersions({2: (0, 6), 9: (1, 9), 10: (0, 6), 15: (0, 6), 16: (0, 5), 42:
 def _sound(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     admin.api_versions, admin.operations = {1: NEW, 2: NEW}, frozenset({"read", "describe", "delete"})
     monkeypatch.setenv("AIRFLOW__CORE__TEST_CONNECTION", "Enabled")
-    monkeypatch.setattr(spark, "_examine_java", lambda report: report.ok("Java", "here"))
-    monkeypatch.setattr(spark, "_examine_connector", lambda version, report: report.ok("Kafka connector", "here"))
-    monkeypatch.setattr(airflow_settings, "_EXTRAS", ())
+    monkeypatch.setattr(installed, "_examine_java", lambda report: report.ok("Java", "here"))
+    monkeypatch.setattr(installed, "_examine_connector", lambda version, report: report.ok("Kafka connector", "here"))
+    monkeypatch.setattr(installed, "_EXTRAS", ())
 
 
 def checks(found: list[dict[str, Any]]) -> dict[str, str]:
@@ -101,7 +101,7 @@ def test_an_airflow_that_is_too_old_is_a_finding_and_hides_no_other(
     """It lacks a name that the forms need: the command ended with an ImportError, and showed nothing."""
     monkeypatch.delitem(sys.modules, "airflow_kafka_groups.operators.dag_params", raising=False)
     monkeypatch.delattr("airflow.sdk.exceptions.ParamValidationError")
-    monkeypatch.setattr(airflow_settings, "version", lambda package: "3.0.6")
+    monkeypatch.setattr(installed, "version", lambda package: "3.0.6")
     code, found, _ = stored("doctor")
     assert (code, checks(found)["Airflow"], checks(found)["brokers"]) == (1, "failed", "ok")
 

@@ -1,23 +1,31 @@
-"""Java, pyspark and the connector on this machine."""
+"""Airflow, Java, pyspark and the connector on this machine."""
 
 import stat
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.doctor import spark
+from airflow_kafka_groups.doctor import installed
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status
-from airflow_kafka_groups.doctor.spark import examine_spark
-from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR
+from airflow_kafka_groups.doctor.installed import examine_airflow, examine_spark
 from airflow_kafka_groups.spark.session import packages
 
 
-def found() -> dict[str, Finding]:
+def found(examine: Callable[[Report], None] = examine_spark) -> dict[str, Finding]:
     report = Report()
-    examine_spark(report)
+    examine(report)
     return {finding.check: finding for finding in report.findings}
+
+
+def of_airflow() -> dict[str, Status]:
+    return {name: finding.status for name, finding in found(examine_airflow).items()}
+
+
+def missing(package: str) -> Any:
+    raise PackageNotFoundError(package)
 
 
 def java_home(folder: Path, says: str) -> str:
@@ -60,7 +68,7 @@ def test_without_java_the_remedy_says_what_to_install(tmp_path: Path, monkeypatc
 def test_a_pyspark_that_is_not_tested_is_a_warning(
     version: str, status: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark, "version", lambda package: version)
+    monkeypatch.setattr(installed, "version", lambda package: version)
     monkeypatch.setattr(packages, "version", lambda package: version)
     assert found()["pyspark"].status is status
 
@@ -68,7 +76,7 @@ def test_a_pyspark_that_is_not_tested_is_a_warning(
 def test_a_client_of_another_version_whose_files_replace_pyspark_s_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow's Spark provider brings it, and the resolver takes its newest version."""
     versions = {"pyspark": "4.1.1", "pyspark-client": "4.2.0"}
-    monkeypatch.setattr(spark, "version", versions.__getitem__)
+    monkeypatch.setattr(installed, "version", versions.__getitem__)
     monkeypatch.setattr(packages, "version", versions.__getitem__)
     said = found()["pyspark"]
     assert (said.status, "pyspark 4.1.1 and pyspark-client 4.2.0 overwrite" in said.text) == (Status.WARNING, True)
@@ -77,31 +85,20 @@ def test_a_client_of_another_version_whose_files_replace_pyspark_s_is_named(monk
 
 
 def test_without_pyspark_nothing_more_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(package: str) -> Any:
-        raise PackageNotFoundError(package)
-
-    monkeypatch.setattr(spark, "version", missing)
+    monkeypatch.setattr(installed, "version", missing)
     assert found()["pyspark"].status is Status.WARNING
     assert "Kafka connector" not in found()
 
 
 def test_the_connector_is_looked_for_in_sparks_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    monkeypatch.setattr(spark, "version", lambda package: "4.2.0")
+    monkeypatch.setattr(installed, "version", lambda package: "4.2.0")
     without = found()["Kafka connector"]
     assert (without.status, "spark-sql-kafka-0-10_2.13:4.2.0" in without.remedy) == (Status.WARNING, True)
     (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / "spark-sql-kafka-0-10_2.13-4.2.0.jar").touch()
-    assert found()["Kafka connector"].status is Status.OK
-
-
-def test_a_java_that_cannot_be_started_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("not a program")
-    java.chmod(0o644)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert found()["Java"].status is Status.FAILED
+    for release, status in (("3.5.1", Status.WARNING), ("4.2.0", Status.OK)):
+        (tmp_path / "jars" / f"spark-sql-kafka-0-10_2.13-{release}.jar").touch()
+        assert found()["Kafka connector"].status is status
 
 
 def test_a_java_that_answers_in_another_encoding_ends_no_other_check(
@@ -115,29 +112,28 @@ def test_a_java_that_answers_in_another_encoding_ends_no_other_check(
     assert "pyspark" in found()
 
 
-def test_a_java_that_this_user_may_not_look_at_ends_no_other_check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: Path, **_: Any) -> bool:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "exists", refuse)  # as before Python 3.12, of a folder that may not be entered
-        patch.setattr(Path, "stat", refuse)
-        patch.setattr(spark, "_examine_connector", lambda version, report: None)
-        checks = found()
-    assert (checks["Java"].status, "pyspark" in checks) == (Status.FAILED, True)
-    assert "Permission denied" in checks["Java"].text
+@pytest.mark.parametrize(("setting", "status"), [("Enabled", Status.OK), ("Disabled", Status.WARNING)])
+def test_the_setting_of_the_test_button(setting: str, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__TEST_CONNECTION", setting)
+    assert of_airflow() == {"Airflow": Status.OK, "Test button": status}
 
 
-@pytest.mark.parametrize(("release", "status"), [("3.5.1", Status.WARNING), ("4.2.0", Status.OK)])
-def test_a_connector_of_another_spark_is_a_warning(
-    release: str, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    artifact = KAFKA_CONNECTOR.partition(":")[2]
-    (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / f"{artifact}-{release}.jar").touch()
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    monkeypatch.setattr(spark, "version", lambda name: "4.2.0")
-    assert found()["Kafka connector"].status is status
+@pytest.mark.parametrize(("version", "status"), [("3.1.6", Status.FAILED), ("3.2.0", Status.OK), ("3.10.0", Status.OK)])
+def test_an_airflow_that_is_too_old(version: str, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "version", lambda package: version)
+    assert of_airflow()["Airflow"] is status
+
+
+def test_missing_providers_are_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "_EXTRAS", (("no.such.package", "such-a-package", "nothing works"),))
+    assert of_airflow()["providers"] is Status.WARNING
+
+
+def test_a_worker_without_the_spark_provider_is_told_what_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "_installed", lambda module: "spark" not in module)
+    assert "groups are judged without it" in found(examine_airflow)["providers"].text
+
+
+def test_without_airflow_the_command_line_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "version", missing)
+    assert of_airflow() == {"Airflow": Status.WARNING}

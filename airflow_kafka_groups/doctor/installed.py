@@ -1,4 +1,4 @@
-"""Checks of this machine for the Spark jobs: Java, pyspark, and the Kafka connector."""
+"""Checks of what is installed on this machine: Airflow and its settings, Java, pyspark, and the Kafka connector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,63 @@ from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK, TESTED_WITH
 from airflow_kafka_groups.spark.session.packages import unequal_client
 
+_OLDEST = (3, 2)
+_EXTRAS = (
+    (
+        "airflow.providers.apache.spark",
+        "apache-airflow-providers-apache-spark",
+        "groups are judged without it, and other Spark jobs cannot be submitted",
+    ),
+    ("airflow.providers.standard.operators.hitl", "apache-airflow-providers-standard", "approvals cannot be requested"),
+)
 _ELSEWHERE = "Nothing, where Spark runs on other machines, or where clean-ups run without it."
+
+
+def examine_airflow(report: Report) -> None:
+    """Check Airflow's version, providers and the settings that matter here."""
+    try:
+        found = version("apache-airflow-core")
+    except PackageNotFoundError:
+        report.warn("Airflow", "Airflow is not installed here.", "Nothing, if only the command line is used.")
+        return
+    release = tuple(int(part) for part in found.split(".")[:2])
+    if release < _OLDEST:
+        text = f"Airflow {found} is older than what this package supports."
+        report.fail("Airflow", text, "Use Airflow 3.2 or later.")
+    else:
+        report.ok("Airflow", f"Airflow {found} is installed.")
+    for module, package, consequence in _EXTRAS:
+        if not _installed(module):
+            report.warn("providers", f"{package} is missing: {consequence}.", f"pip install {package}")
+    _examine_test_button(report)
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a parent package is missing
+        return False
+
+
+def _examine_test_button(report: Report) -> None:
+    from airflow.configuration import conf
+
+    if conf.get("core", "test_connection", fallback="Disabled").lower() == "enabled":
+        report.ok("Test button", "Connections can be tested in the UI.")
+    else:
+        text = "Connections cannot be tested in the UI ([core] test_connection)."
+        report.warn("Test button", text, "Set AIRFLOW__CORE__TEST_CONNECTION=Enabled, or use this command.")
+
+
+def executors_elsewhere() -> list[str]:
+    """Return the executors of this Airflow that run tasks on other machines; none where Airflow is not installed."""
+    if not _installed("airflow.configuration"):
+        return []
+    from airflow.configuration import conf
+
+    named = re.split(r"[,;]", conf.get("core", "executor", fallback=""))
+    names = [re.split(r"[.:=]", each.strip())[-1] for each in named]
+    return [name for name in names if name not in ("", "LocalExecutor")]
 
 
 def examine_spark(report: Report) -> None:
@@ -38,14 +94,9 @@ def examine_spark(report: Report) -> None:
 
 def _examine_java(report: Report) -> None:
     home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     remedy = f"Install Java {OLDEST_JAVA} or later, and put it on the PATH or set JAVA_HOME. {_ELSEWHERE}"
-    try:
-        is_there = java is not None and Path(java).exists()
-    except OSError as error:  # its folder may not be entered
-        report.fail("Java", f"{java} cannot be started: {error}.", remedy)
-        return
-    if java is None or not is_there:
+    if java is None:
         where = f"JAVA_HOME is {home}, without a java in it" if home else "no java is on the PATH"
         report.warn("Java", f"There is no Java here: {where}.", remedy)
         return
