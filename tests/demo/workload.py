@@ -19,11 +19,11 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Self
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
+from tests.lab.machine.service import Service
 from tests.lab.tools import share_consumer
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer, Protocol
@@ -102,7 +102,7 @@ def protected_names() -> list[str]:
     return [*(f"connect-{name}-sink" for name in connectors), *(f"payments-critical-{name}" for name in regions)]
 
 
-class DemoWorkload:
+class DemoWorkload(Service):
     """Fill a cluster and keep it busy until ``stop()`` or the end of the ``with`` block.
 
     :param cluster: a running cluster of Kafka 4.1 or newer, for its share groups.
@@ -127,18 +127,6 @@ class DemoWorkload:
         self._failure: Exception | None = None
         self._longest_pause = 0.0
         self._moving_offsets = self._offsets(sorted(self.moving), random.Random(21))
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def groups(self) -> frozenset[str]:

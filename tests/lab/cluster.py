@@ -37,7 +37,6 @@ class KafkaCluster(Service):
     :param config: broker properties that replace the lab's own.
     :param delay_ms: delay clients by this much each way (a round trip takes twice as long); brokers among
         themselves are not delayed.
-    :param keep: leave the folder with data and logs where it is, and say where with ``folder``.
     :param heap_mb: heap limit of each broker.
     :param full_jit: let the JVM optimise fully and take all its heap: a slower start, more speed later. For benchmarks.
     :param sasl_users: names and passwords of who may log in at ``sasl_bootstrap`` (SASL_PLAINTEXT: PLAIN, or
@@ -56,7 +55,6 @@ class KafkaCluster(Service):
         brokers: int = 3,
         config: Mapping[str, object] | None = None,
         delay_ms: float = 0,
-        keep: bool = False,
         heap_mb: int = 384,
         full_jit: bool = False,
         sasl_users: Mapping[str, str] | None = None,
@@ -73,7 +71,6 @@ class KafkaCluster(Service):
         self.size = brokers
         self._config = dict(config or {})
         self._delay_ms = delay_ms
-        self._keep = keep
         self._heap_mb = heap_mb
         self._full_jit = full_jit
         self._sasl_users = dict(sasl_users or {})
@@ -143,17 +140,17 @@ class KafkaCluster(Service):
                 self._start_once(libs)
                 return self
             except LabError as exc:
-                self._clean(keep=self._keep)
+                self._clean()
                 if attempt == _PORT_TRIES or _PORT_TAKEN not in str(exc).lower():
                     raise
             except BaseException:  # Ctrl-C while starting
-                self._clean(keep=self._keep)
+                self._clean()
                 raise
         raise AssertionError("unreachable")
 
     def stop(self) -> None:
-        """Kill everything and remove the folder, unless it is to be kept. May be called twice."""
-        self._clean(keep=self._keep)
+        """Kill everything and remove the folder. May be called twice."""
+        self._clean()
 
     def kill(self, node_id: int) -> None:
         """Kill one broker as a power cut would (SIGKILL)."""
@@ -196,8 +193,7 @@ class KafkaCluster(Service):
     def _start_once(self, libs: Path) -> None:
         folder = layout.new_folder()
         self._reaper = Reaper()
-        if not self._keep:
-            self._reaper.watch_folder(str(folder))
+        self._reaper.watch_folder(str(folder))
         delayed = self._delay_ms > 0
         zookeeper_port = free_ports(1)[0] if uses_zookeeper(self.version) else 0
         self._layout = Layout(
@@ -258,7 +254,7 @@ class KafkaCluster(Service):
         helpers = [process for process in (self._zookeeper, self._proxies) if process]
         return [*self._extras, *self._processes.values(), *helpers]
 
-    def _clean(self, *, keep: bool) -> None:
+    def _clean(self) -> None:
         processes = self._everything()
         for process in processes:
             process.signal_kill()  # all at once, then wait for each
@@ -269,7 +265,7 @@ class KafkaCluster(Service):
         self._wanted.clear()
         self._zookeeper = self._proxies = None
         if self._reaper is not None:
-            if self._layout is not None and not keep:
+            if self._layout is not None:
                 shutil.rmtree(self._layout.folder, ignore_errors=True)
             self._reaper.close()
         self._reaper = self._layout = None

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -15,6 +14,7 @@ from tests.demo.airflow_runs import airflow_environment
 from tests.lab.errors import LabError
 from tests.lab.machine.ports import HOST, free_ports
 from tests.lab.machine.process import tail
+from tests.lab.machine.service import Service
 
 ROOT = Path(__file__).parents[2]
 USERS = {"admin": "admin", "viewer": "viewer"}
@@ -26,7 +26,7 @@ _STOP_TIMEOUT_S = 40.0
 _POLL_S, _RUN_POLL_S = 0.5, 1.0
 
 
-class AirflowServer:
+class AirflowServer(Service):
     """Run ``airflow standalone`` until ``stop()`` or the end of the ``with`` block.
 
     :param home: an empty folder for its database, configuration and logs.
@@ -65,16 +65,7 @@ class AirflowServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx.Client(base_url=self.url, timeout=30)
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def start(self) -> None:
+    def start(self) -> Self:
         """Begin to start, without waiting for it."""
         self._passwords.write_text(json.dumps(USERS))
         with self._log.open("wb") as log:
@@ -87,6 +78,7 @@ class AirflowServer:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        return self
 
     def stop(self) -> None:
         """Stop everything; may be called twice."""

@@ -81,11 +81,7 @@ class Staging(Service):
     def start(self) -> Self:
         """Start it, and return when its groups are there."""
         self._cluster.start()
-        try:
-            self._fill()
-        except BaseException:
-            self.stop()
-            raise
+        self._fill()
         return self
 
     def stop(self) -> None:

@@ -37,19 +37,6 @@ def test_closing_kills_what_is_watched_and_removes_its_folder(tmp_path: Path) ->
     assert not folder.exists()
 
 
-def test_what_was_released_is_left_alone(tmp_path: Path) -> None:
-    reaper = Reaper()
-    with subprocess.Popen(SLEEP) as process:
-        reaper.watch(process.pid)
-        reaper.release(process.pid)
-        reaper.watch_folder(str(tmp_path))
-        reaper.release_folder(str(tmp_path))
-        reaper.close()
-        assert process.poll() is None
-        process.kill()
-    assert tmp_path.exists()
-
-
 def test_a_killed_owner_leaves_nothing_behind(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()

@@ -5,15 +5,18 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.component.lanes.waiting import is_gone, is_written, until
 from tests.lab.jars import REPOSITORY
 
 SCRIPT = """
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from tests.lanes import __main__ as program
 from tests.lanes.lane import Lane
@@ -25,7 +28,28 @@ program.LANES = tuple(
 sys.exit(program.main(sys.argv[1:]))
 """
 
+TIMEOUT_S = 60
 PASSES, FAILS = ("good", "", "echo fine"), ("bad", "", "echo ouch; exit 3")
+
+
+def until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_written(path: Path) -> bool:
+    return path.exists() and path.read_text().endswith("\n")
+
+
+def is_gone(pid_file: Path) -> bool:
+    """Return whether the process whose id is in the file has ended; its parent may not have noticed."""
+    try:
+        stat = Path(f"/proc/{pid_file.read_text().strip()}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def start(tmp_path: Path, *lanes: tuple[str, str, str], arguments: tuple[str, ...] = ()) -> subprocess.Popen[str]:

@@ -3,7 +3,7 @@
 Runs as a script of its own (stdlib only), told over stdin what to look after; the end of stdin is the owner's end,
 also when that was SIGKILL. PR_SET_PDEATHSIG would not do: it fires when the starting *thread* ends.
 
-One command a line: ``+pid``  ``-pid``  ``dir <path>``  ``keep <path>``.
+One command a line: ``+pid``  ``-pid``  ``dir <path>``.
 """
 
 import contextlib
@@ -23,8 +23,6 @@ def serve(lines: Iterable[str]) -> None:
         verb, _, rest = line.rstrip("\n").partition(" ")
         if verb == "dir":
             folders.add(rest)
-        elif verb == "keep":
-            folders.discard(rest)
         elif verb.startswith("+"):
             pids.add(int(verb))
         elif verb.startswith("-"):
@@ -60,10 +58,6 @@ class Reaper:
     def watch_folder(self, path: str) -> None:
         """Remove this folder at the owner's end."""
         self._tell(f"dir {path}")
-
-    def release_folder(self, path: str) -> None:
-        """Leave this folder alone."""
-        self._tell(f"keep {path}")
 
     def close(self) -> None:
         """Let the reaper do what is left on its list, and wait for its end."""

@@ -73,31 +73,27 @@ class Kerberos(Service):
         self.folder = Path(tempfile.mkdtemp(prefix="akg-kdc-"))
         self._reaper = Reaper()
         self._reaper.watch_folder(str(self.folder))
-        try:
-            settings = {
-                "org.name": "LAB",
-                "org.domain": "TEST",
-                "kdc.bind.address": HOST,
-                "kdc.port": free_ports(1)[0],
-                "instance": "lab",
-                "transport": "TCP",
-                "max.ticket.lifetime": 86400000,
-                "max.renewable.lifetime": 604800000,
-                "debug": "false",
-            }
-            given = self.folder / "kdc.properties"
-            given.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-            program = JavaProgram(
-                libs=kdc_jars(),
-                main_class="org.apache.hadoop.minikdc.MiniKdc",
-                arguments=(str(self.folder), str(given), str(self.keytab), *self._users, *_SERVICE),
-                options=("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            )
-            self._process = LabProcess.start("kdc", program.command(), folder=self.folder, reaper=self._reaper)
-            self._wait()
-        except BaseException:
-            self.stop()
-            raise
+        settings = {
+            "org.name": "LAB",
+            "org.domain": "TEST",
+            "kdc.bind.address": HOST,
+            "kdc.port": free_ports(1)[0],
+            "instance": "lab",
+            "transport": "TCP",
+            "max.ticket.lifetime": 86400000,
+            "max.renewable.lifetime": 604800000,
+            "debug": "false",
+        }
+        given = self.folder / "kdc.properties"
+        given.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        program = JavaProgram(
+            libs=kdc_jars(),
+            main_class="org.apache.hadoop.minikdc.MiniKdc",
+            arguments=(str(self.folder), str(given), str(self.keytab), *self._users, *_SERVICE),
+            options=("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        )
+        self._process = LabProcess.start("kdc", program.command(), folder=self.folder, reaper=self._reaper)
+        self._wait()
         return self
 
     def stop(self) -> None:

@@ -18,6 +18,7 @@ from tests.lab.errors import LabError
 from tests.lab.machine.ports import HOST, free_ports
 from tests.lab.machine.process import LabProcess
 from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.service import Service
 from tests.lab.servers.s3_server import FAULTS
 
 BUCKET = "lab"
@@ -25,7 +26,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 _START_S = 60.0
 
 
-class ObjectStore:
+class ObjectStore(Service):
     """Run an S3 server with one bucket, ``lab``, until ``stop()`` or the end of the ``with`` block."""
 
     def __init__(self) -> None:
@@ -35,13 +36,6 @@ class ObjectStore:
         (self.port,) = free_ports(1)
         self._process: LabProcess | None = None
         self._lock = threading.RLock()  # nobody asks for faults while the server is restarted
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     @property
     def endpoint(self) -> str:
@@ -59,7 +53,7 @@ class ObjectStore:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
-    def start(self) -> None:
+    def start(self) -> Self:
         """Start the server with what it held when it was killed, and wait until it answers."""
         command = [sys.executable, "-m", "tests.lab.servers.s3_server", str(self.port), str(self.folder / "s3"), BUCKET]
         (self.folder / "s3").mkdir(exist_ok=True)
@@ -69,7 +63,7 @@ class ObjectStore:
         deadline = time.monotonic() + _START_S
         while True:
             with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
-                return
+                return self
             if not self._process.is_running() or time.monotonic() > deadline:
                 raise LabError(f"The S3 server did not start. It logged:\n{self._process.log_tail()}")
             time.sleep(0.05)

@@ -100,12 +100,8 @@ class SparkCluster(Service):
         self.folder = Path(tempfile.mkdtemp(prefix="akg-spark-"))
         self._reaper = Reaper()
         self._reaper.watch_folder(str(self.folder))
-        try:
-            self.python = bare_python(self.folder / "python")
-            self._start_daemons()
-        except BaseException:
-            self.stop()
-            raise
+        self.python = bare_python(self.folder / "python")
+        self._start_daemons()
         return self
 
     def stop(self) -> None:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,16 +11,13 @@ from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
-from tests.demo.__main__ import made_in
 from tests.demo.mailbox import Mail
 from tests.demo.outcome import (
-    MEANINGS,
     Truth,
     policy_wrongs,
     pruned,
     summarise,
     summarise_policy,
-    table,
     unnotified,
     wrongs,
 )
@@ -178,14 +174,3 @@ def test_only_offsets_of_the_topic_that_was_left_count_as_pruned() -> None:
     assert pruned(before, before, "old") == 0
     assert pruned(before, {("old", 0): 5, ("old", 1): 5}, "old") == 0
     assert pruned(before, {}, "old") == 0
-
-
-def test_the_table_has_every_meaning() -> None:
-    summary = {**summarise({"counts": COUNTS}, audit("s1", "s2"), TRUTH, KEPT), **SUMMARY}
-    assert all(name in table(summary) for name in MEANINGS)
-
-
-def test_only_what_was_made_is_named(tmp_path: Path) -> None:
-    """Without Chromium, there is no picture of the report."""
-    (tmp_path / "report.html").touch()
-    assert made_in(tmp_path, tmp_path / "store") == {"report": tmp_path / "report.html"}

@@ -1,7 +1,5 @@
 """The images that the page shows are those that ``make first-hour`` builds."""
 
-import pytest
-
 from tests.first_hour.images import images_of
 from tests.pages import DOCS
 
@@ -13,9 +11,3 @@ def test_each_image_of_the_page_is_built() -> None:
         "airflow-kafka-groups",
         '"airflow-kafka-groups[spark]"',
     ]
-
-
-@pytest.mark.parametrize("page", ["no image", "```dockerfile\nFROM python:3.12\nRUN pip install x\n```\n"])
-def test_an_image_that_nobody_could_build_is_refused(page: str) -> None:
-    with pytest.raises(ValueError, match="Airflow's own"):
-        images_of(page)

@@ -1,10 +1,7 @@
 """What is read from the pages, and written about them."""
 
-import json
-
 import pytest
 
-from tests.first_hour.record import Ran, as_page, as_summary, shortened
 from tests.first_hour.steps import read_steps, with_own_values
 from tests.pages import DOCS
 
@@ -67,19 +64,3 @@ def test_every_command_of_the_pages_is_tried(name: str) -> None:
     text = " ".join(command for step in steps for command in step.commands)
     assert "broker1:9092,broker2:9092,broker3:9092" in text
     assert "/srv/kafka-groups" in text
-
-
-def test_the_record_has_every_command_and_shortens_long_outputs() -> None:
-    ran = [
-        Ran(title="One", command="ls", exit_code=0, seconds=1.25, printed="a\nb"),
-        Ran(title="One", command="serve", exit_code=None, seconds=0.0, printed=""),
-    ]
-    page = as_page("get-started", 500, ran)
-    assert page.startswith("# get-started\n\n500 words to read, 2 commands to type, 1 s")
-    assert page.count("## One") == 1
-    assert "$ ls\na\nb\n" in page
-    assert "runs until the end" in page
-    summary = json.loads(json.dumps(as_summary("get-started", 500, ran)))
-    assert summary["seconds"] == 1.25
-    assert "printed" not in summary["commands"][0]
-    assert shortened("\n".join(map(str, range(100))))[30] == "… 40 lines …"

@@ -50,21 +50,3 @@ async def test_a_pipeline_is_delayed_once_and_stays_in_order(port: int) -> None:
     assert await reader.readexactly(len(sent)) == sent
     assert loop.time() - started < 100 * DELAY_S / 2
     writer.close()
-
-
-async def test_the_end_of_a_connection_is_passed_on_after_its_last_bytes(port: int) -> None:
-    reader, writer = await asyncio.open_connection(proxy.HOST, port)
-    writer.write(b"last")
-    writer.write_eof()
-    assert await reader.read() == b"last"
-    writer.close()
-
-
-async def test_a_broker_that_is_down_closes_the_connection() -> None:
-    async with await asyncio.start_server(_echo, proxy.HOST, 0) as gone:
-        target = gone.sockets[0].getsockname()[1]
-    serve_one = functools.partial(proxy.serve_one, target=target, delay_s=DELAY_S)
-    async with await asyncio.start_server(serve_one, proxy.HOST, 0) as server:
-        reader, writer = await asyncio.open_connection(proxy.HOST, server.sockets[0].getsockname()[1])
-        assert await reader.read() == b""
-        writer.close()

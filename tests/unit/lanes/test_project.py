@@ -1,15 +1,10 @@
 """Every test is in exactly one lane."""
 
-import sys
 from pathlib import Path
-
-import pytest
 
 from tests.lanes import pythons
 from tests.lanes.__main__ import notes
-from tests.lanes.lane import choose
-from tests.lanes.project import LANES, MISSING_VERSIONS, ON_REQUEST, PARTS, ROOT, SHARES, share_arguments
-from tests.lanes.schedule import Schedule
+from tests.lanes.project import LANES, MISSING_VERSIONS, PARTS, ROOT, SHARES, share_arguments
 
 
 def files_of(name: str) -> set[Path]:
@@ -46,16 +41,6 @@ def test_parts_of_a_share_have_no_test_in_common_and_leave_none_out() -> None:
             assert expressions == {some, f"not ({some})"}
 
 
-def test_all_lanes_can_be_scheduled() -> None:
-    schedule = Schedule(LANES, capacity=1)
-    names = []
-    while (lane := schedule.start_next()) is not None:
-        names.append(lane.name)
-        schedule.end(lane.name, succeeded=True)
-    assert schedule.is_finished
-    assert set(names) == {lane.name for lane in LANES}
-
-
 def test_all_promised_versions_of_python_are_tried_or_named() -> None:
     names = {lane.name for lane in LANES}
     tried = {version for version in pythons.others() if f"python-{version}" in names}
@@ -63,23 +48,3 @@ def test_all_promised_versions_of_python_are_tried_or_named() -> None:
     assert tried | set(MISSING_VERSIONS) == set(pythons.others())
     assert len(pythons.others()) == len(pythons.promised()) - 1
     assert notes() == [f"not tried: Python {version}, which is not installed here" for version in MISSING_VERSIONS]
-
-
-def test_all_unit_tests_on_another_version_run_on_request_only() -> None:
-    names = {lane.name for lane in LANES}
-    assert names.isdisjoint(lane.name for lane in ON_REQUEST)
-    for lane in ON_REQUEST:
-        assert lane.name in {each.name for each in choose((*LANES, *ON_REQUEST), [lane.name])}
-
-
-def test_an_interpreter_that_does_not_start_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shim = tmp_path / "python3.99"
-    shim.write_text("#!/bin/sh\nexit 127\n")
-    shim.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert pythons.find("3.99") is None
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    (tmp_path / f"python{own}").symlink_to(sys.executable)
-    pythons.find.cache_clear()
-    assert pythons.find(own) is not None
-    pythons.find.cache_clear()

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.lanes.__main__ import short_of_space
 from tests.lanes.lane import Lane, choose
 from tests.lanes.schedule import Schedule
 from tests.lanes.screen import counts, summary
@@ -35,22 +34,6 @@ def test_lanes_start_in_the_listed_order_as_long_as_their_loads_fit() -> None:
     assert not schedule.is_finished
     schedule.end("b", succeeded=True)
     assert schedule.is_finished
-
-
-def test_a_lane_that_is_larger_than_the_capacity_runs_alone() -> None:
-    schedule = Schedule([lane("large", load=9), lane("small")], capacity=2)
-    assert started(schedule) == ["large"]
-    schedule.end("large", succeeded=True)
-    assert started(schedule) == ["small"]
-
-
-def test_a_lane_waits_for_all_that_it_needs() -> None:
-    schedule = Schedule([lane("tests", "venv", "jars"), lane("venv"), lane("jars")], capacity=9)
-    assert started(schedule) == ["venv", "jars"]
-    assert schedule.end("venv", succeeded=True) == []
-    assert started(schedule) == []
-    schedule.end("jars", succeeded=True)
-    assert started(schedule) == ["tests"]
 
 
 def test_what_needs_a_failed_lane_is_given_up_and_the_rest_runs() -> None:
@@ -97,14 +80,3 @@ def test_the_summary_ends_with_the_totals_of_all_lanes(tmp_path: Path) -> None:
     assert "unit          FAILED tests/a.py::test_it - assert 4 == 5 in 3.0s" in lines
     assert "unit          RERUN tests/a.py::test_flaky" in lines
     assert lines[-4:] == ["FAILED    lint", "1 rerun", "2 skipped", "47 passed, 3 failed"]
-
-
-def test_a_disk_that_is_nearly_full_is_named() -> None:
-    assert short_of_space(453_000_000) == (
-        "only 0.5 GB of disk space are free: all lanes together need 6 at first, "
-        "for environments, jars and the installers' caches"
-    )
-
-
-def test_of_a_disk_with_space_nothing_is_said() -> None:
-    assert short_of_space(6_000_000_000) is None
