@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease demo-migrate first-hour ui screenshots test unit exhaustive component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes test-spark test-kerberos mutants
+.PHONY: help setup spark-jars demo demo-migrate first-hour ui screenshots test unit exhaustive component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes test-spark test-kerberos
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -62,9 +62,6 @@ screenshots: $(STAMP) ## Take the pictures of Airflow's UI that are in the docs 
 	@CI=1 $(BIN)/python -m pytest tests/ui
 	@cp $(addprefix build/ui/,$(addsuffix .png,$(PICTURES))) docs/images/
 	@! find docs/images -name '*.png' -size +300k | grep . || { echo "These pictures are larger than 300 kB."; exit 1; }
-
-demo-lease: $(STAMP) ## Let two cleanups run at once on a real Kafka: one deletes, the other is skipped or waits
-	@$(BIN)/python -m tests.demo.two_cleanups
 
 demo-migrate: $(STAMP) ## Move groups from a Kafka 4.4 to a 3.9 with a mirror whose offsets are shifted (build/migrate/summary.json)
 	@$(BIN)/python -m tests.demo.migration
@@ -128,9 +125,6 @@ exhaustive: $(STAMP) ## Run what is too long for every few minutes: tables over 
 
 component: $(STAMP) ## Run the tests that start a program or a server of their own, but no broker
 	@$(BIN)/python -m pytest tests/component
-
-mutants: $(STAMP) ## Change 90 places of what decides, one at a time, and see whether the unit tests notice (half an hour)
-	@$(BIN)/python -m tests.mutants
 
 lint: $(STAMP) ## Check style, types and the layers' import contracts
 	@$(BIN)/ruff check .

@@ -17,3 +17,8 @@ def shipped_dags() -> dict[str, Any]:
 
 def states(run: Any) -> dict[str, str]:
     return {task.task_id: str(task.state) for task in run.get_task_instances()}
+
+
+def result(run: Any, task_id: str) -> Any:
+    (task,) = [task for task in run.get_task_instances() if task.task_id == task_id]
+    return task.xcom_pull(task_ids=task_id)

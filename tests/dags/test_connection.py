@@ -1,11 +1,7 @@
-"""The Test button on real brokers: what it says of old and new ones, of users and ACLs; and tokens that log in."""
+"""The Test button on real brokers: what it says of old and new ones, of users and ACLs."""
 
-import base64
 import json
-import threading
-import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
 
@@ -114,63 +110,3 @@ def test_it_says_what_brokers_it_found(
     assert expected in said
     assert "Brokers keep the offsets of a group without members for 7 days, the idle time is 7 days." in said
     assert "groups: Allowed" not in said
-
-
-@pytest.fixture
-def token_endpoint() -> Iterator[str]:
-    """Return the URL of an endpoint whose tokens this broker accepts: unsigned, for the client that asks."""
-
-    class Endpoint(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            client = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode().partition(":")[0]
-            if client == "admin":
-                self.send_error(401)
-                return
-            now = int(time.time())
-            parts = ({"alg": "none"}, {"sub": client, "iat": now, "exp": now + 3600})
-            token = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"access_token": f"{token}.", "expires_in": 3600}).encode())
-
-        def log_message(self, *args: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/token"
-        server.shutdown()
-
-
-@pytest.mark.kafka("4.1.0")
-@pytest.mark.parametrize("conn_type", ["kafka_groups", "kafka"])
-def test_a_client_logs_in_with_a_token_of_its_own(
-    guarded: KafkaCluster, token_endpoint: str, monkeypatch: pytest.MonkeyPatch, conn_type: str
-) -> None:
-    if conn_type == "kafka_groups":
-        extra = {"sasl_mechanism": "OAUTHBEARER", "oauth_token_url": token_endpoint, "oauth_extensions": "a=b"}
-        done, said = log_in(monkeypatch, guarded, "reader", password="any", extra=extra)
-    else:  # as the official provider's users write it
-        extra = {
-            "bootstrap.servers": guarded.sasl_bootstrap,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": "reader",
-            "sasl.oauthbearer.client.secret": "any",
-            "sasl.oauthbearer.token.endpoint.url": token_endpoint,
-        }
-        done, said = test_connection(monkeypatch, "", conn_type="kafka", extra=extra)
-    assert done, said
-    assert "Delete groups: Allowed with 0 of 3 groups." in said, "the broker knows who it is"
-
-
-@pytest.mark.kafka("4.1.0")
-def test_a_client_that_gets_no_token_is_told_by_whom(
-    guarded: KafkaCluster, token_endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    extra = {"sasl_mechanism": "OAUTHBEARER", "oauth_token_url": token_endpoint}
-    done, said = log_in(monkeypatch, guarded, "admin", extra=extra)
-    assert not done
-    assert said.startswith(f"{token_endpoint}: the token endpoint answered 401")
-    assert USERS["admin"] not in said

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.operators.plan import CheckPolicyOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from tests.dags.airflow_env import ROOT
+from tests.dags.runs import result, shipped_dags
 from tests.dags.test_small_dags import asset_events
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import list_groups, seed_groups
@@ -39,24 +39,14 @@ POLICY = """\
 
 @pytest.fixture(scope="module")
 def dags() -> Any:
-    from airflow.dag_processing.dagbag import DagBag
-    from airflow.utils.db import initdb
-
-    initdb()
-    bag = DagBag(dag_folder=str(ROOT / "dags"))
-    assert bag.import_errors == {}
-    for task in bag.dags["cleanup_fleet"].tasks:
+    dags = shipped_dags()
+    for task in dags["cleanup_fleet"].tasks:
         task.retries = 0  # a broker that is down is down
-    return dict(bag.dags)
+    return dags
 
 
 def states(run: Any) -> dict[tuple[str, int], str]:
     return {(task.task_id, task.map_index): str(task.state) for task in run.get_task_instances()}
-
-
-def result(run: Any, task_id: str) -> Any:
-    (task,) = [task for task in run.get_task_instances() if task.task_id == task_id]
-    return task.xcom_pull(task_ids=task_id)
 
 
 def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(

@@ -40,7 +40,11 @@ def brokers(provider: Provider) -> Iterator[KafkaCluster]:
 
 
 def hook(
-    monkeypatch: pytest.MonkeyPatch, brokers: KafkaCluster, provider: Provider, secret: str = SECRET
+    monkeypatch: pytest.MonkeyPatch,
+    brokers: KafkaCluster,
+    provider: Provider,
+    secret: str = SECRET,
+    conn_type: str = "kafka_groups",
 ) -> KafkaGroupsHook:
     extra = {
         "security_protocol": "SASL_PLAINTEXT",
@@ -48,16 +52,28 @@ def hook(
         "oauth_token_url": provider.token_url,
         "oauth_scope": "kafka offsets",
     }
-    fields: dict[str, Any] = {"conn_type": "kafka_groups", "host": brokers.sasl_bootstrap, "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_OIDC", json.dumps({**fields, "login": CLIENT, "password": secret}))
+    fields: dict[str, Any] = {"host": brokers.sasl_bootstrap, "login": CLIENT, "password": secret}
+    if conn_type == "kafka":  # as the official provider's users write it
+        fields = {}
+        extra = {
+            "bootstrap.servers": brokers.sasl_bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": CLIENT,
+            "sasl.oauthbearer.client.secret": secret,
+            "sasl.oauthbearer.token.endpoint.url": provider.token_url,
+        }
+    monkeypatch.setenv("AIRFLOW_CONN_OIDC", json.dumps({"conn_type": conn_type, "extra": extra, **fields}))
     return KafkaGroupsHook("oidc")
 
 
+@pytest.mark.parametrize("conn_type", ["kafka_groups", "kafka"])
 def test_a_client_sees_what_its_name_in_the_token_may_see(
-    brokers: KafkaCluster, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    brokers: KafkaCluster, provider: Provider, monkeypatch: pytest.MonkeyPatch, conn_type: str
 ) -> None:
     asked = len(provider.asked)
-    groups = hook(monkeypatch, brokers, provider)
+    groups = hook(monkeypatch, brokers, provider, conn_type=conn_type)
     offsets = groups.list_consumer_group_offsets(["one"])
     offsets.raise_for_errors()
     assert sorted(groups.list_groups().require_complete()) == ["one"]

@@ -7,10 +7,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.dags.runs import shipped_dags, states
+from tests.dags.runs import result, shipped_dags, states
 from tests.demo.migration import BEGUN_MS
 from tests.demo.offsets import committed_offsets
 from tests.lab.cluster import KafkaCluster
@@ -31,12 +31,6 @@ def bootstrap(kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> str:
     connection = {"conn_type": "kafka_groups", "host": kafka41.bootstrap}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
     return kafka41.bootstrap
-
-
-def result(run: Any, task_id: str) -> dict[str, Any]:
-    (task,) = [task for task in run.get_task_instances() if task.task_id == task_id]
-    found: dict[str, Any] = task.xcom_pull(task_ids=task_id)
-    return found
 
 
 def test_they_do_what_they_say(bootstrap: str, dags: dict[str, Any], tmp_path: Path) -> None:
@@ -166,10 +160,7 @@ def test_a_topic_that_a_live_group_has_stopped_reading_is_pruned(
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
-    """Return the committed offsets of a group."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    return {(item.topic, item.partition): item.offset for item in asked.result().topic_partitions}
+    return committed_offsets(bootstrap, [group])[group]
 
 
 def asset_events(name: str) -> list[dict[str, Any]]:

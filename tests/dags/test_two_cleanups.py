@@ -1,11 +1,15 @@
 """Two cleanups at once on a real cluster: Kafka elects the one that may delete."""
 
+import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.demo.two_cleanups import Ended, clean_up, connect, wrong
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import list_groups, seed_groups
 from tests.lab.workload.topics import create_topics, produce
@@ -16,6 +20,58 @@ pytestmark = pytest.mark.airflow
 TOPIC = "two-cleanups"
 GROUPS = [f"two-cleanups.{number:02d}" for number in range(20)]
 PREFIX = "two-cleanups."
+CONN_ID = "kafka_groups_two_cleanups"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The result of one cleanup: ``deleted`` and ``gone`` groups, or why it was ``skipped``."""
+
+    name: str
+    deleted: int = 0
+    gone: int = 0
+    skipped: str = ""
+    lease: dict[str, Any] | None = None
+
+
+def clean_up(
+    name: str, group_ids: Sequence[str], storage: Path, *, wait_seconds: float, observe_seconds: float
+) -> Ended:
+    """Run one cleanup in this process, through the connection ``CONN_ID``; it holds the lease while it observes."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+
+    operator = DeleteGroupsOperator(
+        task_id="delete",
+        kafka_groups_conn_id=CONN_ID,
+        storage_path=str(storage),
+        cluster=name,
+        group_ids=list(group_ids),
+        ignore_missing=True,
+        observe_seconds=observe_seconds,
+        lease_wait_seconds=wait_seconds,
+    )
+    context: Any = {"ti": SimpleNamespace(dag_id="cleanup", task_id="delete", try_number=1), "run_id": name}
+    try:
+        done = operator.execute(context)
+    except AirflowSkipException as skip:
+        return Ended(name=name, skipped=str(skip))
+    return Ended(name=name, deleted=done["counts"]["deleted"], gone=done["counts"]["gone"], lease=done["lease"])
+
+
+def wrong(ended: Sequence[Ended], groups: int, *, waits: bool) -> str | None:
+    """Return the deviation from the expected outcome of two concurrent runs; ``None`` if there is none."""
+    winners = [one for one in ended if one.deleted]
+    others = [one for one in ended if not one.deleted]
+    if [one.deleted for one in winners] != [groups] or len(others) != 1:
+        return f"one of them, and only one, should have deleted all {groups} groups: {list(ended)}"
+    (winner,), (other,) = winners, others
+    if waits:
+        return None if other.gone == groups else f"the other should have found all {groups} groups gone: {other}"
+    if f"run {winner.name}" not in other.skipped:
+        return f"the other should have been skipped, naming {winner.name}: {other}"
+    return None
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +93,9 @@ def both(storage: Path, **how: float) -> list[Ended]:
 def test_one_deletes_and_the_other_is_skipped_or_waits_its_turn(
     kafka: str, tmp_path: Path, wait_seconds: float, observe_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Undone after the test; the prefix keeps this lease apart from that of other deletions on the shared cluster.
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_TWO_CLEANUPS", "")
-    connect(kafka, "tests", lease_group_prefix=PREFIX)
+    # The prefix keeps this lease apart from that of other deletions on the shared cluster.
+    connection = {"conn_type": "kafka_groups", "host": kafka, "extra": {"lease_group_prefix": PREFIX}}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CONN_ID.upper()}", json.dumps(connection))
     seed_groups(kafka, GROUPS, {(TOPIC, 0): 5})
     ended = both(tmp_path, wait_seconds=wait_seconds, observe_seconds=observe_seconds)
     assert wrong(ended, len(GROUPS), waits=wait_seconds > 0) is None

@@ -1,6 +1,5 @@
-"""The tools of this repository: layers, oldest versions, mutants, tables."""
+"""The tools of this repository: layers, oldest versions, guards, tables."""
 
-import ast
 import re
 import tomllib
 from pathlib import Path
@@ -11,7 +10,6 @@ from packaging.version import Version
 
 from tests import layers
 from tests.campaign.mutants import MUTANTS, PRUNING_MUTANTS
-from tests.mutants.mutate import mutants_of, mutated, sample_of
 from tests.tables import rows
 
 
@@ -51,39 +49,6 @@ def test_the_oldest_airflow_is_tested_with_the_oldest_of_each_dependency() -> No
     }
     assert len(oldest) >= 9
     assert {name: Version(pinned[name]) for name in oldest} == {name: Version(oldest[name]) for name in oldest}
-
-
-@pytest.mark.parametrize(
-    ("source", "changed"),
-    [
-        ("a == b", ["a != b"]),
-        ("a < b <= c", ["a <= b <= c", "a < b < c"]),
-        (
-            "a is not None and b in c",
-            ["a is not None or b in c", "a is None and b in c", "a is not None and b not in c"],
-        ),
-        ("not a", ["not not a"]),
-        ("x if not a else y", ["x if not not a else y"]),
-        ("a + b", []),
-        ("-a", []),
-    ],
-)
-def test_every_place_that_decides_is_changed_once(source: str, changed: list[str], tmp_path: Path) -> None:
-    module = tmp_path / "m.py"
-    module.write_text(source)
-    found = sorted(mutants_of(module, 1), key=lambda mutant: mutant.index)
-    assert [ast.unparse(mutated(source, mutant.index)) for mutant in found] == changed
-
-
-def test_a_sample_stays_when_lines_move_and_when_code_is_added(tmp_path: Path) -> None:
-    module = tmp_path / "m.py"
-    module.write_text("a == b\nnot c\nnot c\n")
-    before = {mutant.digest for mutant in mutants_of(module, 1)}
-    assert len(before) == 3
-    module.write_text("# new\n\nd < e\na == b\nnot c\nnot c\n")
-    after = {mutant.digest: mutant.line for mutant in mutants_of(module, 1)}
-    assert before < set(after)
-    assert sample_of(("hooks",), 5, seed=1) != sample_of(("hooks",), 5, seed=2)
 
 
 def test_every_guard_that_the_campaign_takes_out_is_there() -> None:

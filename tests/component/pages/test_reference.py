@@ -11,12 +11,11 @@ from airflow_kafka_groups import exceptions
 from airflow_kafka_groups.provider_info import get_provider_info
 from tests.pages import DOCS, ROOT
 from tests.reference import markdown
-from tests.reference.licences import is_the_tested_environment
 from tests.reference.tasks import arguments, classes
-from tests.reference.written import LICENCES, PAGES_BY_NAME
+from tests.reference.written import PAGES_BY_NAME
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES_BY_NAME if name != LICENCES or is_the_tested_environment()])
+@pytest.mark.parametrize("name", PAGES_BY_NAME)
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     assert (DOCS / "reference" / name).read_text() == PAGES_BY_NAME[name](), (
         "the code has changed: run 'make reference'"
