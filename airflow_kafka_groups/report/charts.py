@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
-from heapq import nsmallest
 from html import escape
 from typing import Any, NamedTuple
 
@@ -27,7 +26,6 @@ _AHEAD = ("past", *list(_STEPS)[2:-1], "later")
 _AGE_LIMITS = [*_STEPS.values()]
 _AHEAD_LIMITS = [0.0, *_AGE_LIMITS[2:-1]]
 _MOST_BARS = 8
-_LAG_DAYS = 7.0
 _HEIGHT, _FLOOR, _TOP = 190, 166, 18
 _MOST_LABELS, _LABELS = 10, 6
 _LONGEST_LABEL = 46
@@ -184,26 +182,6 @@ def expiry_ahead(expires: Iterable[float | None], now: datetime) -> Markup:
     labels = list(_AHEAD)
     values = [found[place] for place in range(len(labels))]
     return columns("Brokers forget them within", labels, [Series("groups", "c-moving", values)])
-
-
-def lag_ahead(groups: Iterable[tuple[str, int | None, float | None]]) -> Markup:
-    """Return the groups with the largest lag in a week, at the pace of today.
-
-    :param groups: the id, the lag, and its growth a day, ``None`` where they are not known.
-    """
-    grown = (
-        (group_id, lag, max((trend or 0.0) * _LAG_DAYS, -lag)) for group_id, lag, trend in groups if lag is not None
-    )
-    ranked = nsmallest(_MOST_BARS, ((-(lag + growth), group_id, lag, growth) for group_id, lag, growth in grown))
-    largest = [(group_id, lag, growth) for total, group_id, lag, growth in ranked if total < 0]
-    now = [float(min(lag, lag + growth)) for _, lag, growth in largest]
-    more = [float(round(max(growth, 0))) for *_, growth in largest]
-    return bars(
-        "Largest lag in a week",
-        [group_id or "(empty id)" for group_id, *_ in largest],
-        [Series("today's", "c-moving", now), Series("growth in 7 days", "c-stale", more)],
-        what="records",
-    )
 
 
 def family_growth(families: Sequence[Mapping[str, Any]]) -> Markup:

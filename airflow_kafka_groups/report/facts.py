@@ -111,8 +111,8 @@ class ReportFacts:
     """The facts.
 
     :param judged: what the verdicts say of the snapshot's groups, ``None`` if they are gone. A ``pyarrow.Table`` with
-        the columns ``group_id``, ``lag``, ``lag_trend`` (records a day by which it grows), ``idle_seconds``, and
-        ``expires_at``: when the brokers will have removed its offsets, in seconds since 1970.
+        the columns ``group_id``, ``lag``, ``idle_seconds``, and ``expires_at``: when the brokers will have removed its
+        offsets, in seconds since 1970.
     :param trend: the runs of the cluster, oldest first, with this plan's.
     :param kept_alive: the keep-alive runs of the cluster.
     :param storage: the folder above all clusters, for the command that restores.
@@ -164,7 +164,8 @@ def _judged(layout: Layout, plan: DeletionPlan) -> Any:
     expires = [None if at is None else round(at / 1_000_000) for at in micros]
     return pa.table(
         {
-            **{name: table[name] for name in ("group_id", "lag", "lag_trend")},
+            "group_id": table["group_id"],
+            "lag": table["lag"],
             "idle_seconds": pc.round(table["idle_seconds"]).cast(pa.int64()),
             "expires_at": column(expires, pa.int64()),
         }

@@ -9,7 +9,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.audit import NO_END, records_of_plan
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
@@ -94,9 +93,7 @@ def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> list[Marku
     shown = [verdicts_over_time(facts.trend)] if facts.trend else []
     shown.append(charts.idle_ages(_idle(plan, facts, planned)))
     if facts.judged:
-        ids, lag, trend, expires = _columns(facts, "group_id", "lag", "lag_trend", "expires_at")
-        shown.append(charts.expiry_ahead(expires, now))
-        shown.append(charts.lag_ahead(zip(ids, lag, trend, strict=True)))
+        shown.append(charts.expiry_ahead(facts.judged["expires_at"].to_pylist(), now))
     if plan.families:
         shown.append(charts.family_growth(plan.families))
     return shown
@@ -107,12 +104,8 @@ def _idle(plan: DeletionPlan, facts: ReportFacts, planned: set[str]) -> Iterator
     if not facts.judged:
         yield from ((seconds, True) for seconds in plan.planned.column("idle_seconds"))
         return
-    for group_id, seconds in zip(*_columns(facts, "group_id", "idle_seconds"), strict=True):
-        yield seconds, group_id in planned
-
-
-def _columns(facts: ReportFacts, *names: str) -> Iterator[list[Any]]:
-    return (facts.judged[name].to_pylist() for name in names)
+    ids, idle = (facts.judged[name].to_pylist() for name in ("group_id", "idle_seconds"))
+    yield from ((seconds, group_id in planned) for group_id, seconds in zip(ids, idle, strict=True))
 
 
 def _numbers(
@@ -189,15 +182,8 @@ def _report_files(layout: Layout, plan: DeletionPlan, audits: Sequence[str]) -> 
     paths = {"plan": layout.plan(plan.plan_id), "backup": layout.backup_manifest(plan.plan_id)}
     if plan.snapshot_id != NAMED_BY_HAND:
         paths["snapshot"] = layout.manifest(plan.snapshot_id)
-    files = {name: str(path) for name, path in paths.items() if _may_be_there(path)}
+    files = {name: str(path) for name, path in paths.items() if FILES.exists(path)}
     return files | {f"record {number}": path for number, path in enumerate(audits, start=1)}
-
-
-def _may_be_there(path: StoragePath) -> bool:
-    try:
-        return FILES.exists(path)
-    except StorageError:  # whoever needs a backup looks for its path here
-        return True
 
 
 def write_taken_records(

@@ -166,11 +166,5 @@ def _families(points: Sequence[TrendPoint], labels: Sequence[str]) -> Markup:
         Series(name, kind, [point.families.get(name, 0) for point in points])
         for name, kind in zip(names, _FAMILY_KINDS, strict=False)
     ]
-    # Of a run with so many families, the others are not on record, and had some groups or none.
-    unknown = {
-        (name, place)
-        for place, point in enumerate(points)
-        for name in names
-        if name not in point.families and len(point.families) >= MOST_FAMILIES
-    }
-    return columns("Groups of the largest families", labels, series, over_time=True, unknown=unknown)
+    title = f"Groups of the largest families, of the {MOST_FAMILIES} on record for each run"
+    return columns(title, labels, series, over_time=True)

@@ -51,7 +51,7 @@ def plan_of(ids: list[str]) -> tuple[DeletionPlan, pa.Table]:
         verdict = some.choice(_KEPT)
         expires = round((NOW + some.uniform(-1, 20) * DAY).timestamp())
         in_use = not is_planned and verdict is VerdictName.LIVE
-        judged.append((group_id, lag, lag / 90, None if in_use else round(idle), None if in_use else expires))
+        judged.append((group_id, lag, None if in_use else round(idle), None if in_use else expires))
         members.append(Member(group_id, family.name, known["owner"], is_planned, NOW - some.uniform(0, 30) * DAY)) if (
             family
         ) else None
@@ -80,7 +80,7 @@ def plan_of(ids: list[str]) -> tuple[DeletionPlan, pa.Table]:
         kept=kept,
         families=tuple(family.to_json() for family in summarize(members, NOW)),
     )
-    names = ("group_id", "lag", "lag_trend", "idle_seconds", "expires_at")
+    names = ("group_id", "lag", "idle_seconds", "expires_at")
     return plan, pa.table(dict(zip(names, map(list, zip(*judged, strict=True)), strict=True)))
 
 

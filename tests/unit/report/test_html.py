@@ -15,14 +15,12 @@ from airflow_kafka_groups.ledger.audit import records_of_plan
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.outcomes import LeaseRecord
 from airflow_kafka_groups.report.facts import merge_outcomes, verified_gone
-from airflow_kafka_groups.report.html import make_report, render_report, write_report
+from airflow_kafka_groups.report.html import render_report, write_report
 from airflow_kafka_groups.report.page import script
 from airflow_kafka_groups.storage.formats import plain
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.busy_store import busy_store
 from tests.records import records
-from tests.unit.change.deletion.steps import cluster
 from tests.unit.change.scene import LATER, backed_up, delete_plan, layout_in, planned
 
 EVIL = '<script>alert("x")</script>&\'"\u202e'
@@ -229,16 +227,3 @@ def test_a_possibly_deleted_group_stays_so_when_it_is_kept_for_that_reason() -> 
     kept = {"group_id": "a", "outcome": "kept", "code": "deleted_before", "reason": ""}
     assert merge_outcomes([{"outcomes": [unknown]}, {"outcomes": [kept]}])["a"]["outcome"] == "unknown"
     assert merge_outcomes([{"outcomes": [kept]}])["a"]["outcome"] == "kept"
-
-
-@pytest.mark.parametrize("busy", ["backups/", "manifests/"])
-async def test_a_file_that_a_store_does_not_give_is_named(tmp_path: Path, busy: str) -> None:
-    """Whoever wants to undo a deletion looks for its backup there."""
-    plan, _ = await backed_up(cluster(), layout_in(tmp_path))
-    store, folder = busy_store(tmp_path)
-    store.busy = busy
-    make_report(layout_in(folder), plan)
-    name = plan.plan_id if busy == "backups/" else plan.snapshot_id
-    (page,) = (tmp_path / "prod" / "reports").glob(f"{plan.plan_id}.html")
-    named = page.read_text().partition("<h2>Files")[2]
-    assert f"/prod/{busy}{name}.json" in named, "whether it is there is not known"
