@@ -15,7 +15,6 @@ from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPla
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.observe.snapshot.members import LastMembers, last_members
 from airflow_kafka_groups.report import charts, sections
-from airflow_kafka_groups.report.explorer import groups_json
 from airflow_kafka_groups.report.facts import (
     KEPT_WITHOUT_RECHECK,
     ReportFacts,
@@ -84,7 +83,7 @@ def render_report(
         ],
         records=records,
         files=files or {},
-        data=groups_json(plan, outcomes, known.judged, restore),
+        data=sections.groups_json(plan, outcomes, known.judged, restore),
     )
 
 

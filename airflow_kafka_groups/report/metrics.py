@@ -44,16 +44,6 @@ class Gauges(NamedTuple):
     idle: float | None
     expiry_days: float | None
 
-    def __add__(self, other: Gauges) -> Gauges:  # type: ignore[override]
-        return Gauges(
-            _of_known(sum, self.lag, other.lag),
-            _of_known(min, self.idle, other.idle),
-            _of_known(min, self.expiry_days, other.expiry_days),
-        )
-
-
-_NOTHING = Gauges(None, None, None)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetrics:
@@ -94,31 +84,28 @@ def group_metrics(verdicts: Verdicts, selected: GroupFilter, max_groups: int) ->
     :param max_groups: the maximum number of single groups, and of families.
     """
     counts = Counter(verdicts.table["verdict"].to_pylist())
-    single: dict[str, Gauges] = {}
-    families: dict[str, list[tuple[str, Gauges]]] = {}
+    members: dict[tuple[str, bool], list[tuple[str, Gauges]]] = {}
     newest: datetime | None = None
     for group_id, observed_at, numbers in _rows(verdicts.table):
         newest = observed_at if newest is None else max(newest, observed_at)
         # To Prometheus's lexer, a zero byte is the end of the file, and it refuses all of it.
-        if "\0" in group_id or not selected.selects(group_id):
-            continue
-        family = family_of(group_id)
-        if family is None:
-            single[shown_name(group_id)] = numbers
-        else:
-            families.setdefault(family.name, []).append((group_id, numbers))
-    whole: dict[str, tuple[int, Gauges]] = {}
-    for name, members in families.items():
-        if len(members) == 1:  # nothing shows yet that its id is generated
-            single[shown_name(members[0][0])] = members[0][1]
-        else:
-            whole[shown_name(name)] = (len(members), sum((numbers for _, numbers in members), start=_NOTHING))
+        if "\0" not in group_id and selected.selects(group_id):
+            family = family_of(group_id)
+            name = (group_id, False) if family is None else (family.name, True)
+            members.setdefault(name, []).append((group_id, numbers))
+    # The only group of a family is shown as it is: nothing shows yet that its id is generated.
+    single = {shown_name(found[0][0]): found[0][1] for found in members.values() if len(found) == 1}
+    whole = {
+        shown_name(name): (len(found), _sum_of([numbers for _, numbers in found]))
+        for (name, _), found in members.items()
+        if len(found) > 1
+    }
     groups = _largest({name: (numbers.lag, numbers) for name, numbers in single.items()}, max_groups)
-    largest = _largest({name: (found[1].lag, found) for name, found in whole.items()}, max_groups)
+    families = _largest({name: (numbers.lag, (size, numbers)) for name, (size, numbers) in whole.items()}, max_groups)
     return GroupMetrics(
         groups=groups,
-        families=largest,
-        omitted=len(single) + len(whole) - len(groups) - len(largest),
+        families=families,
+        omitted=len(single) + len(whole) - len(groups) - len(families),
         verdicts=dict(sorted(counts.items())),
         observed_at=newest,
     )
@@ -141,9 +128,9 @@ def _rows(table: Any) -> Iterable[tuple[str, datetime, Gauges]]:
         yield group_id, observed_at, Gauges(lag, idle, expiry)
 
 
-def _of_known(combine: Any, *values: float | None) -> Any:
-    known = [value for value in values if value is not None]
-    return combine(known) if known else None
+def _sum_of(groups: list[Gauges]) -> Gauges:
+    lags, idle, expiry = ([value for value in values if value is not None] for values in zip(*groups, strict=True))
+    return Gauges(sum(lags) if lags else None, min(idle, default=None), min(expiry, default=None))
 
 
 def _largest(found: Mapping[str, tuple[int | None, Any]], most: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_kafka_groups.plugins.report_files import MAX_BYTES
-from airflow_kafka_groups.report.explorer import MOST_BYTES
+from airflow_kafka_groups.report.sections import MOST_BYTES
 from airflow_kafka_groups.shown import shortened
 from tests.lab.servers.chromium import headless_browser
 from tests.ui.report_scene import group_ids, large_report, large_trend

@@ -80,22 +80,6 @@ async def test_the_entry_of_a_plan_has_its_outcomes(tmp_path: Path, layout: Layo
         assert (found.outcomes, found.dry_run) == ({outcome: 1}, dry_run)
 
 
-def test_families_of_any_name_leave_the_file_small(layout: Layout, tmp_path: Path) -> None:
-    from types import SimpleNamespace
-    from typing import Any
-
-    families = [{"name": "x" * 30_000 + f"{n}-<number>", "groups": n} for n in range(200)]
-    plan: Any = SimpleNamespace(plan_id=point(0).plan_id, created_at=AT, counts={}, families=families)
-    update_trend(layout, point_of(plan, {}))
-    assert (tmp_path / "prod" / "reports" / "trend.json").stat().st_size < 5_000
-
-
-def test_a_storage_that_refuses_is_an_error(layout: Layout, tmp_path: Path) -> None:
-    (tmp_path / "prod").write_text("a file where the folder should be")
-    with pytest.raises(StorageError):
-        update_trend(layout, point(0))
-
-
 def test_the_page_shows_every_run_and_escapes_all_names() -> None:
     evil = "<script>"
     points = [point(n, families={evil: n}, outcomes={"deleted": n}, dry_run=n == 1) for n in range(3)]

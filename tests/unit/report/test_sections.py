@@ -17,14 +17,14 @@ from airflow_kafka_groups.cli.main import parse
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.operators.support.question import question
-from airflow_kafka_groups.report import explorer as rows
 from airflow_kafka_groups.report import page
-from airflow_kafka_groups.report.explorer import groups_json
+from airflow_kafka_groups.report import sections as rows
 from airflow_kafka_groups.report.page import HEAD, content_policy, counted, part, render, script
 from airflow_kafka_groups.report.sections import (
     by_reason,
     families_section,
     forecast_columns,
+    groups_json,
     lag_cell,
     policy_section,
     restore_command,
