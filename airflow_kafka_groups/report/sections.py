@@ -1,7 +1,7 @@
 """The sections of a report: what was deleted, kept and why, families, owners, the policy, keep-alive runs, prunings.
 
-A column of the forecasts that the Spark job makes is omitted where no group has a value. The table of all groups is made
-by the page's script, from JSON of bounded size.
+A column of the forecasts that the Spark job makes is omitted where no group has a value. The page's script makes the
+table of all groups, from JSON of bounded size.
 """
 
 from __future__ import annotations

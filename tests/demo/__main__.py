@@ -31,7 +31,6 @@ from tests.demo.offsets import committed_offsets
 from tests.demo.outcome import Truth, deleted_groups, policy_wrongs, pruned, summarise, summarise_policy, table, wrongs
 from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
 from tests.demo.sleepers import CONTROL, KEPT, VERSION, Sleepers
-from tests.demo.stopwatch import Stopwatch
 from tests.demo.workload import FAMILIES, LEFT_BY, LEFT_TOPIC, OWNERS, PRUNABLE, DemoWorkload
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
@@ -44,12 +43,12 @@ FOLDER = ROOT / "build" / "demo"
 STORE = FOLDER / "storage"
 CLEANUP = "cleanup_stale_groups"
 _MARGIN_S = 0.5
-_stopwatch = Stopwatch()
+_BEGAN = time.monotonic()
 
 
 def say(text: str) -> None:
     """Print a line with the time since the start."""
-    print(f"[{_stopwatch.seconds:6.1f} s] {text}", flush=True)
+    print(f"[{time.monotonic() - _BEGAN:6.1f} s] {text}", flush=True)
 
 
 @dataclass
@@ -121,11 +120,9 @@ def main() -> int:
         stack.callback(demo.sleepers.stop)  # after an error the pool waits for nothing
         stack.callback(demo.airflow.stop)
         kept = pool.submit(demo.keep_alive)
-        with _stopwatch.step("start the brokers"):
-            cluster = stack.enter_context(KafkaCluster(version=VERSION, brokers=3))
-        with _stopwatch.step("fill them"):
-            say("Filling it: topics with records, and some 300 groups, most of them dead …")
-            workload = stack.enter_context(DemoWorkload(cluster))
+        cluster = stack.enter_context(KafkaCluster(version=VERSION, brokers=3))
+        say("Filling it: topics with records, and some 300 groups, most of them dead …")
+        workload = stack.enter_context(DemoWorkload(cluster))
         truth = Truth(
             live=workload.live,
             moving=workload.moving,
@@ -138,43 +135,34 @@ def main() -> int:
             prunable=PRUNABLE,
         )
         say(f"{len(workload.groups)} groups are there; {len(truth.live)} have members that keep committing.")
-        with _stopwatch.step("wait for Airflow"):
-            kept.result()
+        kept.result()
         left, pruned_partitions = run_dags(demo, cluster, policy)
         workload.check()
-        with _stopwatch.step("report"):
-            plan_id = record_of(runs(STORE)[-1])["plan_id"]
-            shutil.copy(str(Layout(STORE, "demo").report(plan_id)), FOLDER / "report.html")
-            open_report(FOLDER / "report.html", FOLDER / "report.png")
-        with _stopwatch.step("sleepers"):
-            demo.sleepers.wait_until_forgotten()
-            kept_alive = demo.sleepers.kept_alive()
-            not_ = "not " if kept_alive else ""
-            say(f"{CONTROL} was forgotten after {demo.sleepers.slept:.0f} s, {KEPT} was {not_}forgotten.")
+        plan_id = record_of(runs(STORE)[-1])["plan_id"]
+        shutil.copy(str(Layout(STORE, "demo").report(plan_id)), FOLDER / "report.html")
+        open_report(FOLDER / "report.html", FOLDER / "report.png")
+        demo.sleepers.wait_until_forgotten()
+        kept_alive = demo.sleepers.kept_alive()
+        not_ = "not " if kept_alive else ""
+        say(f"{CONTROL} was forgotten after {demo.sleepers.slept:.0f} s, {KEPT} was {not_}forgotten.")
         return tell(truth, left, demo.mailbox, {"kept_alive": kept_alive, "pruned_partitions": pruned_partitions})
 
 
 def run_dags(demo: Demo, cluster: KafkaCluster, policy: Path) -> tuple[frozenset[str], int]:
     """Run the DAGs; return the groups that are left, and how many partitions were pruned."""
     demo.connect(cluster.bootstrap)
-    with _stopwatch.step("snapshot"):
-        say("A snapshot: without history, nothing is stale.")
-        at = demo.snapshot()
-    with _stopwatch.step("idle"):
-        wait_until(at + IDLE_SECONDS + _MARGIN_S)
-    with _stopwatch.step("mark"):
-        say("A clean-up by the policy. All its rules demand a notice, so it marks stale groups and mails their owners.")
-        at = demo.clean_up(policy)
-    with _stopwatch.step("prune"):
-        say(f"{LEFT_BY} is alive, and has left {LEFT_TOPIC}: a rule of the policy prunes its offsets there.")
-        pruned_partitions = demo.prune_topics(policy, cluster.bootstrap)
+    say("A snapshot: without history, nothing is stale.")
+    at = demo.snapshot()
+    wait_until(at + IDLE_SECONDS + _MARGIN_S)
+    say("A clean-up by the policy. All its rules demand a notice, so it marks stale groups and mails their owners.")
+    at = demo.clean_up(policy)
+    say(f"{LEFT_BY} is alive, and has left {LEFT_TOPIC}: a rule of the policy prunes its offsets there.")
+    pruned_partitions = demo.prune_topics(policy, cluster.bootstrap)
     for mail in demo.mailbox.mails:
         say(f"  mail to {', '.join(mail.recipients)}: {mail.subject}")
-    with _stopwatch.step("notice"):
-        wait_until(at + NOTICE_SECONDS + _MARGIN_S)
-    with _stopwatch.step("delete"):
-        say("The notice period is over: a clean-up that looks again, and deletes what is stale still.")
-        demo.clean_up(policy)
+    wait_until(at + NOTICE_SECONDS + _MARGIN_S)
+    say("The notice period is over: a clean-up that looks again, and deletes what is stale still.")
+    demo.clean_up(policy)
     return frozenset(list_groups(cluster.bootstrap)), pruned_partitions
 
 
@@ -191,12 +179,11 @@ def tell(truth: Truth, left: frozenset[str], mailbox: Mailbox, others: Mapping[s
         **others,
     }
     (FOLDER / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    (FOLDER / "times.json").write_text(json.dumps(_stopwatch.steps, indent=2) + "\n")
     print(f"\n{table(summary)}\n\n  some of them, and why:")
     some: list[PlannedGroup | KeptGroup] = [*plan.groups[:3], *{kept.verdict: kept for kept in plan.kept}.values()]
     for group in some:
         print(f"    {group.group_id:<44} {group.reason}")
-    print(f"\n{_stopwatch.table()}\n")
+    print()
     for what, place in made_in(FOLDER, STORE).items():
         print(f"  {what:<10} {place.relative_to(ROOT)}")
     found = [*wrongs(summary, truth), *policy_wrongs(summary, truth)]
