@@ -42,7 +42,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--lag-groups", type=int, default=10_000, help="groups whose lag is measured; 0: none")
     parser.add_argument("--no-cli", dest="cli", action="store_false", help="without kafka-consumer-groups")
     parser.add_argument("--judge", choices=JUDGES, default="spark", help="who judges: the Spark job, or a stand-in")
-    parser.add_argument("--profile", action="store_true", help="write build/bench/job/<step>.prof; measures no times")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--write-docs", action="store_true", help="put the results into docs/benchmarks.md")
     parser.add_argument("--report-only", action="store_true", help="measure nothing; report what was measured before")
@@ -70,7 +69,7 @@ def measure(chosen: argparse.Namespace, found: dict[str, Any]) -> None:
     folder.mkdir(parents=True)
     say(f"Starting Kafka {VERSION} with {BROKERS} brokers …")
     with KafkaCluster(version=VERSION, brokers=BROKERS, heap_mb=HEAP_MB, full_jit=True) as cluster:
-        steps = Steps(cluster.bootstrap, folder, say, profile=chosen.profile)
+        steps = Steps(cluster.bootstrap, folder, say)
         if chosen.lag_groups:
             say(f"Lag of {chosen.lag_groups:,} groups")
             lag = measure_lag(cluster, steps, chosen.lag_groups, cli=chosen.cli)
@@ -85,11 +84,10 @@ def measure(chosen: argparse.Namespace, found: dict[str, Any]) -> None:
 
 
 def write(chosen: argparse.Namespace, found: dict[str, Any], measured: dict[str, Any], load: float) -> None:
-    """Add what was measured to the file; a profiled time is none."""
-    if not chosen.profile:
-        found |= measured
-        found |= {**report.growths(found), "machine": environment(load)}
-        chosen.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    """Add what was measured to the file."""
+    found |= measured
+    found |= {**report.growths(found), "machine": environment(load)}
+    chosen.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 def say(text: str) -> None:

@@ -6,12 +6,10 @@ process has imported Airflow's task runner and the operator before the clock sta
 imported, connected and read while it runs. All logs go to stderr.
 """
 
-import cProfile
 import importlib
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +18,19 @@ from tests.bench.job.core import run as run_core
 from tests.bench.process import peak_mb
 
 
-def run_task(operator: str, arguments: dict[str, Any], profile: str | None) -> dict[str, Any]:
+def run_task(operator: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Run an operator as a task, and return what it took.
 
     :param operator: ``module:Class``.
     :param arguments: of the operator.
-    :param profile: where the profile of the processor time goes; ``None`` for none.
     """
     from airflow.sdk.execution_time import task_runner  # noqa: F401  # a task's process has it
 
     module, _, name = operator.partition(":")
     kind = getattr(importlib.import_module(module), name)
     before = peak_mb(os.getpid())
-    profiler = cProfile.Profile(time.process_time) if profile else None  # of time, a busy machine has its share
     with Stopwatch() as watch:
-        task = kind(task_id="bench", **arguments)
-        returned = task.execute({}) if profiler is None else profiler.runcall(task.execute, {})
-    if profiler is not None:
-        profiler.dump_stats(str(profile))
+        returned = kind(task_id="bench", **arguments).execute({})
     return {"taken": watch.taken, "before_mb": before, "returned": returned}
 
 
@@ -68,7 +61,7 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
     if "storage" in order:
         done = show_page(Path(order["storage"]), order["cluster"])
     elif "operator" in order:
-        done = run_task(order["operator"], order["arguments"], order.get("profile"))
+        done = run_task(order["operator"], order["arguments"])
     else:
         done = {"taken": run_core(order["name"], order["bootstrap"], order["groups"])}
     return {**done, "peak_mb": peak_mb(os.getpid())}

@@ -34,15 +34,13 @@ class Steps:
     """Run steps against one cluster.
 
     :param bootstrap: the cluster.
-    :param folder: for Airflow's home, logs and profiles.
+    :param folder: for Airflow's home and logs.
     :param say: shows progress.
-    :param profile: profile the operators too. The times are then not worth much.
     """
 
     bootstrap: str
     folder: Path
     say: Callable[[str], None]
-    profile: bool = False
     taken: dict[str, Taken] = field(default_factory=dict)
 
     def task(self, name: str, operator: str, **arguments: Any) -> Any:
@@ -51,10 +49,7 @@ class Steps:
         :param name: of the step.
         :param operator: ``module:Class``.
         """
-        order: dict[str, Any] = {"operator": operator, "arguments": arguments}
-        if self.profile:
-            order["profile"] = str(self.folder / f"{name}.prof")
-        return self._run(name, order).get("returned")
+        return self._run(name, {"operator": operator, "arguments": arguments}).get("returned")
 
     def core(self, name: str, groups: int) -> None:
         """Make a call of the core in a process of its own (see ``core.CALLS``)."""

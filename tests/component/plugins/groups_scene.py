@@ -61,14 +61,17 @@ def login(name: str) -> str:
 
 
 @contextmanager
-def api_server() -> Iterator[Any]:
-    """Yield Airflow's API server's app with ours in it. Ann may see the DAG that takes snapshots, Bob no DAG at all."""
+def api_server(seen: str = DAG) -> Iterator[Any]:
+    """Yield Airflow's API server's app with ours in it. Ann may see one DAG, Bob no DAG at all.
+
+    :param seen: the DAG that Ann may see. Default: the one that takes snapshots.
+    """
     from airflow.api_fastapi.app import create_app, purge_cached_app
     from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
     from airflow.utils.db import initdb
 
     def is_authorized_dag(self: Any, *, method: Any, user: Any, access_entity: Any = None, details: Any = None) -> bool:
-        return user.get_name() == ANN and details is not None and details.id == DAG
+        return user.get_name() == ANN and details is not None and details.id == seen
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(SimpleAuthManager, "is_authorized_dag", is_authorized_dag)

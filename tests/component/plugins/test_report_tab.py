@@ -13,38 +13,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.io import store
 
 from airflow_kafka_groups.hooks.links import REPORT_XCOM, TAB, TAB_ROUTE, TREND_ROUTE, CleanupReportLink, report_url
+from airflow_kafka_groups.plugins import report_files
 from airflow_kafka_groups.plugins.report_tab import APP_PREFIX, ReportTabPlugin
 from airflow_kafka_groups.report.fleet import report_href
 from airflow_kafka_groups.report.html import TREND_LINK
 from airflow_kafka_groups.report.page import head_of, script
+from tests.component.plugins.groups_scene import ANN, BOB, api_server, login
+from tests.fakes.refusing_path import RefusingPath
 
 DAG, OTHER = "cleanup", "other_team"
 RUN = "manual__2026-11-21T12:00:00+00:00"
 NAME = "20261121T120000Z-0a1b2c3d.html"
 PAGE = f"{head_of(DAG)}<title>t</title><style>b{{color:red}}</style></head><body>208 groups</body></html>"
-ANN, BOB = "ann", "bob"
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Any]:
-    """Return Airflow's API server with our app in it. Ann may see the DAG ``cleanup``, Bob no DAG at all."""
-    from airflow.api_fastapi.app import create_app, purge_cached_app
-    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
-    from airflow.utils.db import initdb
     from fastapi.testclient import TestClient
 
-    def is_authorized_dag(self: Any, *, method: Any, user: Any, access_entity: Any = None, details: Any = None) -> bool:
-        return user.get_name() == ANN and details is not None and details.id == DAG
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(SimpleAuthManager, "is_authorized_dag", is_authorized_dag)
-        initdb()
-        purge_cached_app()
-        with TestClient(create_app(apps="core")) as client:
-            yield client
-        purge_cached_app()
+    with api_server(DAG) as app, TestClient(app) as client:
+        yield client
 
 
 @pytest.fixture
@@ -88,15 +79,8 @@ def name_in_xcom(values: Sequence[Any], *, dag_id: str = DAG, run_id: str = RUN,
 
 
 def get(server: Any, path: str = f"/{DAG}/{RUN}", user: str | None = ANN, **options: Any) -> Any:
-    return server.get(APP_PREFIX + path, headers=login(user) if user else {}, **options)
-
-
-def login(name: str) -> dict[str, str]:
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=name, role="viewer"))
-    return {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {login(user)}"} if user else {}
+    return server.get(APP_PREFIX + path, headers=headers, **options)
 
 
 @pytest.mark.parametrize("prefix", ["", "file://"])
@@ -153,8 +137,7 @@ def test_who_may_not_see_the_dag_sees_no_report(server: Any, report: Path) -> No
 
 def test_a_cookie_is_a_login_too_as_the_tab_needs(server: Any, report: Path) -> None:
     name_in_xcom([str(report)])
-    token = login(ANN)["Authorization"].removeprefix("Bearer ")
-    server.cookies.set("_token", token)
+    server.cookies.set("_token", login(ANN))
     try:
         assert get(server, user=None).status_code == 200
     finally:
@@ -396,3 +379,25 @@ def test_the_frame_of_a_tab_has_nothing_of_a_run_and_runs_its_own_script_alone(s
     assert f"script-src 'sha256-{digest}'; frame-src 'self'" in answer.headers["content-security-policy"]
     hostile = get(server, f"/{TAB}/%22%3E%3Cscript%3Ealert(1)/x", user=None).text
     assert 'data-place="../../%22%3E%3Cscript%3Ealert%281%29/x"' in hostile
+
+
+def test_a_storage_whose_error_is_its_library_s_own_is_an_error_of_the_report(
+    server: Any, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of botocore where credentials expired is no OSError: the page would be an internal error of Airflow."""
+    name_in_xcom([str(report)])
+    monkeypatch.setattr(report_files, "open_path", lambda *_: RefusingPath(tmp_path, "read_bytes"))
+    answer = get(server)
+    assert (answer.status_code, "AccessDenied" in answer.text) == (404, True)
+
+
+def test_a_storage_that_cannot_be_opened_is_no_report_that_is_gone(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/keys/mine")
+
+    monkeypatch.setattr("airflow.sdk.io.get_fs", fail)
+    monkeypatch.setattr(store, "_STORE_CACHE", {})
+    name_in_xcom([f"s3://bucket/prod/reports/{NAME}"])
+    assert "could not be opened: FileNotFoundError" in get(server).text

@@ -11,7 +11,6 @@ from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConfigurationError,
     KafkaGroupsError,
-    NoBrokerAvailableError,
     RemoteProtocolError,
 )
 from airflow_kafka_groups.kafka.models import TopicPartition
@@ -173,19 +172,6 @@ def test_a_failure_that_would_repeat_is_not_retried_either(final: bool) -> None:
         one.execute_complete({}, event("failed") | {"final": final})
     if (policy := getattr(one, "retry_policy", None)) is not None:  # Airflow before 3.3 has none
         assert (policy.evaluate(raised.value, 1, 3).action.value == "fail") is final
-
-
-def test_a_stall_is_not_claimed_for_a_time_in_which_the_cluster_was_away(admin: FakeAdmin) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5})}
-    one = GroupsStalledSensor(task_id="t", group_ids=["a"], seconds=0.1)
-    assert not one.poke({})
-    admin.fails_with = NoBrokerAvailableError("b1:9092", "down for maintenance")
-    assert not one.poke({})
-    admin.fails_with = None
-    time.sleep(0.11)
-    assert not one.poke({}), "nothing could be committed meanwhile"
-    time.sleep(0.11)
-    assert one.poke({})
 
 
 def test_a_stall_is_not_claimed_for_a_time_in_which_polls_failed_that_airflow_ignores(admin: FakeAdmin) -> None:

@@ -21,7 +21,6 @@ from airflow_kafka_groups.kafka.cluster import client
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol.api_versions import (
-    API_VERSIONS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     OFFSET_FETCH,
@@ -58,19 +57,6 @@ def lead_to(monkeypatch: pytest.MonkeyPatch, fake: FakeCluster) -> None:
         "extra": {"api_timeout_seconds": 1, "request_timeout_seconds": 1},
     }
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
-
-
-@pytest.mark.usefixtures("_hurried")
-async def test_a_changed_address_takes_effect_in_a_trigger(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with FakeCluster({1: MODERN}) as new:
-        async with FakeCluster({1: MODERN}) as old:
-            old.control(FIND_COORDINATOR, lambda *_: Cut)  # there is no coordinator
-            lead_to(monkeypatch, old)
-            task = asyncio.create_task(fire(waiting_for("a", deadline=time.time() + 12)))
-            await polled(old, 1)
-        lead_to(monkeypatch, new)  # the old cluster is gone, and the connection names the new one
-        event = await asyncio.wait_for(task, 20)
-    assert event["status"] == "reached", event
 
 
 @pytest.mark.usefixtures("_hurried")
@@ -200,22 +186,6 @@ async def test_a_trigger_that_begins_while_airflow_is_away_stops_no_other(monkey
         assert (await asyncio.wait_for(beginning, 20))["status"] == "reached"
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-
-
-@pytest.mark.usefixtures("_hurried")
-async def test_a_trigger_that_begins_uses_the_open_client_where_the_connection_is_what_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with FakeCluster({1: MODERN}) as fake:
-        lead_to(monkeypatch, fake)
-        fake.control(FIND_COORDINATOR, none_for_old)
-        first = asyncio.create_task(fire(waiting_for("old")))
-        while not fake.requests(FIND_COORDINATOR):  # noqa: ASYNC110  # plain state of a fake
-            await asyncio.sleep(0.01)
-        await asyncio.gather(*(fire(waiting_for("a")) for _ in range(20)))
-        assert len(fake.requests(API_VERSIONS)) == 1, "one connection for all"
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
 
 
 async def test_a_refused_login_ends_the_wait_for_a_deletion_too(admin: FakeAdmin) -> None:

@@ -133,14 +133,22 @@ async def test_past_the_deadline_it_still_looks_once(admin: FakeAdmin) -> None:
 
 
 @pytest.mark.usefixtures("_hurried")
-async def test_a_cluster_that_cannot_be_asked_is_not_yet(admin: FakeAdmin) -> None:
-    admin.fails_with = NoBrokerAvailableError("b1:9092", "refused")
-    task = asyncio.create_task(fire(trigger()))
+@pytest.mark.parametrize(
+    ("error", "silent_fail"),
+    [(NoBrokerAvailableError("b1:9092", "refused"), False), (RemoteProtocolError("nonsense"), True)],
+)
+async def test_it_polls_on_after_what_may_get_better_and_with_silent_fail_after_more(
+    admin: FakeAdmin, error: KafkaGroupsError, silent_fail: bool
+) -> None:
+    admin.fails_with = error
+    task = asyncio.create_task(fire(trigger(silent_fail=silent_fail)))
     await asyncio.sleep(0.05)
     assert not task.done()
-    admin.fails_with = None
     admin.groups["a"] = FakeGroup()
-    assert (await task)["status"] == "reached"
+    admin.fails_with = None
+    assert (await asyncio.wait_for(task, 5))["status"] == "reached"
+    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
+    assert (await fire(trigger(silent_fail=silent_fail)))["status"] == "failed"
 
 
 @pytest.mark.usefixtures("_hurried")
@@ -257,19 +265,6 @@ async def test_a_poll_that_loses_its_connection_gets_a_new_client(
     monkeypatch.setattr(admin, "describe_consumer_groups", once_lost)
     assert (await fire(trigger()))["status"] == "reached"
     assert admin.closed == 2
-
-
-@pytest.mark.usefixtures("_hurried")
-async def test_with_silent_fail_it_polls_on_after_an_error_but_not_with_a_refused_password(admin: FakeAdmin) -> None:
-    admin.fails_with = RemoteProtocolError("nonsense")
-    task = asyncio.create_task(fire(trigger(silent_fail=True)))
-    await asyncio.sleep(0.1)
-    assert not task.done()
-    admin.groups["a"] = FakeGroup()
-    admin.fails_with = None
-    assert (await asyncio.wait_for(task, 5))["status"] == "reached"
-    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
-    assert (await fire(trigger(silent_fail=True)))["status"] == "failed"
 
 
 @pytest.mark.usefixtures("_hurried")
