@@ -38,7 +38,7 @@ _FIRST = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE, Outcome.D
 _PLACES = {str(name): place for place, name in enumerate([*_FIRST, *KEPT_IN_ORDER])}
 _RESTORABLE = (Outcome.DELETED, Outcome.UNKNOWN)
 _FIGURES = ("lag", "idle_seconds", "expires_at")
-_NOT_DONE = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE]
+_NOT_DONE: list[str] = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE]
 _SOON = timedelta(days=7)
 _FORECASTS = ("late", "not kept alive yet", "due", "safe", "in use", "not in the snapshot")
 _FORECAST_COLOURS = {"late": "failed", "not kept alive yet": "over_cap", "due": "over_cap"}

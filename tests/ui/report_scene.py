@@ -14,9 +14,8 @@ from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.ledger.records import KeptAlive
-from airflow_kafka_groups.report.facts import PrunedTopic, Pruning, ReportFacts
+from airflow_kafka_groups.report.facts import KeepAliveRuns, PrunedTopic, Pruning, ReportFacts
 from airflow_kafka_groups.report.html import render_report
-from airflow_kafka_groups.report.sections import KeepAliveRuns
 from airflow_kafka_groups.report.trend import TrendPoint, trend_page
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

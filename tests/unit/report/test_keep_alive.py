@@ -14,8 +14,8 @@ from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.ledger.records import KeptAlive, Verified, log_wanted
-from airflow_kafka_groups.report.facts import gather_facts
-from airflow_kafka_groups.report.sections import KeepAliveRuns, forecast, keep_alive_section
+from airflow_kafka_groups.report.facts import KeepAliveRuns, gather_facts
+from airflow_kafka_groups.report.sections import forecast, keep_alive_section
 from airflow_kafka_groups.report.trend import point_of
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin

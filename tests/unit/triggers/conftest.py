@@ -54,7 +54,7 @@ async def payloads(
 
     monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
     stream: Any = one.run()
-    found = []
+    found: list[dict[str, Any]] = []
     try:
         while len(found) < most:
             found.append((await anext(stream)).payload)
