@@ -4,7 +4,6 @@
 
     KafkaGroupsError
     ├── ConfigurationError            bad input; names the field, the value and the remedy (also a ValueError)
-    │   └── UnsupportedByClientError  the installed confluent-kafka lacks what the connection needs
     ├── AirflowUnavailableError       Airflow or a secrets backend could not be asked for a connection
     ├── FinalTriggerError             a trigger failed, and a retry would fail too
     ├── LocalProtocolError            the request cannot be built
@@ -64,7 +63,6 @@ __all__ = [
     "KafkaGroupsError",
     "ClientClosedError",
     "ConfigurationError",
-    "UnsupportedByClientError",
     "AirflowUnavailableError",
     "FinalTriggerError",
     "LocalProtocolError",
@@ -137,10 +135,6 @@ class ConfigurationError(KafkaGroupsError, ValueError):
         """Name another field: the one that the user filled, and from which this one was made."""
         self.field = field
         self.args = (f"{field}{self._shown}: {self.remedy}",)
-
-
-class UnsupportedByClientError(ConfigurationError):
-    """The installed confluent-kafka lacks what the connection needs, such as Kerberos."""
 
 
 class AirflowUnavailableError(KafkaGroupsError):

@@ -32,8 +32,8 @@ from airflow_kafka_groups.checks import check_integer, check_number
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
 from airflow_kafka_groups.kafka.admin.results import GroupListings
-from airflow_kafka_groups.kafka.cluster_admin import OFFSETS_RETENTION
-from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
+from airflow_kafka_groups.kafka.admin.retention import OFFSETS_RETENTION
+from airflow_kafka_groups.kafka.maintenance_client import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult

@@ -1,22 +1,49 @@
-"""``MaintenanceClient``: the ``AdminClient`` with what plans, backups, restores and migrations need beside it."""
+"""``MaintenanceClient``: the ``AdminClient`` with what plans, backups, restores and migrations need beside it.
+
+``join_and_leave`` is a membership of a moment. It has one effect: the coordinator records a new time at which the group
+became Empty. No partition is read or assigned. The member subscribes to every topic of the group's offsets, because
+brokers may remove the offsets of other topics while the group is Stable.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+import threading
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
+from airflow_kafka_groups.exceptions import MembershipError
 from airflow_kafka_groups.kafka.admin.client.admin_client import AdminClient
 from airflow_kafka_groups.kafka.admin.client.calls import ChangePolicy
+from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention, offsets_retention
+from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig, ConnectionPrint
-from airflow_kafka_groups.kafka.cluster_admin import ClusterAdmin, LogRecord, OffsetsRetention, Span, SpanRecords
-from airflow_kafka_groups.kafka.membership.brief import join_and_leave
+from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
+from airflow_kafka_groups.kafka.membership.session import MemberSession
+from airflow_kafka_groups.kafka.protocol.api_versions import METADATA
+from airflow_kafka_groups.kafka.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.records import LogRecord, Span, SpanRecords, read_spans
 
 T = TypeVar("T")
 
+_TOPICS_IN_REQUEST = 1_000
+_ABSENT = (
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.topic_authorization_failed,
+    ErrorCode.invalid_topic_exception,
+)
+
 
 class MaintenanceClient(AdminClient):
-    """An ``AdminClient`` that also asks about topics and brokers, through ``ClusterAdmin``, and joins groups.
+    """An ``AdminClient`` that also asks about topics and brokers, reads records, and joins groups.
 
     :param config: where and how to connect.
     :param policy: which groups may not be changed. Default: all may.
@@ -24,7 +51,6 @@ class MaintenanceClient(AdminClient):
 
     def __init__(self, config: ClientConfig, policy: ChangePolicy | None = None) -> None:
         super().__init__(config, policy=policy)
-        self._cluster_admin = ClusterAdmin(config, self._calls.cluster.patience)
         self._config, self.policy = config, policy
 
     @cached_property
@@ -33,25 +59,101 @@ class MaintenanceClient(AdminClient):
         return ConnectionPrint.of(self._config)
 
     async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of topics by name, where they have one; see ``ClusterAdmin.topic_ids``.
+        """Return the ids of topics (KIP-516), as Kafka's own tools write them. A topic that was recreated has another.
 
-        A topic that was recreated has another. Raises ``UnsupportedByClientError`` when this client cannot learn them.
+        Topics that do not exist, or that this user may not describe, are left out; so are all of them before Kafka 2.8.
+        Asking creates no topic. Raises any other error of a topic, and ``KafkaGroupsError``.
         """
-        return await self._cluster_admin.topic_ids(topics, await self.cluster_id())
+        wanted = list(dict.fromkeys(topics))
+        ids: dict[str, str] = {}
+        for start in range(0, len(wanted), _TOPICS_IN_REQUEST):
+            answer = await self.authorized_operations(wanted[start : start + _TOPICS_IN_REQUEST])
+            for topic, code in answer.errors.items():
+                if code not in _ABSENT:
+                    raise broker_error(code, METADATA, subject=f"topic {topic!r}")
+            ids |= {topic: urlsafe_b64encode(id_).decode().rstrip("=") for topic, id_ in answer.topic_ids.items()}
+        return ids
 
     async def read_records(self, spans: Sequence[Span], keep: Callable[[LogRecord], T]) -> list[SpanRecords[T]]:
-        """Read records, joining no group; see ``ClusterAdmin.read_records``."""
-        return await self._cluster_admin.read_records(spans, keep)
+        """Read spans of partitions; see ``kafka.records``. It needs Read on the topics, and joins no group."""
+        cancelled = threading.Event()
+        try:
+            return await asyncio.to_thread(read_spans, self._config, spans, keep, cancelled) if spans else []
+        finally:
+            cancelled.set()
 
     async def offsets_retention(self) -> OffsetsRetention:
-        """Return how long the brokers keep the offsets of a group without members."""
-        return await self._cluster_admin.offsets_retention(await self.cluster_id())
+        """Return how long each live broker keeps the offsets of a group without members.
+
+        It needs DescribeConfigs on the cluster. A broker that does not tell has its error instead.
+        """
+        return await offsets_retention(self._calls)
 
     async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
-        """Join a group without members as a consumer, and leave it at once; see ``membership.brief``.
+        """Join a group without members as a consumer, and leave it at once.
 
-        Raises the policy's error for a group that may not be changed, and ``KafkaGroupsError``.
+        Raises the policy's error for a group that may not be changed, and what ``join_and_leave`` raises.
         """
         for error in self._calls.refusals([group_id]).values():
             raise error
         await join_and_leave(self._calls.cluster, group_id, topics, assignors=assignors)
+
+
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "stream")
+"""The assignors of Kafka's own clients: a consumer can join a group only if all members know one of its assignors."""
+
+_SESSION_SECONDS = 10.0
+_JOIN_SECONDS = 60.0
+_ANOTHER = "another member joined meanwhile"
+
+
+async def join_and_leave(
+    cluster: ClusterClient, group_id: str, topics: Sequence[str], *, assignors: Sequence[str] = ASSIGNORS
+) -> None:
+    """Join a group, and leave it as soon as the join is complete.
+
+    It takes ``group.initial.rebalance.delay.ms`` of the broker, by default 3 s. If another member joins meanwhile, the
+    group is left at once, and nothing is assigned.
+
+    :param cluster: an open client.
+    :param group_id: the group, which must have no members.
+    :param topics: every topic of its committed offsets.
+    :param assignors: what the member offers. Default: the assignors of Kafka's own clients.
+
+    Raises ``MembershipError`` if another member joined or the join took too long, and ``KafkaGroupsError``.
+    """
+    options = MemberOptions(group_id=group_id, session_timeout=_SESSION_SECONDS, rebalance_timeout=_SESSION_SECONDS)
+    member = _Visitor(group_id, topics, assignors)
+    async with MemberSession(cluster, member, options) as session:
+        try:
+            await session.wait_stable(_JOIN_SECONDS)
+        except TimeoutError:
+            raise MembershipError(group_id, f"the join took more than {_JOIN_SECONDS:g} s") from None
+        if not session.membership.is_leader:
+            raise MembershipError(group_id, _ANOTHER)
+
+
+class _Visitor(GroupMember):
+    """A consumer that wants no partitions."""
+
+    def __init__(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
+        self._group_id = group_id
+        subscription = encode_subscription(Subscription(topics=tuple(sorted(set(topics)))))
+        self._protocols = [GroupProtocol(name, subscription) for name in assignors]
+
+    @property
+    def protocol_type(self) -> str:
+        return "consumer"
+
+    async def metadata(self) -> Sequence[GroupProtocol]:
+        return self._protocols
+
+    async def perform_assignment(
+        self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]
+    ) -> Mapping[str, bytes]:
+        if len(all_member_metadata) > 1:
+            raise MembershipError(self._group_id, _ANOTHER)
+        return {leader_id: encode_assignment(Assignment())}
+
+    async def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
+        return None

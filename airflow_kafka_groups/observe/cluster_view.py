@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.checks import is_digest
-from airflow_kafka_groups.exceptions import KafkaGroupsError, PlanError, UnsupportedByClientError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, PlanError
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
 from airflow_kafka_groups.storage.formats import read_model
 
@@ -83,21 +83,15 @@ async def read_view(admin: MaintenanceClient, topics: Iterable[str]) -> ClusterV
 
     :param topics: whose ids are asked for.
 
-    Where this client cannot read topic ids (Kerberos), or brokers have none (before Kafka 2.8), the view says so.
+    Where brokers have no topic ids (before Kafka 2.8), the view says so.
     """
-    wanted, unknown = list(topics), None
-    topic_ids: Mapping[str, str] = {}
-    try:
-        topic_ids = await admin.topic_ids(wanted) if wanted else {}
-    except UnsupportedByClientError as error:
-        unknown = str(error)
-    if wanted and not topic_ids and unknown is None:
-        unknown = _NO_IDS
+    wanted = list(topics)
+    topic_ids = await admin.topic_ids(wanted) if wanted else {}
     return ClusterView(
         connection=admin.connection,
         brokers={str(broker.broker_id): f"{broker.host}:{broker.port}".lower() for broker in await admin.brokers()},
         topic_ids=dict(topic_ids),
-        topic_ids_unknown=unknown,
+        topic_ids_unknown=_NO_IDS if wanted and not topic_ids else None,
     )
 
 

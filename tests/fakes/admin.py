@@ -18,8 +18,8 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka import ClusterDescription
 from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_ids_of, one_or_many, partitions_of
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
-from airflow_kafka_groups.kafka.cluster_admin import LogRecord, OffsetsRetention, Span, SpanRecords
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import (
     Broker,
@@ -38,6 +38,7 @@ from airflow_kafka_groups.kafka.models import (
 )
 from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.records import LogRecord, Span, SpanRecords
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.fakes.state import ClusterState, Log
 

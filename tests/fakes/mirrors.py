@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.cluster_admin import LogRecord
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
+from airflow_kafka_groups.kafka.records import LogRecord
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 

@@ -19,7 +19,6 @@ SAMPLES: dict[type[KafkaGroupsError], tuple[Any, ...]] = {
     exceptions.ArgumentError: ("--base", "x", "give a folder"),
     exceptions.ClientClosedError: (),
     exceptions.ConfigurationError: ("port", "x", "give a number"),
-    exceptions.UnsupportedByClientError: ("port", "x", "give a number"),
     exceptions.ConnectionFailedError: ("b1:9092", "refused"),
     exceptions.AuthenticationFailedError: ("b1:9092", "refused"),
     exceptions.NoBrokerAvailableError: ("b1:9092", "refused"),

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from airflow_kafka_groups.exceptions import SnapshotError, UnsupportedByClientError
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.observe.readings import read_offsets
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
@@ -37,13 +37,13 @@ _logger = logging.getLogger(__name__)
 class TopicIds:
     """The ids of topics before offsets are read.
 
-    :param known: by topic; ``None`` if this client cannot learn them.
+    :param known: by topic.
     :param asked: the topics that were asked for, also those without an id.
     :param untold: whether one that had an id before came without it: it was deleted, or the broker named none, as
         in an upgrade, and other topics without an id may have one. Default false.
     """
 
-    known: Mapping[str, str] | None
+    known: Mapping[str, str]
     asked: frozenset[str]
     untold: bool = False
 
@@ -56,25 +56,23 @@ class TopicIds:
         :param earlier: ids of some topics from when offsets were read that have not moved since. Default: none.
         """
         known, asked = await _ask(admin, topics), frozenset(topics)
-        if known is None or not earlier:
+        if not earlier:
             return cls(known, asked)
         before = {topic: id_ for topic, id_ in earlier.items() if topic in asked}
         return cls({**known, **before}, asked, untold=not before.keys() <= known.keys())
 
     def lack(self, offsets: GroupOffsets) -> bool:
         """Whether a group has offsets of a topic that was not asked for: a restore would leave them out."""
-        return self.known is not None and any(
-            part.committed and part.topic not in self.asked for part in offsets.topics
-        )
+        return any(part.committed and part.topic not in self.asked for part in offsets.topics)
 
     def lack_id(self, topics: Iterable[str]) -> bool:
         """Whether one of these topics had no id."""
-        return self.known is not None and not self.known.keys() >= set(topics)
+        return not self.known.keys() >= set(topics)
 
     async def came_since(self, admin: MaintenanceClient, topics: Collection[str]) -> Set[str]:
         """Return which of these topics had no id before their offsets were read, and have one now, or may."""
-        without = set(topics) - (self.known or {}).keys()
-        return without if self.untold else (await _ask(admin, without) or {}).keys()
+        without = set(topics) - self.known.keys()
+        return without if self.untold else (await _ask(admin, without)).keys()
 
     async def of_read(
         self, admin: MaintenanceClient, topics: Collection[str], late: Set[str] | None = None
@@ -84,12 +82,8 @@ class TopicIds:
         :param topics: the topics of these offsets.
         :param late: those that have an id since, as ``came_since`` returned them. Default: it is asked for.
         """
-        if self.known is None:
-            return {}
         # Not asked a second time: in an upgrade, the next broker may tell an id where the one before told none.
         new = await _ask(admin, set(topics) - self.known.keys()) if late is None else late & set(topics)
-        if new is None:
-            return {}
         if new:
             _logger.warning(
                 "%d topic(s) were created or read for the first time during the backup, and a restore leaves them out; "
@@ -101,12 +95,8 @@ class TopicIds:
         return {topic: ids[topic] for topic in sorted(topics) if topic in ids}
 
 
-async def _ask(admin: MaintenanceClient, topics: Collection[str]) -> Mapping[str, str] | None:
-    try:
-        return await admin.topic_ids(sorted(topics)) if topics else {}
-    except UnsupportedByClientError as error:
-        _logger.warning("The backup has no topic ids, so a restore may not notice a recreated topic: %s", error)
-        return None
+async def _ask(admin: MaintenanceClient, topics: Collection[str]) -> Mapping[str, str]:
+    return await admin.topic_ids(sorted(topics)) if topics else {}
 
 
 async def planned_topics(

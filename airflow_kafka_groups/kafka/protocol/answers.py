@@ -133,12 +133,16 @@ class FetchedTail(NamedTuple):
 
 
 class TopicAnswer(NamedTuple):
-    """One topic of a Metadata response; ``leaders`` has (partition, leader) pairs, -1 where there is none."""
+    """One topic of a Metadata response; ``leaders`` has (partition, leader) pairs, -1 where there is none.
+
+    Its ``topic_id`` is empty below v10, and zeros where the broker has none.
+    """
 
     error: ErrorCode
     name: str
     operations: int
     leaders: Sequence[tuple[int, BrokerId]]
+    topic_id: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,7 @@ class MetadataAnswer:
 
     :param leaders: of the partitions that have one.
     :param cluster_operations: what this user may do; ``None`` where it was not asked for (v8 to v10).
+    :param topic_ids: of the topics that have one (KIP-516; v10 and later).
     """
 
     cluster_id: str | None
@@ -156,6 +161,7 @@ class MetadataAnswer:
     errors: Mapping[str, ErrorCode] = field(default_factory=dict)
     cluster_operations: frozenset[str] | None = None
     topic_operations: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     throttle_time: timedelta = NO_THROTTLE
 
     @classmethod
@@ -177,6 +183,7 @@ class MetadataAnswer:
             {topic.name: topic.error for topic in topics if topic.error is not ErrorCode.none},
             operations(cluster_operations),
             {topic.name: operations(topic.operations) for topic in usable},
+            {topic.name: topic.topic_id for topic in usable if any(topic.topic_id)},
             throttle_time,
         )
 

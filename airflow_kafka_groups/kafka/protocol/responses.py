@@ -11,6 +11,7 @@ from airflow_kafka_groups.kafka.protocol import api_versions
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
+    describe_configs,
     describe_groups,
     fetch,
     find_coordinator,
@@ -37,6 +38,7 @@ _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
     api_versions.SYNC_GROUP: membership.sync_from_kio,
     api_versions.DESCRIBE_GROUPS: describe_groups.from_kio,
     api_versions.LIST_GROUPS: list_groups.from_kio,
+    api_versions.DESCRIBE_CONFIGS: describe_configs.from_kio,
     api_versions.DELETE_GROUPS: delete_groups.from_kio,
     api_versions.OFFSET_DELETE: offset_commit.from_kio,
     api_versions.DESCRIBE_SHARE_OFFSETS: share_offsets.from_kio,

@@ -14,8 +14,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.kafka.cluster_admin import LogRecord, Span
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.records import LogRecord, Span
 from airflow_kafka_groups.observe.log_ends import Ends, left_out, log_ends
 from airflow_kafka_groups.observe.mirrors.mirror_topics import Marks, read_checkpoints, read_syncs
 from airflow_kafka_groups.observe.mirrors.translation import (

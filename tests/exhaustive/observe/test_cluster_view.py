@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.exceptions import DeadlineExceededError, KafkaGroupsError, PlanError, UnsupportedByClientError
+from airflow_kafka_groups.exceptions import DeadlineExceededError, PlanError
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.outcomes import DeletionReport
@@ -38,9 +38,7 @@ VIEW = ClusterView(
     brokers={"1": "b1:9092", "2": "b2:9092", "3": "b3:9092"},
     topic_ids={"t": "id-of-t", "u": "id-of-u", "v": "id-of-v"},
 )
-NO_IDS = replace(VIEW, topic_ids={}, topic_ids_unknown="confluent-kafka has no Kerberos")
-
-NO_KERBEROS = UnsupportedByClientError("sasl.mechanism", "GSSAPI", "is not in confluent-kafka's wheels")
+NO_IDS = replace(VIEW, topic_ids={}, topic_ids_unknown="no answer")
 
 
 def test_the_same_view_has_nothing_to_say() -> None:
@@ -93,7 +91,7 @@ def test_another_cluster_by_the_same_id_is_refused(here: ClusterView, why: str) 
         pytest.param(
             replace(VIEW, topic_ids={**VIEW.topic_ids, "t": "x"}), "1 of 3 sampled topics were recreated", id="topic"
         ),
-        pytest.param(NO_IDS, "confluent-kafka has no Kerberos", id="ids cannot be read"),
+        pytest.param(NO_IDS, "no answer", id="ids cannot be read"),
     ],
 )
 def test_what_the_same_cluster_may_do_is_a_warning(here: ClusterView, what: str) -> None:
@@ -128,10 +126,9 @@ def test_a_sample_is_small_and_the_same_whatever_the_order_and_spread_over_the_n
     assert sample_of(["b", "a", "b"]) == ["a", "b"]
 
 
-@pytest.mark.parametrize("error", [NO_KERBEROS, DeadlineExceededError("too slow")])
-async def test_a_snapshot_says_why_it_has_no_topic_ids(error: KafkaGroupsError) -> None:
+async def test_a_snapshot_says_why_it_has_no_topic_ids() -> None:
     admin = cluster()
-    admin.ids_fail_with = error
+    admin.ids_fail_with = error = DeadlineExceededError("too slow")
     view = await read_view_for_snapshot(admin, ["t"])
     assert (view.topic_ids, view.topic_ids_unknown) == ({}, str(error))
     assert view.brokers == {"1": "b1:9092", "2": "b2:9092"}

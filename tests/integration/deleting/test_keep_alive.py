@@ -16,8 +16,7 @@ import pytest
 from airflow_kafka_groups.change.keep_alive import KeepAliveReport, KeepAliveRequest, keep_alive
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka import ClusterClient
-from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
-from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS, join_and_leave
+from airflow_kafka_groups.kafka.maintenance_client import ASSIGNORS, MaintenanceClient, join_and_leave
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, connection_client

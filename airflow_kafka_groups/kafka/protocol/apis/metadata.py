@@ -111,11 +111,13 @@ def _read_topic(reader: CompactReader, version: int) -> TopicAnswer:
     error = read(read_error_code)
     has_null_names = version >= _FIRST_VERSION_WITH_NULL_NAMES
     name = (read(read_compact_string_nullable) or "") if has_null_names else read(read_compact_string)
+    start = reader.position
     if version >= _FIRST_VERSION_WITH_TOPIC_IDS:
         reader.skip(_ID_SIZE)
+    topic_id = reader.data[start : reader.position]
     read(read_boolean)  # whether it is internal
     leaders = [_read_leader(reader) for _ in range(reader.array_length())]
-    topic = TopicAnswer(error, name, read(read_int32), leaders)
+    topic = TopicAnswer(error, name, read(read_int32), leaders, topic_id)
     reader.skip_tags()
     return topic
 

@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
 
@@ -12,7 +11,6 @@ from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan, backup_named
 from airflow_kafka_groups.change.restore.current_logs import ids_of, recreated_topics
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
-from airflow_kafka_groups.exceptions import UnsupportedByClientError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.observe.cluster_view import read_view
@@ -20,22 +18,6 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
 from tests.unit.change.backup.scene import T0, T1, cluster
 from tests.unit.change.scene import LATER, backed_up, delete_plan, layout_in, planned
-
-UNSUPPORTED = UnsupportedByClientError("sasl.mechanism", None, "no Kerberos")
-
-
-@pytest.mark.safety
-async def test_a_client_that_cannot_learn_topic_ids_backs_up_without_them_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    admin = cluster()
-    monkeypatch.setattr(admin, "topic_ids", AsyncMock(side_effect=UNSUPPORTED))
-    _, backup = await backed_up(admin, layout_in(tmp_path))
-    assert dict(backup.topic_ids) == {}
-    assert "a restore may not notice a recreated topic: sasl.mechanism: no Kerberos" in caplog.text
-    known = replace(backup, topic_ids={"t": "id-of-t"})
-    with pytest.raises(UnsupportedByClientError):
-        await recreated_topics(admin, ids_of(known))
 
 
 class Recreating(FakeAdmin):
@@ -205,18 +187,6 @@ async def test_a_group_whose_topics_no_restore_would_have_is_not_deleted(tmp_pat
     backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert (list(backup.entries), list(backup.not_backed_up), backup.topic_ids) == (["b"], ["a"], {"u": "id-of-u"})
     assert "its topics could not be read" in backup.not_backed_up["a"]
-
-
-async def test_a_client_that_cannot_learn_topic_ids_may_learn_topics_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    admin = SlowToAnswer()
-    admin.fails_now = True
-    admin.add("a", ("t", 0, 5))
-    monkeypatch.setattr(admin, "topic_ids", AsyncMock(side_effect=UNSUPPORTED))
-    backup = await backup_named(admin, layout_in(tmp_path), group_ids=["a"])
-    assert (list(backup.entries), dict(backup.topic_ids)) == (["a"], {})
-    assert "a restore may not notice a recreated topic" in caplog.text
 
 
 async def test_topics_without_an_id_are_left_out_of_it(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from airflow_kafka_groups.change.keep_alive import (
 from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.records import KeptAlive, Verified, log_wanted

@@ -12,8 +12,8 @@ from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges, change_offsets
 from airflow_kafka_groups.change.restore.drill import rehearse
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-from airflow_kafka_groups.kafka.cluster_admin import LogRecord
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.records import LogRecord
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.groups import FakeGroup, broker_error

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.kafka.cluster_admin import LogRecord
 from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.records import LogRecord
 from airflow_kafka_groups.observe.mirrors.offset_translator import OffsetTranslator
 from airflow_kafka_groups.observe.mirrors.translation import Method, Position, Translated
 from airflow_kafka_groups.storage.layout import ignore_progress

@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.cli.commands import files, plan
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.kafka.cluster_admin import OffsetsRetention
+from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.report import html as write
 from airflow_kafka_groups.storage.layout import Layout
@@ -304,7 +304,7 @@ def test_brokers_that_forget_nothing(
     """As with an ``offsets.retention.minutes`` of 2^31-1, which is beyond what dates can say."""
 
     async def retention() -> OffsetsRetention:
-        return OffsetsRetention(by_broker={1: 2**31 - 1}, defaults=frozenset(), errors={})
+        return OffsetsRetention(by_broker={1: 2**31 - 1}, errors={})
 
     monkeypatch.setattr(admin, "offsets_retention", retention)
     admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import MembershipError
 from airflow_kafka_groups.kafka import ClusterClient
-from airflow_kafka_groups.kafka.membership.brief import join_and_leave
+from airflow_kafka_groups.kafka.maintenance_client import join_and_leave
 from airflow_kafka_groups.kafka.protocol.api_versions import JOIN_GROUP
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.unit.kafka.membership import replies
