@@ -104,12 +104,12 @@ def _classic_group(group: Any) -> DescribedGroup:
         GroupState.parse(group.group_state),
         group.protocol_type,
         group.protocol_data,
-        tuple([classic_member(member, is_consumer) for member in group.members]),
+        tuple([_classic_member(member, is_consumer) for member in group.members]),
         operations(getattr(group, "authorized_operations", UNKNOWN_OPERATIONS)),
     )
 
 
-def classic_member(member: Any, is_consumer: bool) -> MemberDescription:
+def _classic_member(member: Any, is_consumer: bool) -> MemberDescription:
     """Convert a member of a classic group; only what a consumer has sent can be read."""
     assigned = read_assignment(member.member_assignment) if is_consumer else None
     return MemberDescription(
