@@ -21,7 +21,7 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.airflow_lookups import HOOK_NAME, checked_connection_id, lookup_error
 from airflow_kafka_groups.hooks.cluster import ConnectedCluster
 from airflow_kafka_groups.hooks.connection.settings import CONN_TYPE, ConnectionSettings, read_connection
-from airflow_kafka_groups.kafka.transport.pem import pem_lines
+from airflow_kafka_groups.kafka.transport.security import pem_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

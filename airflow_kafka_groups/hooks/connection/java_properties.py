@@ -83,14 +83,7 @@ def write_source_settings(settings: ConnectionSettings, path: Path) -> Path:
 
 
 def _check_portable(config: ClientConfig) -> None:
-    security, oauth = config.security, config.security.oauth
-    if security.uses_tls and security.tls.keystore:
-        raise ConfigurationError(
-            "ssl.keystore.location",
-            security.tls.keystore,
-            "a key store cannot be read by this client: give ssl.certificate.location and ssl.key.location (PEM; "
-            "'openssl pkcs12 -in … -out …' makes them)",
-        )
+    oauth = config.security.oauth
     portable = oauth is None or isinstance(oauth.callback, str) or oauth.endpoint is not None
     if not portable or (oauth is not None and is_google(config.servers)):
         raise ConfigurationError(

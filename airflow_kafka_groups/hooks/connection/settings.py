@@ -19,8 +19,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import parse_object, read_duration, read_flag, read_integer
 from airflow_kafka_groups.kafka.cluster.librdkafka import DEFAULT_PORT, check_java_names, format_servers, parse_servers
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
-from airflow_kafka_groups.kafka.transport.pem import PEM_MARK
-from airflow_kafka_groups.kafka.transport.security import TOKEN_URL
+from airflow_kafka_groups.kafka.transport.security import PEM_MARK, TOKEN_URL
 from airflow_kafka_groups.observe.patterns import (
     DEFAULT_PROTECTED,
     check_patterns,

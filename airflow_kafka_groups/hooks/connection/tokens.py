@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.cluster.client_credentials import CachedToken, client_credentials
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.transport.security import OAuthConfig, Token
+from airflow_kafka_groups.kafka.transport.security import CachedToken, OAuthConfig, Token, client_credentials
 
 _MSK_SERVER = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?(?::\d+)?(?=$|[,\s])", re.I)
 _REMEDY = (

@@ -10,9 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.cluster.client_credentials import CachedToken, client_credentials
 from airflow_kafka_groups.kafka.cluster.librdkafka import Servers, format_servers, parse_librdkafka
-from airflow_kafka_groups.kafka.transport.security import SecurityConfig, naming
+from airflow_kafka_groups.kafka.transport.security import CachedToken, SecurityConfig, client_credentials, naming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.transport.pem import Pem
 from airflow_kafka_groups.kafka.transport.security import (
     PASSWORD_MECHANISMS,
     TOKEN_URL,
     OAuthConfig,
+    Pem,
     SaslConfig,
     SecurityConfig,
     naming,
@@ -85,17 +85,12 @@ def _tls(security: SecurityConfig) -> dict[str, str]:
             "Java's client always verifies the brokers' certificates: set their CA (ssl.ca.location) instead",
         )
     made = {"ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else ""}
-    if tls.cipher_suites:
-        made["ssl.cipher.suites"] = tls.cipher_suites
     if tls.ca.text:
         made |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": tls.ca.text}
     if chain := tls.certificate.text:
         with naming(security.filled):
             key = _private_key(given.key or given.certificate, tls.key.text or chain, tls.key_password)
         made |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
-    elif tls.keystore:
-        made |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": tls.keystore}
-        made |= {"ssl.keystore.password": tls.keystore_password} if tls.keystore_password else {}
     return made
 
 

@@ -13,12 +13,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.transport.pem import Pem
 from airflow_kafka_groups.kafka.transport.security import (
-    MSK_IAM,
     SECURITY_PROTOCOLS,
     TOKEN_URL,
     OAuthConfig,
+    Pem,
     SaslConfig,
     SecurityConfig,
     TlsConfig,
@@ -96,29 +95,21 @@ _SASL = {
     "sasl.kerberos.keytab": "kerberos_keytab",
     "sasl.kerberos.principal": "kerberos_principal",
 }
-_TLS = {
-    "ssl.key.password": "key_password",
-    "ssl.cipher.suites": "cipher_suites",
-    "ssl.keystore.location": "keystore",
-    "ssl.keystore.password": "keystore_password",
-}
+_KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a setting
 _SECURITY = ("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
 """What decides how to log in: one that is misspelt would be ignored, and a login tried without it."""
 
-_JAAS = {
-    "IAMLoginModule": MSK_IAM,
-    "Krb5LoginModule": "write sasl.kerberos.keytab and sasl.kerberos.principal (its keyTab and principal)",
-    "OAuthBearerLoginModule": f"write {TOKEN_URL}, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret",
-    "": "write sasl.username and sasl.password (its username and password)",
-}
-"""What to write for a login of Java's client, by a part of its module's name."""
 _JAVA = {
-    "ssl.truststore.location": "write ssl.ca.location, a file with the CA's certificates in PEM ('keytool -list -rfc "
-    "-keystore …' prints them)",
-    "ssl.truststore.certificates": "write ssl.ca.pem",
-    "ssl.keystore.certificate.chain": "write ssl.certificate.pem",
-    "ssl.keystore.key": "write ssl.key.pem",
+    "sasl.jaas.config": "sasl.username and sasl.password, sasl.kerberos.keytab and sasl.kerberos.principal, or "
+    f"OAUTHBEARER as sasl.mechanism with {TOKEN_URL}",
+    "ssl.truststore.location": "ssl.ca.location, a file in PEM ('keytool -list -rfc -keystore …' prints it)",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.location": "ssl.certificate.location and ssl.key.location, files in PEM ('openssl pkcs12 -in …' "
+    "makes them)",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
 }
+"""What to write instead of settings that the core cannot read, most of them of Java's client."""
 _HOST_NAMES = "ssl.endpoint.identification.algorithm"
 _VERIFY = "enable.ssl.certificate.verification"
 
@@ -146,12 +137,9 @@ def parse_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_java_names(given: Mapping[str, Any]) -> None:
-    """Raise ``ConfigurationError`` for a setting that only Java's client has, and without which no login succeeds."""
-    if jaas := given.get("sasl.jaas.config"):
-        remedy = next(remedy for module, remedy in _JAAS.items() if module in str(jaas))
-        raise ConfigurationError("sasl.jaas.config", None, f"is read by Java's client only: {remedy} in its place")
+    """Raise ``ConfigurationError`` for a setting that this client cannot read, and without which no login succeeds."""
     for name in _JAVA.keys() & given.keys():
-        raise ConfigurationError(name, None, f"is read by Java's client only: {_JAVA[name]} in its place")
+        raise ConfigurationError(name, None, f"cannot be read by this client: write {_JAVA[name]} in its place")
 
 
 def to_librdkafka(config: ClientConfig) -> dict[str, Any]:
@@ -183,7 +171,7 @@ def _tls_settings(tls: TlsConfig) -> dict[str, Any]:
     }
     for pem in (tls.ca, tls.certificate, tls.key):
         settings |= _pem_settings(pem)
-    return settings | {name: value for name, field in _TLS.items() if (value := getattr(tls, field))}
+    return settings | ({_KEY_PASSWORD: tls.key_password} if tls.key_password else {})
 
 
 def _pem_settings(pem: Pem) -> dict[str, str]:
@@ -240,12 +228,11 @@ def _security(given: Mapping[str, Any]) -> SecurityConfig:
 
 
 def _tls(given: Mapping[str, Any]) -> TlsConfig:
-    fields: dict[str, Any] = {field: str(given[name]) for name, field in _TLS.items() if name in given}
     return TlsConfig(
         ca=_pem("ssl.ca", given),
         certificate=_pem("ssl.certificate", given),
         key=_pem("ssl.key", given),
-        **fields,
+        key_password=str(given[_KEY_PASSWORD]) if _KEY_PASSWORD in given else None,
         check_hostname=_checks_host_names(given),
         verify=flag(_VERIFY, given),
     )

@@ -116,27 +116,12 @@ class TlsContext:
             return self._context
 
 
-HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
-_PROBE_SECONDS = 1.0
+_HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
 _OF_CERTIFICATE = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA)")
 _CERTIFICATE = (
     "the broker asks for a client certificate that it trusts: set ssl_certificate and ssl_private_key in the "
     "connection (of librdkafka: ssl.certificate.location and ssl.key.location, in PEM)"
 )
-
-
-async def answers_http(host: str, port: int) -> bool:
-    """Send an HTTP request: some HTTP servers do not answer Kafka's bytes, because they wait for the end of a line."""
-    try:
-        async with asyncio.timeout(_PROBE_SECONDS):
-            reader, writer = await asyncio.open_connection(host, port)
-            try:
-                writer.write(b"HEAD / HTTP/1.0\r\n\r\n")
-                return await reader.readexactly(5) == b"HTTP/"
-            finally:
-                writer.close()
-    except (OSError, EOFError, TimeoutError):
-        return False
 
 
 def why(error: BaseException, *, tls: bool) -> str:
@@ -153,7 +138,7 @@ def why(error: BaseException, *, tls: bool) -> str:
     if isinstance(error, KafkaConnectionError) and isinstance(cause, asyncio.IncompleteReadError):
         # The length of a frame is read first: of "HTTP/1.1 400" that leaves "/1.1 400" as what could be read of it.
         if cause.partial.startswith((b"/1.", b"/2")):
-            return HTTP_SERVER
+            return _HTTP_SERVER
         return (
             "connected, but it hung up before it said which Kafka versions it speaks; is this a Kafka listener, and of "
             "this security protocol?"

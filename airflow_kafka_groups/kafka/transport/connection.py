@@ -23,10 +23,8 @@ from airflow_kafka_groups.kafka.protocol.api_versions import CHANGES, Api, ApiVe
 from airflow_kafka_groups.kafka.protocol.codec import Message, encode_body, header_around
 from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import (
-    HTTP_SERVER,
     OpeningConnection,
     TlsContext,
-    answers_http,
     refusal,
     say,
     unexpected,
@@ -197,8 +195,6 @@ async def open_connection(
     except ssl.SSLError as error:
         raise AuthenticationFailedError(address, f"the TLS handshake failed: {say(error)}") from error
     except TimeoutError as error:
-        if await answers_http(host, port):
-            raise ConnectionFailedError(address, HTTP_SERVER) from error
         raise ConnectionFailedError(
             address, f"no Kafka broker answered within {timeout:g} s (wrong port, firewall, or TLS where none is?)"
         ) from error

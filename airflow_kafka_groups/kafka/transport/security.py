@@ -1,100 +1,36 @@
-"""The security settings of a Kafka connection: one model, whichever form they came in.
+"""The security settings of a Kafka connection: one model, whichever form they came in; PEM texts, and tokens.
 
 ``cluster.librdkafka`` parses settings into it. Renderers write it as the settings of aiokafka
 (``transport.aiokafka_connection``), of librdkafka (``cluster.librdkafka``) and of Kafka's Java client
 (``kafka.cluster.java``). Errors use librdkafka's names. No secret is in a repr or an error.
-
-``private_folder`` makes folders for files with secrets, which do not outlive the process that made them. It removes its
-folder however the block is left, and two things do so after ``kill -9``:
-
-1. A guard, a shell that waits for the end of a pipe from this process, and removes the folder then. It is in a session
-   of its own, so what kills this process's group does not kill it.
-2. Where the guard was killed too (a container out of memory), the next folder of the same user: each folder has a file
-   that its process holds locked, and a folder whose lock is free is nobody's. A process id would not do: it may have
-   been given to another process, or be of another container with the same ``/tmp``.
 """
 
 from __future__ import annotations
 
-import fcntl
+import base64
+import http.client
+import json
 import os
-import shutil
+import re
 import ssl
-import subprocess
-import tempfile
+import threading
 import time
+import urllib.error
 import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
-from airflow_kafka_groups.kafka.transport.pem import Pem, file_of, has_certificate
-
-PREFIX = "kafka-groups-private-"
-_LOCK = ".lock"
-_GUARD = 'trap "" HUP INT TERM; while read -r _; do :; done; rm -rf -- "$1"'
-
-
-@contextmanager
-def private_folder(*, guarded: bool = True) -> Iterator[Path]:
-    """Provide a new folder that only this user can enter (mode 0700), and remove it afterwards.
-
-    :param guarded: start the guard, and remove what dead processes left. Default true; without it, for files that are
-        there for a moment only, the next guarded folder removes what a killed process left.
-    """
-    if guarded:
-        remove_leftovers()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    lock = _lock(folder)
-    guard = _start_guard(folder) if guarded else None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-        if guard is not None:
-            guard.kill()
-            guard.communicate()
-
-
-def remove_leftovers() -> None:
-    """Remove the folders of this user whose processes are dead."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # gone, locked, or not ours
-            if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-                continue
-            # A folder without a lock is being made right now.
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder)
-            finally:
-                os.close(lock)
-
-
-def _lock(folder: Path) -> int:
-    """Lock the folder for as long as this process lives. The lock has its name only when it is held."""
-    making = folder / f"{_LOCK}-new"
-    lock = os.open(making, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    making.rename(folder / _LOCK)
-    return lock
-
-
-def _start_guard(folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - the folder is an argument, not part of the script
-        ["/bin/sh", "-c", _GUARD, "kafka-groups-guard", str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        env={"PATH": os.environ.get("PATH", os.defpath)},
-        start_new_session=True,
-    )
-
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConfigurationError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+)
+from airflow_kafka_groups.storage.disk import LARGEST, read_local
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -111,6 +47,93 @@ Token = tuple[str, float]
 _UNKNOWN_LIFETIME = 300.0
 """Seconds that a token is used for if its callback does not return when it expires."""
 
+EARLY_SECONDS = 60.0
+_HTTP_SECONDS = 10.0
+_REFUSED = (400, 401, 403)  # asking again does not help
+
+PEM_MARK = "-----BEGIN"
+"""How every text of a key or certificate begins."""
+_PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_PEM_WIDTH = 64
+_BARE_PEM = re.compile(r"[A-Za-z0-9+=\s][A-Za-z0-9+/=\s]{63,}")
+"""What stands between the first and the last line of a PEM text; a long absolute path is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pem:
+    """Certificates or a key in PEM: the text itself, or the path of a file that holds it.
+
+    :param name: librdkafka's prefix of the two settings, such as ``ssl.ca``.
+    """
+
+    name: str
+    location: str | None = None
+    text: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", self.text and pem_lines(self.text))
+        # Errors show paths, and what was pasted here may be a private key.
+        if self.location and PEM_MARK in self.location:
+            raise ConfigurationError(f"{self.name}.location", None, f"is a PEM text: write it as {self.name}.pem")
+        if self.location and _BARE_PEM.fullmatch(self.location):
+            raise ConfigurationError(
+                f"{self.name}.location", None, f"is neither a path nor a PEM text, which begins with {PEM_MARK}"
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self.location or self.text)
+
+    @property
+    def setting(self) -> str:
+        """The setting that was given, as errors name it."""
+        return f"{self.name}.{'pem' if self.text else 'location'}"
+
+    def read(self) -> str | None:
+        """Return the text, read from the file if need be; ``None`` if neither is set.
+
+        Raises ``ConfigurationError`` naming the file that cannot be read.
+        """
+        if self.text or not self.location:
+            return self.text
+        try:
+            return read_local(Path(self.location), most=LARGEST).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            reason = exc.strerror if isinstance(exc, OSError) else "it is not a PEM file"
+            raise ConfigurationError(f"{self.name}.location", self.location, f"cannot be read: {reason}") from None
+
+    def embedded(self) -> Pem:
+        """Return the same with its text, for a reader that does not have the file."""
+        return Pem(name=self.name, text=self.read())
+
+    @contextmanager
+    def as_file(self) -> Iterator[str | None]:
+        """Provide a path: OpenSSL reads certificates and keys from files only. A text is in memory, not on a disk."""
+        if self.location or not self.text:
+            yield self.location
+            return
+        memory = os.memfd_create(self.name)
+        try:
+            with os.fdopen(memory, "w", closefd=False) as file:
+                file.write(self.text)
+            yield f"/proc/self/fd/{memory}"
+        finally:
+            os.close(memory)
+
+
+def pem_lines(text: str) -> str:
+    r"""Return PEM as OpenSSL reads it, of a string that lost its lines: it is on one, indented, or has ``\n`` in it."""
+
+    def lines(block: re.Match[str]) -> str:
+        kind, body = block.groups()
+        given = [line.strip() for line in body.strip().splitlines()]
+        if ":" not in body:  # the header of an encrypted key has lines of its own
+            joined = "".join(body.split())
+            given = [joined[at : at + _PEM_WIDTH] for at in range(0, len(joined), _PEM_WIDTH)]
+        return "\n".join((f"-----BEGIN {kind}-----", *given, f"-----END {kind}-----\n"))
+
+    # What stands between the blocks is left out: Python takes CA certificates in ASCII only.
+    return "".join(map(lines, _PEM_BLOCK.finditer(text.replace("\\r", "").replace("\\n", "\n")))) or text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsConfig:
@@ -121,8 +144,6 @@ class TlsConfig:
     :param key: its private key. Default: it is in the same file as the certificate.
     :param check_hostname: whether the broker's certificate must name its host. Default true.
     :param verify: whether the broker's certificate is checked at all. Default true.
-    :param cipher_suites: for librdkafka and Java only.
-    :param keystore: path of a PKCS#12 key store, for librdkafka and Java only.
     """
 
     ca: Pem = field(default_factory=lambda: Pem(name="ssl.ca"))
@@ -131,9 +152,6 @@ class TlsConfig:
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
     verify: bool = True
-    cipher_suites: str | None = None
-    keystore: str | None = None
-    keystore_password: str | None = field(default=None, repr=False)
 
     def embedded(self) -> TlsConfig:
         """Return the same with the contents of all PEM files."""
@@ -157,18 +175,15 @@ class TlsConfig:
         return context
 
     def _load_certificate(self, context: ssl.SSLContext) -> None:
-        with private_folder(guarded=False) as folder:  # ssl reads keys from files only
-            certificate, key = (file_of(pem, folder) for pem in (self.certificate, self.key))
+        with self.certificate.as_file() as certificate, self.key.as_file() as key:
             assert certificate is not None  # noqa: S101 - the caller has checked it
             try:
                 # An empty password instead of none: OpenSSL would ask for it on the terminal otherwise.
                 context.load_cert_chain(certificate, key, password=self.key_password or "")
             except OSError as error:
-                blamed = self.key if self.key and has_certificate(certificate) else self.certificate
+                what = f"the client certificate, or its key ({self.key.setting}), cannot be read"
                 raise ConfigurationError(
-                    blamed.setting,
-                    blamed.location,
-                    f"the client certificate or its key cannot be read (wrong key password?): {error}",
+                    self.certificate.setting, self.certificate.location, f"{what} (wrong key password?): {error}"
                 ) from error
 
 
@@ -338,3 +353,60 @@ def check_mechanism(name: str, mechanism: str) -> None:
     if mechanism not in SASL_MECHANISMS:
         remedy = MSK_IAM if mechanism == "AWS_MSK_IAM" else f"use one of {', '.join(SASL_MECHANISMS)}"
         raise ConfigurationError(name, mechanism or None, remedy)
+
+
+class CachedToken:
+    """A source of tokens that caches the token until shortly before it expires. Thread-safe.
+
+    :param source: returns a token and when it expires; its argument is ``sasl.oauthbearer.config``.
+    """
+
+    def __init__(self, source: Callable[[str], Any]) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._token: Token = ("", 0.0)
+
+    def __call__(self, config: str) -> Token:
+        """Return the cached token or request a new one."""
+        with self._lock:
+            if self._token[1] - time.time() < EARLY_SECONDS:
+                token, expires_at, *_ = self._source(config)
+                self._token = (str(token), float(expires_at))
+            return self._token
+
+
+def client_credentials(endpoint: TokenEndpoint) -> Callable[[str], Token]:
+    """Return a function that requests a token with the client's id and secret (RFC 6749, 4.4)."""
+    form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
+    basic = base64.b64encode(f"{endpoint.client_id}:{endpoint.client_secret}".encode()).decode()
+    request = urllib.request.Request(  # noqa: S310 - TokenEndpoint has checked the scheme
+        endpoint.url,
+        data=urllib.parse.urlencode(form).encode(),
+        headers={"Authorization": f"Basic {basic}", "Accept": "application/json"},
+    )
+    return lambda config: _request_token(request, endpoint.ca)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A handler that makes a redirect an error: urllib would send the client's secret to the host that it names."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Return no request to follow."""
+
+
+def _request_token(request: urllib.request.Request, ca: Pem) -> Token:
+    url = request.full_url.partition("?")[0]
+    try:
+        context = ssl.create_default_context(cafile=ca.location, cadata=ca.text)
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirects)
+        with opener.open(request, timeout=_HTTP_SECONDS) as response:
+            answer = json.load(response)
+        return str(answer["access_token"]), time.time() + float(answer.get("expires_in", 0))
+    except urllib.error.HTTPError as error:
+        answered = f"the token endpoint answered {error.code} {error.reason}"
+        if error.code not in _REFUSED:
+            raise ConnectionFailedError(url, answered) from None
+        raise AuthenticationFailedError(url, answered) from None
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+        # The answer itself is not shown: it may hold a token.
+        raise ConnectionFailedError(url, f"the token endpoint gave no token ({type(error).__name__})") from None

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,7 +23,6 @@ from airflow_kafka_groups.exceptions import ArgumentError, ConfigurationError, K
 from airflow_kafka_groups.hooks.arguments import check_url, read_mapping
 from airflow_kafka_groups.hooks.connection.java_properties import write_secret_file
 from airflow_kafka_groups.kafka.cluster.java import render_properties
-from airflow_kafka_groups.kafka.transport.security import private_folder
 from airflow_kafka_groups.spark.names import OLDEST_JAVA, quick_driver
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
@@ -56,6 +56,34 @@ _REMEDY = (
     "cannot be kept off the command line, since spark-defaults.conf was not found: set SPARK_CONF_DIR or SPARK_HOME "
     "for the worker, or name a properties_file"
 )
+
+
+_GUARD = 'trap "" HUP INT TERM; while read -r _; do :; done; rm -rf -- "$1"'
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """Provide a new folder that only this user can enter (mode 0700), and remove it afterwards, also after ``kill -9``.
+
+    A guard waits for the end of a pipe from this process, and removes the folder then: a shell in a session of its own,
+    so what kills this process's group does not kill it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kafka-groups-private-"))
+    guard = subprocess.Popen(  # noqa: S603 - the folder is an argument, not part of the script
+        ["/bin/sh", "-c", _GUARD, "kafka-groups-guard", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={"PATH": os.environ.get("PATH", os.defpath)},
+        start_new_session=True,
+    )
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        guard.kill()
+        guard.communicate()
 
 
 def read_spark_arguments(field: str, value: Any) -> Mapping[str, Any]:

@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.admin.arrow import lag_and_lost
-from airflow_kafka_groups.kafka.cluster.client_credentials import CachedToken, client_credentials
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.librdkafka import flag
+from airflow_kafka_groups.kafka.transport.security import CachedToken, client_credentials
 from airflow_kafka_groups.observe.patterns import check_patterns, is_regex, split_patterns
 from airflow_kafka_groups.observe.snapshot.table import GroupRows
 from airflow_kafka_groups.storage.arrow_values import literal

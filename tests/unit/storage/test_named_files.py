@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_groups.change.backlog import read_result
 from airflow_kafka_groups.cli.connection import read_properties
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
-from airflow_kafka_groups.kafka.transport.pem import Pem
+from airflow_kafka_groups.kafka.transport.security import Pem
 from airflow_kafka_groups.ledger.audit import read_end
 from airflow_kafka_groups.observe.cluster_log import LARGEST_ENTRY
 from airflow_kafka_groups.storage.disk import read_local

@@ -16,11 +16,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.kafka.cluster.client_credentials import client_credentials
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig, ConnectionPrint
 from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
-from airflow_kafka_groups.kafka.transport.pem import Pem
-from airflow_kafka_groups.kafka.transport.security import SaslConfig, TokenEndpoint
+from airflow_kafka_groups.kafka.transport.security import Pem, SaslConfig, TokenEndpoint, client_credentials
 from tests.lab.security.certificates import Authority, Pair
 
 SECRET = "s3cr3t-value"
@@ -365,7 +363,7 @@ def give_token(config: str) -> tuple[str, float]:
         {"bootstrap.servers": "[::1]:9092,b2:1"},
         {"security.protocol": "SSL", **TLS},
         {"security.protocol": "SSL", "ssl.ca.location": "/ca.pem", "ssl.endpoint.identification.algorithm": "none"},
-        {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false", "ssl.cipher.suites": "AES"},
+        {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"},
         {"security.protocol": "SASL_PLAINTEXT", **LOGIN},
         {"security.protocol": "SASL_SSL", **LOGIN, **TLS},
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI", **KERBEROS},
@@ -421,25 +419,16 @@ def test_what_is_no_string_is_no_secret_and_is_not_shown(value: Any) -> None:
 
 
 JAAS = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="{SECRET}";'
-IAM = "software.amazon.msk.auth.iam.IAMLoginModule required;"
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            {"sasl.jaas.config": JAAS},
-            r"sasl\.jaas\.config: .*Java's client only: write sasl.username and sasl.password",
-        ),
-        ({"sasl.jaas.config": "a.Krb5LoginModule required;"}, r"write sasl\.kerberos\.keytab and"),
-        (
-            {"sasl.jaas.config": "a.OAuthBearerLoginModule required;"},
-            r"write sasl\.oauthbearer\.token\.endpoint\.url, ",
-        ),
-        ({"sasl.jaas.config": IAM, "sasl.mechanism": "AWS_MSK_IAM"}, "write OAUTHBEARER as sasl.mechanism"),
+        ({"sasl.jaas.config": JAAS}, r"sasl\.jaas\.config: .*write sasl.username and sasl.password, .*OAUTHBEARER"),
         ({"sasl.mechanism": "AWS_MSK_IAM"}, r"sasl\.mechanism \(got 'AWS_MSK_IAM'\): write OAUTHBEARER"),
-        ({"ssl.truststore.location": "/t.jks"}, r"ssl\.truststore\.location: .*write ssl\.ca\.location, a file with"),
+        ({"ssl.truststore.location": "/t.jks"}, r"ssl\.truststore\.location: .*write ssl\.ca\.location, a file"),
         ({"ssl.truststore.certificates": "PEM"}, r"write ssl\.ca\.pem"),
+        ({"ssl.keystore.location": "/k.p12"}, r"ssl\.keystore\.location: .*write ssl\.certificate\.location"),
         ({"ssl.keystore.certificate.chain": "PEM"}, r"write ssl\.certificate\.pem"),
         ({"ssl.keystore.key": SECRET}, r"ssl\.keystore\.key: .*write ssl\.key\.pem"),
     ],
@@ -463,7 +452,7 @@ def test_a_callback_gives_the_token_its_expiry_and_the_extensions() -> None:
 
 @pytest.mark.safety
 def test_the_model_shows_no_secret() -> None:
-    given = {"bootstrap.servers": "b1", "security.protocol": "SASL_SSL", **TLS, "ssl.keystore.password": SECRET}
+    given = {"bootstrap.servers": "b1", "security.protocol": "SASL_SSL", **TLS}
     for login in (LOGIN, OIDC, {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": "a.b", "sasl.oauthbearer.config": SECRET}):
         config = ClientConfig.parse({**given, **login})
         shown = repr(config) + repr(replace(config, security=config.security.embedded()))

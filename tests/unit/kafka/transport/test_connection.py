@@ -31,9 +31,8 @@ from airflow_kafka_groups.kafka.transport import aiokafka_connection as tls
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection, TlsContext
 from airflow_kafka_groups.kafka.transport.base import SentRequests
 from airflow_kafka_groups.kafka.transport.connection import PipelinedConnection, open_connection
-from airflow_kafka_groups.kafka.transport.pem import Pem
 from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID
-from airflow_kafka_groups.kafka.transport.security import OAuthConfig, SecurityConfig, TlsConfig
+from airflow_kafka_groups.kafka.transport.security import OAuthConfig, Pem, SecurityConfig, TlsConfig
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.unit.kafka.transport.test_pipeline import Transport, frame, pipeline_on, turns

@@ -1,6 +1,8 @@
 """Credentials from files: PEM in the forms that users have it, and Kerberos tickets and keytabs."""
 
 import asyncio
+import os
+import ssl
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +15,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailed
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import KerberosAuthenticator, require_kerberos
-from airflow_kafka_groups.kafka.transport.pem import pem_lines
-from airflow_kafka_groups.kafka.transport.security import SaslConfig
+from airflow_kafka_groups.kafka.transport.security import SaslConfig, pem_lines
 from tests.lab.security.certificates import Authority
 
 
@@ -182,6 +183,19 @@ def test_a_key_without_its_certificate_is_named() -> None:
 def test_the_setting_that_cannot_be_read_is_named(wrong: str) -> None:
     bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     given = {"bootstrap.servers": "b1", "security.protocol": "SSL", **TLS, wrong: bad}
-    with pytest.raises(ConfigurationError, match="cannot be read") as refused:
+    with pytest.raises(ConfigurationError, match=rf"{wrong}.* cannot be read"):
         ClientConfig.parse(given).security.ssl_context()
-    assert refused.value.field == wrong
+
+
+@pytest.mark.safety
+def test_a_key_that_is_text_is_written_to_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def noting(self: ssl.SSLContext, certificate: str, key: str, password: str) -> None:
+        seen.append(os.readlink(key))
+        load(self, certificate, key, password)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", noting)
+    ClientConfig.parse({"bootstrap.servers": "b1", "security.protocol": "SSL", **TLS}).security.ssl_context()
+    assert seen == ["/memfd:ssl.key (deleted)"]
