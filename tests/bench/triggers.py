@@ -93,18 +93,18 @@ def measure_imports() -> dict[str, Any]:
 async def measure_polls(groups: list[str]) -> dict[str, Any]:
     """Poll as a sensor does: its condition, by a client that is connected, as it is in a triggerer."""
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-    from airflow_kafka_groups.kafka.transport.connection import PipelinedConnection
+    from airflow_kafka_groups.kafka.transport.connection import BrokerConnection
     from airflow_kafka_groups.triggers.conditions import LagAtMost
 
     requests = 0
-    send = PipelinedConnection.send
+    send = BrokerConnection.send
 
     async def counted(*arguments: Any) -> Any:
         nonlocal requests
         requests += 1
         return await send(*arguments)
 
-    PipelinedConnection.send = counted  # type: ignore[method-assign,assignment]
+    BrokerConnection.send = counted  # type: ignore[method-assign,assignment]
     found: dict[str, Any] = {"groups": len(groups), "partitions_a_group": PARTITIONS}
     try:
         async with KafkaGroupsHook(CONN_ID).async_client() as admin:
@@ -119,7 +119,7 @@ async def measure_polls(groups: list[str]) -> dict[str, Any]:
                     assert len(result.waiting) == len(of_poll), "every group is one record a partition behind"
                 found |= {f"median_s{name}": round(statistics.median(seconds), 4), f"requests{name}": requests}
     finally:
-        PipelinedConnection.send = send  # type: ignore[method-assign]
+        BrokerConnection.send = send  # type: ignore[method-assign]
     return found
 
 

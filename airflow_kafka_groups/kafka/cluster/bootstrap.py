@@ -23,7 +23,7 @@ from airflow_kafka_groups.kafka.cluster.products import known_id
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC, OffsetsTopic
 from airflow_kafka_groups.kafka.models import Broker, BrokerId, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
-from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, Connector
 
 
 @dataclass(frozen=True, slots=True)

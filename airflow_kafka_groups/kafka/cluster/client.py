@@ -42,8 +42,7 @@ from airflow_kafka_groups.kafka.models import Broker, BrokerId
 from airflow_kafka_groups.kafka.protocol.api_versions import METADATA
 from airflow_kafka_groups.kafka.protocol.apis import metadata as metadata_api
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import TlsContext
-from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
-from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, Connector, open_connection
 
 _OPENED = "`async with AdminClient(config) as admin:`"
 

@@ -52,8 +52,7 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
 from airflow_kafka_groups.kafka.protocol.apis import find_coordinator, membership
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
-from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, Connector, open_connection
 
 log = logging.getLogger(__name__)
 

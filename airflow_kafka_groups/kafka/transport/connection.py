@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -30,7 +30,6 @@ from airflow_kafka_groups.kafka.transport.aiokafka_connection import (
     unexpected,
     why,
 )
-from airflow_kafka_groups.kafka.transport.base import OnAnswers
 from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID, Exchange, Pipeline
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 
@@ -38,8 +37,12 @@ _UNACKNOWLEDGED_SECONDS = 20
 _IDLE_SECONDS = 60
 
 
-class PipelinedConnection:
-    """A ``BrokerConnection`` over a socket that aiokafka has opened. Make it with ``open_connection``.
+OnAnswers = Callable[[Sequence[Message], Mapping[int, KafkaGroupsError]], None]
+"""Called with the next answers in the order of their requests, and the errors of those that have none, by place."""
+
+
+class BrokerConnection:
+    """An authenticated connection to one broker, on which many requests may be in flight: see ``open_connection``.
 
     :param usable_until: the time, on the event loop's clock, after which nothing new is sent. Default: any time.
     """
@@ -49,15 +52,10 @@ class PipelinedConnection:
     ) -> None:
         self._pipeline = pipeline
         self._usable_until = usable_until
-        self._versions = versions
+        self.versions = versions
         self._client_id = client_id
         self._address = address
         self._next_id = 0
-
-    @property
-    def versions(self) -> ApiVersions:
-        """What the broker announced."""
-        return self._versions
 
     @property
     def usable(self) -> bool:
@@ -66,7 +64,12 @@ class PipelinedConnection:
         return self._pipeline.open and (until is None or asyncio.get_running_loop().time() < until)
 
     async def send(self, api: Api, version: int, request: Message, timeout: float) -> Any:
-        """Send a request and return its decoded answer (see ``BrokerConnection``)."""
+        """Send a request and return the decoded response: the answer type of its API (``protocol.answers``).
+
+        :param timeout: seconds for the response to arrive.
+
+        Raises ``RequestTimeoutError``, ``ConnectionFailedError`` or ``RemoteProtocolError``.
+        """
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def settle(answers: Sequence[Message], errors: Mapping[int, KafkaGroupsError]) -> None:
@@ -85,9 +88,14 @@ class PipelinedConnection:
 
     def submit(
         self, api: Api, version: int, requests: Sequence[Message], timeout: float, on_answers: OnAnswers
-    ) -> _Answers:
-        """Send requests, and call ``on_answers`` with what comes of them (see ``BrokerConnection``)."""
-        answers = _Answers(api, version, on_answers, partial(self._failure, api, timeout))
+    ) -> SentRequests:
+        """Send requests, and call ``on_answers`` with their decoded answers, or with the errors that ``send`` raises.
+
+        It is called in a later turn of the event loop, when all have come or failed, and before with what came since
+        for each ``flush`` and each answer that asks for silence; never for requests that were cancelled. A connection
+        that is lost already raises ``ConnectionFailedError``, and sends none.
+        """
+        answers = SentRequests(api, version, on_answers, partial(self._failure, api, timeout))
         first, frames = self._next_id, self._encode(api, version, requests)
         try:
             answers.exchange = self._pipeline.submit(first, frames, timeout, answers, changes=api in CHANGES)
@@ -123,12 +131,16 @@ class PipelinedConnection:
         await self._pipeline.drain()
 
     async def aclose(self) -> None:
-        """Close the socket and wait until it is gone."""
+        """Close the socket; requests in flight fail with ``ConnectionFailedError``."""
         await self._pipeline.aclose()
 
 
-class _Answers:
-    """The answers to requests that were sent together, decoded as they come (see ``SentRequests``)."""
+Connector = Callable[[str, int], Awaitable[BrokerConnection]]
+"""Opens a connection to a host and port."""
+
+
+class SentRequests:
+    """Requests under way that were sent together; their answers are decoded as they come."""
 
     __slots__ = ("_answers", "_api", "_errors", "_failure", "_on_answers", "_version", "exchange")
 
@@ -140,12 +152,12 @@ class _Answers:
         self.exchange: Exchange
 
     def cancel(self) -> None:
-        """Stop waiting for the answers."""
+        """Stop waiting for the answers. The broker may act on the requests all the same."""
         self.exchange.cancel()
         self._answers.clear()
 
     def flush(self) -> None:
-        """Hand over the answers that have come so far."""
+        """Hand over the answers that have come so far. The others follow."""
         answers, errors = self._answers, self._errors
         if answers:
             self._answers, self._errors = [], {}
@@ -173,7 +185,7 @@ class _Answers:
 
 async def open_connection(
     host: str, port: int, *, security: SecurityConfig, client_id: str, timeout: float, tls: TlsContext | None = None
-) -> PipelinedConnection:
+) -> BrokerConnection:
     """Open, authenticate and negotiate a connection.
 
     :param timeout: seconds for all of it.
@@ -207,7 +219,7 @@ async def open_connection(
             connection.close()
     versions, writer = connection.detach()
     _notice_a_dead_path(writer.get_extra_info("socket"))
-    return PipelinedConnection(Pipeline(writer), versions, client_id, address, connection.usable_until)
+    return BrokerConnection(Pipeline(writer), versions, client_id, address, connection.usable_until)
 
 
 def _notice_a_dead_path(sock: socket.socket) -> None:

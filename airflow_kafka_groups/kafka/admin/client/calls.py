@@ -45,7 +45,7 @@ from airflow_kafka_groups.kafka.models import (
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, Connector
 
 
 class ChangePolicy(Protocol):

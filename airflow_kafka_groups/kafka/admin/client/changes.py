@@ -1,7 +1,4 @@
-"""The calls that change groups: deleting groups, deleting and setting their offsets.
-
-Whether a group *should* be changed is decided in ``change``; whether it *may* be, by the client's change policy.
-"""
+"""The calls that change groups: deleting groups, deleting and setting their offsets, removing members."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_ids_of, members_of, partitions_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls
-from airflow_kafka_groups.kafka.admin.client.listing import list_groups
+from airflow_kafka_groups.kafka.admin.client.listing import Listing
 from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
     AlterShareOffsetsHandler,
@@ -39,11 +36,12 @@ from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
     TombstoneSizes,
     slices_of,
 )
-from airflow_kafka_groups.kafka.admin.handlers.remove_members import MemberErrors, RemoveMembersHandler
+from airflow_kafka_groups.kafka.admin.handlers.remove_members import RemoveMembersHandler
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, is_not_found
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.routing import java_hashes, partitions_of_hashes
 from airflow_kafka_groups.kafka.models import (
+    ELIGIBLE_TYPES,
     BrokerId,
     GroupOffsets,
     GroupType,
@@ -58,142 +56,192 @@ _TURNS_BETWEEN = 4
 """A third of a millisecond of hashing, then some turns of the event loop: connecting and asking go on meanwhile."""
 
 
-async def delete_groups(
-    calls: Calls,
-    group_ids: Iterable[str],
-    offsets: Mapping[str, GroupOffsets],
-    types: Iterable[GroupType | str],
-    send_within: float | None = None,
-    coordinators: Mapping[str, BrokerId] | None = None,
-    before_sending: Callable[[], Awaitable[None]] | None = None,
-) -> GroupResults[None]:
-    """Delete groups, as ``AdminClient.delete_consumer_groups`` says.
+class Changes(Listing):
+    """The calls that change groups. Whether a group *should* be changed is decided in ``change``."""
 
-    ``coordinators`` are the brokers that described the groups. No other one deletes them: it may know them better.
-    """
-    send_by = _send_by(send_within)
-    wanted = group_ids_of(group_ids)
-    allowed_types = frozenset(members_of(GroupType, types, "types"))
-    given: object = offsets
-    if not isinstance(given, Mapping) or not all(isinstance(each, GroupOffsets) for each in given.values()):
-        raise ConfigurationError("offsets", None, "give the GroupOffsets of each group, as list_consumer_group_offsets")
-    refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
-    done = _failed(refused)
-    allowed = [group_id for group_id in wanted if group_id not in done] if done else wanted
-    checking = asyncio.create_task(_of_other_types(calls, allowed, allowed_types))
-    try:
-        # While the brokers look through their groups: hashing ids is most of what there is to compute.
-        sizes = await _tombstone_sizes(calls, allowed, offsets)
-        guess = calls.guess_coordinators(allowed, sizes.buckets) if coordinators is None else None
-        done |= await checking
-    finally:
-        checking.cancel()
-        await asyncio.gather(checking, return_exceptions=True)
-    if before_sending is not None:
-        await before_sending()
-    emptied = dict[str, GroupResult[None]]()
-    for group_id in allowed if sizes.known else ():
-        known = sizes.known.get(group_id)
-        if known is not None and group_id not in done and not sizes.fits(group_id):
-            emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes, send_by, coordinators)
-    done |= {group_id: result for group_id, result in emptied.items() if not result.ok}
-    ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
-    batch_size = BATCHES_IN_ONE * calls.batch_size(len(ready))
-    handler = DeleteGroupsHandler(sizes.without(emptied), batch_size, send_by=send_by)
-    deleted = await calls.ask_coordinators(ready, handler, guess=guess, only=coordinators)
-    for group_id in emptied.keys() & deleted.keys():
-        done[group_id] = _of_emptied(deleted[group_id])
-    if not done:  # as nearly always
-        return deleted
-    return GroupResults(done.get(group_id) or deleted[group_id] for group_id in wanted)
+    async def delete_consumer_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        offsets: Mapping[str, GroupOffsets] | None = None,
+        types: Iterable[GroupType | str] = ELIGIBLE_TYPES,
+        send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
+        before_sending: Callable[[], Awaitable[None]] | None = None,
+    ) -> GroupResults[None]:
+        """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 
+        :param group_ids: the groups; duplicates are removed.
+        :param offsets: their committed offsets, just read: requests are sized by what they make the broker write, and
+            a group of more than one batch is emptied in slices first (KIP-496); else it fails (UNKNOWN_SERVER_ERROR).
+        :param types: the types that may be deleted. Default: classic and consumer; brokers would delete a share group,
+            with all its progress, as readily. A group of another type fails with ``UnexpectedGroupTypeError``; when a
+            broker does not list its groups, all that it might have fail with ``IncompleteListingError``.
+        :param send_within: seconds from now within which requests may leave, retries included; later on, groups fail
+            with ``NotSentError``: they were not touched. Default: until the call's deadline.
+        :param coordinators: the only brokers to ask; a group that moved fails (NOT_COORDINATOR). Default: any broker.
+        :param before_sending: awaited after all that is read first; what it raises is raised, and nothing was sent.
+            Default: nothing.
 
-async def delete_group_offsets(
-    calls: Calls,
-    group_id: str,
-    partitions: Iterable[TopicPartition],
-    send_within: float | None = None,
-    coordinator: BrokerId | None = None,
-) -> None:
-    """Delete committed offsets; those that are too many for one batch of a broker slice by slice."""
-    send_by = _send_by(send_within)
-    (group,) = group_ids_of([group_id], "group_id")
-    for refusal in calls.refusals([group]).values():
-        raise refusal
-    only = None if coordinator is None else {group: coordinator}
+        This asks the brokers and nothing else: whether a group *should* go is decided in ``change``. Groups that
+        fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer (never sent
+        again) as ``OutcomeUnknownError``, a group that was emptied and still exists as ``PartlyDeletedError``. Groups
+        that the client's policy refuses fail with its reason; raises what it raises.
+        """
+        calls = self._calls
+        send_by = _send_by(send_within)
+        wanted = group_ids_of(group_ids)
+        allowed_types = frozenset(members_of(GroupType, types, "types"))
+        given: object = offsets or {}
+        if not isinstance(given, Mapping) or not all(isinstance(each, GroupOffsets) for each in given.values()):
+            raise ConfigurationError(
+                "offsets", None, "give the GroupOffsets of each group, as list_consumer_group_offsets"
+            )
+        refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
+        done = _failed(refused)
+        allowed = [group_id for group_id in wanted if group_id not in done] if done else wanted
+        checking = asyncio.create_task(_of_other_types(self, allowed, allowed_types))
+        try:
+            # While the brokers look through their groups: hashing ids is most of what there is to compute.
+            sizes = await _tombstone_sizes(calls, allowed, offsets or {})
+            guess = calls.guess_coordinators(allowed, sizes.buckets) if coordinators is None else None
+            done |= await checking
+        finally:
+            checking.cancel()
+            await asyncio.gather(checking, return_exceptions=True)
+        if before_sending is not None:
+            await before_sending()
+        emptied = dict[str, GroupResult[None]]()
+        for group_id in allowed if sizes.known else ():
+            known = sizes.known.get(group_id)
+            if known is not None and group_id not in done and not sizes.fits(group_id):
+                emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes, send_by, coordinators)
+        done |= {group_id: result for group_id, result in emptied.items() if not result.ok}
+        ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
+        batch_size = BATCHES_IN_ONE * calls.batch_size(len(ready))
+        handler = DeleteGroupsHandler(sizes.without(emptied), batch_size, send_by=send_by)
+        # The brokers that described the groups, where they are given: another one may know them better.
+        deleted = await calls.ask_coordinators(ready, handler, guess=guess, only=coordinators)
+        for group_id in emptied.keys() & deleted.keys():
+            done[group_id] = _of_emptied(deleted[group_id])
+        if not done:  # as nearly always
+            return deleted
+        return GroupResults(done.get(group_id) or deleted[group_id] for group_id in wanted)
 
-    async def delete(part: Sequence[TopicPartition]) -> KafkaGroupsError | None:
-        handler = DeleteGroupOffsetsHandler({group: part}, send_by=send_by)
-        return (await calls.ask_coordinators([group], handler, only=only))[group].error
+    async def delete_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        *,
+        send_within: float | None = None,
+        coordinator: BrokerId | None = None,
+    ) -> None:
+        """Delete a group's committed offsets of some partitions (KIP-496), also while it has members elsewhere.
 
-    if (error := await _in_slices(group, slices_of(group, partitions_of(partitions)), delete)) is not None:
-        raise error
+        :param partitions: the partitions; a topic that a member is subscribed to is refused by the broker.
+        :param send_within: see ``delete_consumer_groups``; so is ``coordinator``, the only broker to ask.
 
+        Raises ``PartitionsFailedError`` naming the partitions that failed (the others are done), ``BrokerError`` for
+        the group, ``OutcomeUnknownError`` when the answer was lost, or what the client's policy refuses it with.
+        """
+        calls = self._calls
+        send_by = _send_by(send_within)
+        (group,) = group_ids_of([group_id], "group_id")
+        for refusal in calls.refusals([group]).values():
+            raise refusal
+        only = None if coordinator is None else {group: coordinator}
 
-async def remove_members(
-    calls: Calls,
-    group_id: str,
-    members: Iterable[MemberToRemove],
-    reason: str,
-    send_within: float | None = None,
-    coordinator: BrokerId | None = None,
-) -> MemberErrors:
-    """Remove members of a group; raises the group's error."""
-    send_by = _send_by(send_within)
-    (group,) = group_ids_of([group_id], "group_id")
-    wanted = list(dict.fromkeys(members))
-    if not wanted or not all(member_id or instance_id for member_id, instance_id in wanted):
-        raise ConfigurationError("members", None, "name at least one member, each by its id or its instance id")
-    handler = RemoveMembersHandler({group: wanted}, reason, send_by=send_by)
-    only = None if coordinator is None else {group: coordinator}
-    return (await calls.ask_coordinators([group], handler, only=only))[group].unwrap()
+        async def delete(part: Sequence[TopicPartition]) -> KafkaGroupsError | None:
+            handler = DeleteGroupOffsetsHandler({group: part}, send_by=send_by)
+            return (await calls.ask_coordinators([group], handler, only=only))[group].error
 
+        if (error := await _in_slices(group, slices_of(group, partitions_of(partitions)), delete)) is not None:
+            raise error
 
-async def alter_group_offsets(
-    calls: Calls,
-    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
-    send_within: float | None = None,
-    coordinators: Mapping[str, BrokerId] | None = None,
-    share_groups: Collection[str] = (),
-) -> GroupResults[None]:
-    """Set committed offsets of groups that have no members.
+    async def alter_consumer_group_offsets(
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+        *,
+        send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
+        share_groups: Collection[str] = (),
+    ) -> GroupResults[None]:
+        """Set committed offsets of groups that have no members; a group that does not exist is created.
 
-    Commits of one partition of ``__consumer_offsets`` follow one another: a broker writes and replicates those together
-    that it works on at the same time.
-    """
-    send_by = _send_by(send_within)
-    wanted = commits_of(offsets)
-    refused = calls.refusals(wanted)
-    done = _failed(refused)
-    busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
-    if share_groups:
-        shared = [group_id for group_id in busy if group_id in share_groups]
-        done |= await calls.ask_coordinators(
-            shared, AlterShareOffsetsHandler(wanted, send_by=send_by), only=coordinators
+        :param send_within: see ``delete_consumer_groups``; so is ``coordinators``.
+        :param share_groups: those whose start offsets are set (KIP-932; Kafka 4.2). Default: none; a broker refuses to
+            set offsets of a group of another type.
+
+        Groups that fail are in ``.failed``: ``PartitionsFailedError`` names the partitions (the others are done);
+        UNKNOWN_MEMBER_ID: it has members. A lost answer is ``OutcomeUnknownError``. The policy may refuse groups.
+        """
+        calls = self._calls
+        send_by = _send_by(send_within)
+        wanted = commits_of(offsets)
+        refused = calls.refusals(wanted)
+        done = _failed(refused)
+        busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
+        if share_groups:
+            shared = [group_id for group_id in busy if group_id in share_groups]
+            done |= await calls.ask_coordinators(
+                shared, AlterShareOffsetsHandler(wanted, send_by=send_by), only=coordinators
+            )
+            busy = [group_id for group_id in busy if group_id not in done]
+        partitions = _offsets_partition_count(calls)
+        buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
+        # A broker writes and replicates those commits together that it works on at the same time.
+        busy.sort(key=buckets.__getitem__)
+        slices = {
+            group_id: commit_slices(group_id, wanted[group_id])
+            for group_id in busy
+            if commit_bytes(group_id, wanted[group_id]) > BUDGET_BYTES
+        }
+        at_once = [group_id for group_id in busy if group_id not in slices] if slices else busy
+        guess = calls.guess_coordinators(at_once, buckets) if coordinators is None else None
+        connections = calls.commit_connections(len(at_once))
+        turns = calls.take_turns(at_once, connections, coordinators or guess or {})
+        handler = AlterGroupOffsetsHandler(wanted, connections, coordinators is not None, turns, send_by=send_by)
+        results = {**await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)}
+        calls.settle(results.values(), turns)
+        for group_id, result in results.items():
+            if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
+                slices[group_id] = smaller
+        sliced = await asyncio.gather(
+            *(_commit_in_slices(calls, *each, send_by, coordinators) for each in slices.items())
         )
-        busy = [group_id for group_id in busy if group_id not in done]
-    partitions = _offsets_partition_count(calls)
-    buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
+        results |= {result.group_id: result for result in sliced} | done
+        return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
 
-    busy.sort(key=buckets.__getitem__)
-    slices = {
-        group_id: commit_slices(group_id, wanted[group_id])
-        for group_id in busy
-        if commit_bytes(group_id, wanted[group_id]) > BUDGET_BYTES
-    }
-    at_once = [group_id for group_id in busy if group_id not in slices] if slices else busy
-    guess = calls.guess_coordinators(at_once, buckets) if coordinators is None else None
-    connections = calls.commit_connections(len(at_once))
-    turns = calls.take_turns(at_once, connections, coordinators or guess or {})
-    handler = AlterGroupOffsetsHandler(wanted, connections, coordinators is not None, turns, send_by=send_by)
-    results = {**await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)}
-    calls.settle(results.values(), turns)
-    for group_id, result in results.items():
-        if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
-            slices[group_id] = smaller
-    sliced = await asyncio.gather(*(_commit_in_slices(calls, *each, send_by, coordinators) for each in slices.items()))
-    results |= {result.group_id: result for result in sliced} | done
-    return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
+    async def remove_members_from_consumer_group(
+        self,
+        group_id: str,
+        members: Iterable[MemberToRemove],
+        *,
+        reason: str = "",
+        send_within: float | None = None,
+        coordinator: BrokerId | None = None,
+    ) -> dict[MemberToRemove, KafkaGroupsError | None]:
+        """Remove members from a group (LeaveGroup, KIP-345): static ones that do not come back, or zombies.
+
+        A member that is alive joins again at once. Brokers let nobody remove members that use the protocol of KIP-848.
+
+        :param members: the members, by id, by instance id, or by both.
+        :param reason: what brokers log (KIP-800). Default: nothing.
+        :param send_within: see ``delete_consumer_groups``; so is ``coordinator``, the only broker to ask.
+
+        Returns the error of each member, ``None`` where it was removed: UNKNOWN_MEMBER_ID if it is none,
+        FENCED_INSTANCE_ID if it has joined again. Raises the group's error, ``OutcomeUnknownError`` when the answer was
+        lost, ``UnsupportedVersionError`` before Kafka 2.4, or what the client's policy refuses it with.
+        """
+        calls = self._calls
+        send_by = _send_by(send_within)
+        (group,) = group_ids_of([group_id], "group_id")
+        wanted = list(dict.fromkeys(members))
+        if not wanted or not all(member_id or instance_id for member_id, instance_id in wanted):
+            raise ConfigurationError("members", None, "name at least one member, each by its id or its instance id")
+        handler = RemoveMembersHandler({group: wanted}, reason, send_by=send_by)
+        only = None if coordinator is None else {group: coordinator}
+        return (await calls.ask_coordinators([group], handler, only=only))[group].unwrap()
 
 
 async def _commit_in_slices(
@@ -255,7 +303,7 @@ async def _tombstone_sizes(calls: Calls, group_ids: list[str], offsets: Mapping[
 
 
 async def _of_other_types(
-    calls: Calls, wanted: Collection[str], types: frozenset[GroupType]
+    client: Listing, wanted: Collection[str], types: frozenset[GroupType]
 ) -> dict[str, GroupResult[None]]:
     """Return the groups that must not be deleted: of another type, or of a type that could not be read."""
     others = set(GroupType) - types - {GroupType.UNKNOWN}
@@ -263,7 +311,7 @@ async def _of_other_types(
         others.add(GroupType.UNKNOWN)
     if not (wanted and others):
         return {}
-    listings = await list_groups(calls, types=others)
+    listings = await client.list_groups(types=others)
     if not listings.complete:
         error = IncompleteListingError(listings.errors)
         return {group_id: GroupResult(group_id, None, error) for group_id in wanted}

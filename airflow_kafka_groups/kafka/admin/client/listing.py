@@ -59,83 +59,141 @@ class ClusterDescription:
     errors: Mapping[BrokerId, KafkaGroupsError]
 
 
-async def describe_cluster(calls: Calls) -> ClusterDescription:
-    """Ask for the brokers, and connect to each to learn its API versions."""
-    metadata = await calls.cluster.refresh()
-    versions: dict[BrokerId, ApiVersions] = {}
-    errors: dict[BrokerId, KafkaGroupsError] = {}
+class Listing:
+    """The calls that list and describe: the cluster, and its groups."""
 
-    async def ask(broker_id: BrokerId) -> None:
-        try:
-            versions[broker_id] = (await calls.cluster.connection(broker_id)).versions
-        except KafkaGroupsError as error:
-            errors[broker_id] = error
+    _calls: Calls
 
-    async with asyncio.TaskGroup() as tasks:  # side by side: each that cannot be reached takes the time of a connection
-        for broker_id in metadata.brokers:
-            tasks.create_task(ask(broker_id))
-    return ClusterDescription(metadata.cluster_id, tuple(metadata.brokers.values()), versions, errors)
+    async def describe_cluster(self) -> ClusterDescription:
+        """Ask for the brokers, and connect to each to learn its API versions.
 
+        Brokers that cannot be reached are in ``errors``; raises only if none answers.
+        """
+        calls = self._calls
+        metadata = await calls.cluster.refresh()
+        versions: dict[BrokerId, ApiVersions] = {}
+        errors: dict[BrokerId, KafkaGroupsError] = {}
 
-async def list_groups(
-    calls: Calls,
-    *,
-    states: Iterable[GroupState | str] = (),
-    types: Iterable[GroupType | str] = (),
-    group_id_pattern: str | None = None,
-) -> GroupListings:
-    """List the groups of every broker, each group once.
+        async def ask(broker_id: BrokerId) -> None:
+            try:
+                versions[broker_id] = (await calls.cluster.connection(broker_id)).versions
+            except KafkaGroupsError as error:
+                errors[broker_id] = error
 
-    A group that moves from a broker that has not listed its groups yet to one that has is listed by none. So groups are
-    listed again if partitions of ``__consumer_offsets`` have moved meanwhile, and if they do so again and again, these
-    are in ``.errors``.
+        # Side by side: each that cannot be reached takes the time of a connection.
+        async with asyncio.TaskGroup() as tasks:
+            for broker_id in metadata.brokers:
+                tasks.create_task(ask(broker_id))
+        return ClusterDescription(metadata.cluster_id, tuple(metadata.brokers.values()), versions, errors)
 
-    Brokers without an answer are in ``.errors``, and so are partitions of ``__consumer_offsets`` without a leader or,
-    where all groups are listed, whose leader could not load them, and all brokers of a product that lists no empty
-    groups.
-    """
-    wanted_states = members_of(GroupState, states, "states")
-    wanted_types = members_of(GroupType, types, "types")
-    pattern = pattern_of(group_id_pattern)
-    reported = tuple(kind for kind in wanted_types if kind is not GroupType.UNKNOWN)
-    handler = ListGroupsHandler(wanted_states, reported)
-    is_filtered = bool(wanted_states or wanted_types or pattern)
-    for _ in range(_TRIES):
-        before = await calls.cluster.fresh_metadata()
-        found, errors = await _ask(calls, before.brokers, handler)
-        moved = dict[BrokerId | TopicPartition, KafkaGroupsError]()
-        if not (errors or is_filtered) and _places_as_kafka(calls) and (unlisted := _without_groups(before, found)):
-            moved = await _not_loaded(calls, before, unlisted)
-            if not moved:  # they are loaded by now, whoever coordinates them, and may not have been a moment ago
-                again, errors = await _ask(calls, before.brokers, handler)
-                known = {listing.group_id for listing in found}
-                found += [listing for listing in again if listing.group_id not in known]
-        if not (errors or moved):
-            moved = _moved(before, await calls.cluster.refresh())
-        if not moved:
-            break
-        await asyncio.sleep(_PAUSE)
-    listings = [
-        listing
-        for listing in found
-        if (not wanted_states or listing.state in wanted_states)
-        and (not wanted_types or listing.type in wanted_types)
-        and (pattern is None or pattern(listing.group_id))
-    ]
-    errors |= moved
-    leaderless = before.leaderless_partitions()
-    # The metadata may have been requested again in the meantime, for a broker that could not be reached.
-    for where in (*leaderless, *calls.cluster.metadata.leaderless_partitions()):
-        errors[where] = broker_error(
-            ErrorCode.leader_not_available, METADATA, subject=f"{where.topic}-{where.partition}"
-        )
-    product = _product(calls)
-    if product is not None and not product.lists_empty_groups:
-        for broker_id in calls.cluster.metadata.brokers:
-            errors.setdefault(broker_id, EmptyGroupsNotListedError(product.name))
-    if not is_filtered:
-        calls.remember_listing(listings)
-    return GroupListings(listings, errors)
+    async def list_groups(
+        self,
+        *,
+        states: Iterable[GroupState | str] = (),
+        types: Iterable[GroupType | str] = (),
+        group_id_pattern: str | None = None,
+    ) -> GroupListings:
+        """List the groups of every broker, each group once.
+
+        :param states: only groups in these states (needs ListGroups v4: a group whose state the broker does not send
+            is left out). Default: all.
+        :param types: only groups of these types (needs v5 in the same way). Default: all.
+        :param group_id_pattern: only groups whose whole id matches this regular expression. Default: all.
+
+        Brokers without an answer and partitions of ``__consumer_offsets`` without a leader are in ``.errors``: call
+        ``require_complete()`` before anything is deleted.
+        """
+        calls = self._calls
+        wanted_states = members_of(GroupState, states, "states")
+        wanted_types = members_of(GroupType, types, "types")
+        pattern = pattern_of(group_id_pattern)
+        reported = tuple(kind for kind in wanted_types if kind is not GroupType.UNKNOWN)
+        handler = ListGroupsHandler(wanted_states, reported)
+        is_filtered = bool(wanted_states or wanted_types or pattern)
+        # A group that moves from a broker that has not listed its groups yet to one that has is listed by none. So they
+        # are listed again if partitions have moved meanwhile; of those that do so again and again, it is an error.
+        for _ in range(_TRIES):
+            before = await calls.cluster.fresh_metadata()
+            found, errors = await _ask(calls, before.brokers, handler)
+            moved = dict[BrokerId | TopicPartition, KafkaGroupsError]()
+            if not (errors or is_filtered) and _places_as_kafka(calls) and (unlisted := _without_groups(before, found)):
+                moved = await _not_loaded(calls, before, unlisted)
+                if not moved:  # they are loaded by now, whoever coordinates them, and may not have been a moment ago
+                    again, errors = await _ask(calls, before.brokers, handler)
+                    known = {listing.group_id for listing in found}
+                    found += [listing for listing in again if listing.group_id not in known]
+            if not (errors or moved):
+                moved = _moved(before, await calls.cluster.refresh())
+            if not moved:
+                break
+            await asyncio.sleep(_PAUSE)
+        listings = [
+            listing
+            for listing in found
+            if (not wanted_states or listing.state in wanted_states)
+            and (not wanted_types or listing.type in wanted_types)
+            and (pattern is None or pattern(listing.group_id))
+        ]
+        errors |= moved
+        leaderless = before.leaderless_partitions()
+        # The metadata may have been requested again in the meantime, for a broker that could not be reached.
+        for where in (*leaderless, *calls.cluster.metadata.leaderless_partitions()):
+            errors[where] = broker_error(
+                ErrorCode.leader_not_available, METADATA, subject=f"{where.topic}-{where.partition}"
+            )
+        product = _product(calls)
+        if product is not None and not product.lists_empty_groups:
+            for broker_id in calls.cluster.metadata.brokers:
+                errors.setdefault(broker_id, EmptyGroupsNotListedError(product.name))
+        if not is_filtered:
+            calls.remember_listing(listings)
+        return GroupListings(listings, errors)
+
+    list_consumer_groups = list_groups  # as other clients of Kafka call it
+
+    async def describe_consumer_groups(
+        self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
+    ) -> GroupResults[GroupDescription]:
+        """Describe groups of every type, grouped by coordinator (KIP-347).
+
+        :param group_ids: the groups; duplicates are removed.
+        :param include_authorized_operations: also ask what this user may do with each. Default false.
+
+        Classic groups are asked for first, and what is not found there as consumer (KIP-848), share (KIP-932) and
+        streams groups (KIP-1071), unless a broker says that there is none of any type. A group that does not exist is a
+        success with the state ``DEAD`` and the type ``UNKNOWN``. Groups that fail are in ``.failed``.
+        """
+        calls = self._calls
+        wanted = group_ids_of(group_ids)
+        size = calls.batch_size
+        classic = DescribeGroupsHandler(include_authorized_operations, _BATCHES_IN_ONE * size(len(wanted)))
+        results = await calls.ask_coordinators(wanted, classic)
+        switched_off = dict[str, GroupResult[GroupDescription]]()
+        for api in GROUP_TYPES:
+            not_found = _perhaps_of_another_type(results)
+            if not not_found:
+                return results
+            modern = DescribeGroupsHandler(include_authorized_operations, size(len(not_found)), api)
+            answers = await calls.ask_coordinators(list(not_found), modern)
+            # A broker that does not know the API has no such groups: the earlier answer stands.
+            known = {
+                new.group_id: new for new in answers.values() if not isinstance(new.error, UnsupportedVersionError)
+            }
+            if GROUP_TYPES[api] in NAMED_TYPES:
+                known = await _with_restorable(calls, known)
+            results = _with(results, known)
+            if api is CONSUMER_GROUP_DESCRIBE:
+                switched_off = {
+                    new.group_id: new for new in answers.values() if isinstance(new.error, SwitchedOffError)
+                }
+        absent = _perhaps_of_another_type(results)
+        gone = {
+            id_: GroupResult(id_, found._replace(type=GroupType.UNKNOWN, protocol_type=""))
+            for id_, found in absent.items()
+        }
+        if not_told := [found for id_, found in absent.items() if id_ in switched_off]:
+            gone |= await _listed(calls, not_told, switched_off)
+        return _with(results, gone)
 
 
 def _product(calls: Calls) -> Product | None:
@@ -238,41 +296,6 @@ def _moved(before: ClusterMetadata, after: ClusterMetadata) -> dict[BrokerId | T
 
 _BATCHES_IN_ONE = 4
 """Descriptions are short: larger requests cost less, and still overlap."""
-
-
-async def describe_groups(
-    calls: Calls, group_ids: Iterable[str], include_authorized_operations: bool
-) -> GroupResults[GroupDescription]:
-    """Ask the coordinators of groups for their descriptions; a group that no API knows has the state ``DEAD``.
-
-    Groups of all types: as classic ones first, and what is not found there by the newer APIs. A group that no API knows
-    has no type, though brokers answer with that of the API.
-    """
-    wanted = group_ids_of(group_ids)
-    size = calls.batch_size
-    classic = DescribeGroupsHandler(include_authorized_operations, _BATCHES_IN_ONE * size(len(wanted)))
-    results = await calls.ask_coordinators(wanted, classic)
-    switched_off = dict[str, GroupResult[GroupDescription]]()
-    for api in GROUP_TYPES:
-        not_found = _perhaps_of_another_type(results)
-        if not not_found:
-            return results
-        modern = DescribeGroupsHandler(include_authorized_operations, size(len(not_found)), api)
-        answers = await calls.ask_coordinators(list(not_found), modern)
-        # A broker that does not know the API has no such groups: the earlier answer stands.
-        known = {new.group_id: new for new in answers.values() if not isinstance(new.error, UnsupportedVersionError)}
-        if GROUP_TYPES[api] in NAMED_TYPES:
-            known = await _with_restorable(calls, known)
-        results = _with(results, known)
-        if api is CONSUMER_GROUP_DESCRIBE:
-            switched_off = {new.group_id: new for new in answers.values() if isinstance(new.error, SwitchedOffError)}
-    absent = _perhaps_of_another_type(results)
-    gone = {
-        id_: GroupResult(id_, found._replace(type=GroupType.UNKNOWN, protocol_type="")) for id_, found in absent.items()
-    }
-    if not_told := [found for id_, found in absent.items() if id_ in switched_off]:
-        gone |= await _listed(calls, not_told, switched_off)
-    return _with(results, gone)
 
 
 def _perhaps_of_another_type(results: GroupResults[GroupDescription]) -> dict[str, GroupDescription]:

@@ -26,7 +26,7 @@ from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.models import BrokerId
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.transport.base import BrokerConnection, SentRequests
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, SentRequests
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ from airflow_kafka_groups.exceptions import AuthenticationFailedError, Connectio
 from airflow_kafka_groups.kafka.cluster.bootstrap import Bootstrap, ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.transport.base import BrokerConnection
-from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.fakes.cluster import MODERN, FakeCluster
 

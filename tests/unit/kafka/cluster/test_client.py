@@ -20,8 +20,7 @@ from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import Broker
 from airflow_kafka_groups.kafka.protocol.api_versions import API_VERSIONS, METADATA, OFFSET_FETCH
-from airflow_kafka_groups.kafka.transport.base import BrokerConnection
-from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster
 

@@ -29,8 +29,7 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
     SYNC_GROUP,
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.transport.base import BrokerConnection
-from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.fakes import answers
 from tests.fakes.cluster import Drop, FakeCluster

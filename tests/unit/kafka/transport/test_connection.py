@@ -29,8 +29,7 @@ from airflow_kafka_groups.kafka.protocol.apis import membership
 from airflow_kafka_groups.kafka.protocol.codec import encode_body
 from airflow_kafka_groups.kafka.transport import aiokafka_connection as tls
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection, TlsContext
-from airflow_kafka_groups.kafka.transport.base import SentRequests
-from airflow_kafka_groups.kafka.transport.connection import PipelinedConnection, open_connection
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, SentRequests, open_connection
 from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID
 from airflow_kafka_groups.kafka.transport.security import OAuthConfig, Pem, SecurityConfig, TlsConfig
 from tests.fakes import answers
@@ -41,7 +40,7 @@ from tests.unit.kafka.transport.test_pipeline import Transport, frame, pipeline_
 async def test_an_answer_that_arrives_as_its_caller_is_cancelled_disturbs_no_other() -> None:
     """The cancelled caller has not run yet when the answers arrive, in one piece."""
     transport = Transport()
-    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
+    connection = BrokerConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
     request = membership.build_heartbeat("g", 1, "m", None, 0)
     given_up, other = (asyncio.ensure_future(connection.send(HEARTBEAT, 0, request, 60)) for _ in range(2))
     await turns()
@@ -91,7 +90,7 @@ async def test_a_path_that_swallows_everything_ends_the_connection(monkeypatch: 
 async def test_a_connection_takes_nothing_new_when_its_login_is_about_to_expire() -> None:
     transport = Transport()
     soon = asyncio.get_running_loop().time() + 0.05
-    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092", soon)
+    connection = BrokerConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092", soon)
     assert connection.usable
     under_way = asyncio.ensure_future(
         connection.send(HEARTBEAT, 0, membership.build_heartbeat("g", 1, "m", None, 0), 60)
@@ -125,7 +124,7 @@ async def test_the_lifetime_of_a_login_is_what_the_broker_says(monkeypatch: pyte
 Came = list[tuple[list[Any], dict[int, Any]]]
 
 
-def submit(connection: PipelinedConnection, groups: str, version: int = 0) -> tuple[SentRequests, Came]:
+def submit(connection: BrokerConnection, groups: str, version: int = 0) -> tuple[SentRequests, Came]:
     """Send a series; return it, and the list that gets what comes of it."""
     came: Came = []
     requests = [membership.build_heartbeat(group, 1, "m", None, version) for group in groups]
@@ -133,9 +132,9 @@ def submit(connection: PipelinedConnection, groups: str, version: int = 0) -> tu
 
 
 @contextlib.asynccontextmanager
-async def connected() -> AsyncIterator[tuple[PipelinedConnection, Transport]]:
+async def connected() -> AsyncIterator[tuple[BrokerConnection, Transport]]:
     transport = Transport()
-    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
+    connection = BrokerConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
     yield connection, transport
     await connection.aclose()
 

@@ -27,7 +27,7 @@ from airflow_kafka_groups.kafka.admin.engine.runner import _Exchanges
 from airflow_kafka_groups.kafka.cluster.client import Patience
 from airflow_kafka_groups.kafka.models import BrokerId
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
-from airflow_kafka_groups.kafka.transport.base import OnAnswers
+from airflow_kafka_groups.kafka.transport.connection import OnAnswers
 from tests.unit.kafka.admin.engine.dialogue import TIMEOUT, ToyHandler, broker
 
 pytestmark = pytest.mark.safety

@@ -20,9 +20,8 @@ from airflow_kafka_groups.exceptions import (
     UnexpectedGroupTypeError,
     UnsupportedVersionError,
 )
-from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.admin.client.calls import Calls
-from airflow_kafka_groups.kafka.admin.client.changes import delete_groups
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES, DeleteGroupsHandler
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
@@ -443,7 +442,9 @@ class ScriptedCalls(Calls):
 
 async def delete(*errors: KafkaGroupsError | None) -> tuple[KafkaGroupsError | None, list[str]]:
     calls = ScriptedCalls(*errors)
-    results = await delete_groups(calls, ["big"], {"big": OFFSETS}, [GroupType.CLASSIC, GroupType.CONSUMER])
+    admin = AdminClient(calls.config)
+    admin._calls = calls
+    results = await admin.delete_consumer_groups(["big"], offsets={"big": OFFSETS})
     return results["big"].error, calls.asked
 
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, META
 from airflow_kafka_groups.kafka.protocol.codec import encode_body
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.kafka.protocol.responses import decode_response
-from airflow_kafka_groups.kafka.transport.base import OnAnswers
+from airflow_kafka_groups.kafka.transport.connection import OnAnswers
 from tests.fakes import answers
 from tests.fakes.apis import ALL_APIS
 from tests.fakes.cluster import FakeCluster
