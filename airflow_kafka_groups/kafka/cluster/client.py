@@ -21,10 +21,10 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Collection, MutableMapping
+from collections.abc import Awaitable, Collection
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
@@ -59,20 +59,10 @@ class Home:
         self.place: tuple[int, asyncio.AbstractEventLoop] | None = None
         """The process id and the loop in which the client was opened; ``None`` before."""
 
-    def open(self, *of_there: MutableMapping[Any, Any] | set[Any]) -> None:
-        """Note where the client is opened.
-
-        :param of_there: its connections, which are forgotten if the loop in which it was opened before has ended
-            without closing it: nothing can be sent or heard by them, nor can they be closed.
-
-        Raises what ``require`` raises where it is open elsewhere: the connections would be those of there.
-        """
-        if self.place is not None and not self._closed:
-            if self.place[1].is_closed():
-                for each in of_there:
-                    each.clear()
-            else:
-                self.require()
+    def open(self) -> None:
+        """Note where the client is opened. Raises what ``require`` raises where it is open elsewhere."""
+        if self.place is not None and not self._closed:  # the connections would be those of there
+            self.require()
         self._closed, self.place = False, (os.getpid(), asyncio.get_running_loop())
 
     def close(self) -> bool:
@@ -205,7 +195,7 @@ class ClusterClient:
         self.patience = Patience(config.api_timeout)
 
     async def __aenter__(self) -> ClusterClient:
-        self.home.open(self._connections, self._opening, self._ahead)
+        self.home.open()
         try:
             await self.refresh()
         except BaseException:

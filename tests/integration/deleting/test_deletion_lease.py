@@ -113,7 +113,7 @@ class PausedClocks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.paused = 0.0
         loop = asyncio.get_running_loop()
-        of_loop, now = loop.time, clock.system_clock()
+        of_loop, now = loop.time, clock._clock
         monkeypatch.setattr(loop, "time", lambda: of_loop() - self.paused)
         monkeypatch.setattr(clock, "_clock", lambda: now() - self.paused)
 

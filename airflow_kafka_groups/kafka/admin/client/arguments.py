@@ -23,9 +23,6 @@ Commits = Mapping[TopicPartition, OffsetAndMetadata]
 
 _MAX_OFFSET, _MAX_PARTITION = 2**63 - 1, 2**31 - 1
 _MAX_ID_BYTES = 32767  # a Kafka string has a two-byte length
-_MANY = 200_000
-_PARTS = 4
-_SURELY_SHORT = _MAX_ID_BYTES // 4  # a character has at most four bytes
 
 
 def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]:
@@ -34,10 +31,10 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
     Raises ``ConfigurationError`` for a single string (its letters are not meant), and for what is not a string.
     """
     try:
-        unique = _unique(many(group_ids, name))
+        unique = list(dict.fromkeys(many(group_ids, name)))
     except TypeError as error:  # a list in the list has no hash
         raise ConfigurationError(name, group_ids, f"every id must be a string: {error}") from error
-    if set(map(type, unique)) == {str} and all(map(str.isascii, unique)) and max(map(len, unique)) <= _SURELY_SHORT:
+    if set(map(type, unique)) == {str} and all(map(str.isascii, unique)) and max(map(len, unique)) <= _MAX_ID_BYTES:
         return unique  # as nearly always
     for group_id in unique:
         if not isinstance(group_id, str):
@@ -48,8 +45,6 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
 
 def _check_text(name: str, text: str, what: str) -> None:
     """Raise ``ConfigurationError`` for a string that a request cannot have in it."""
-    if text.isascii() and len(text) <= _MAX_ID_BYTES:
-        return
     try:
         size = len(text.encode())
     except UnicodeEncodeError:  # half of a pair, as of a file that was read with ``surrogateescape``
@@ -65,22 +60,6 @@ def many(group_ids: Some, name: str) -> Some:
     if not isinstance(group_ids, Iterable):
         raise ConfigurationError(name, group_ids, "give a list of ids")
     return group_ids
-
-
-def _unique(group_ids: Iterable[str]) -> list[str]:
-    """Return the ids without duplicates, in their order.
-
-    A dict of millions of them takes more memory than the engine does. So a long list is searched for duplicates in
-    parts, and is copied as it is when there are none.
-    """
-    if isinstance(group_ids, list) and len(group_ids) > _MANY:
-        for part in range(_PARTS):
-            some = [group_id for group_id in group_ids if hash(group_id) % _PARTS == part]
-            if len(set(some)) < len(some):
-                break
-        else:
-            return group_ids.copy()
-    return list(dict.fromkeys(group_ids))
 
 
 def one_or_many(

@@ -17,14 +17,12 @@ from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 
 def build(group_ids: Sequence[str], version: int) -> Message:
-    """Build a request."""
     if DELETE_GROUPS.is_flexible(version):
         return strings(group_ids) + NO_TAGS
     return request_schema(DELETE_GROUPS, version).DeleteGroupsRequest(groups_names=tuple(group_ids))
 
 
 def from_kio(response: Message) -> KeyedAnswer[str, None]:
-    """Convert a response that kio has read."""
     rows = [([result.group_id], ErrorCode(result.error_code), None, None) for result in response.results]
     return KeyedAnswer.of(getattr(response, "throttle_time", NO_THROTTLE), rows)
 

@@ -43,7 +43,6 @@ def build(offsets: Mapping[TopicPartition, int], version: int) -> Message:
 
 
 def from_kio(response: Message) -> KeyedAnswer[TopicPartition, FetchedTail]:
-    """Convert a response that kio has read."""
     rows = []
     for topic in response.responses:
         for part in topic.partitions:

@@ -30,7 +30,6 @@ def build(states: Sequence[GroupState], types: Sequence[GroupType], version: int
 
 
 def from_kio(response: Message) -> ListGroupsAnswer:
-    """Convert a response that kio has read."""
     return ListGroupsAnswer(
         getattr(response, "throttle_time", NO_THROTTLE),
         ErrorCode(response.error_code),

@@ -37,7 +37,6 @@ def build(specs: Mapping[TopicPartition, OffsetSpec], version: int) -> Message:
 
 
 def from_kio(response: Message) -> KeyedAnswer[TopicPartition, ListedOffset]:
-    """Convert a response that kio has read."""
     rows = []
     for topic in response.topics:
         for part in topic.partitions:

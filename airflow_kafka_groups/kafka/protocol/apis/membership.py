@@ -74,7 +74,6 @@ def build_join(join: JoinRequest, version: int) -> Message:
 
 
 def join_from_kio(response: Message) -> JoinAnswer:
-    """Convert a response that kio has read."""
     return JoinAnswer(
         error=ErrorCode(response.error_code),
         generation=response.generation_id,
@@ -105,7 +104,6 @@ class SyncRequest:
 
 
 def build_sync(sync: SyncRequest, version: int) -> Message:
-    """Build a request."""
     schema = request_schema(SYNC_GROUP, version)
     return fitting(
         schema.SyncGroupRequest,
@@ -123,7 +121,6 @@ def build_sync(sync: SyncRequest, version: int) -> Message:
 
 
 def sync_from_kio(response: Message) -> SyncAnswer:
-    """Convert a response that kio has read."""
     return SyncAnswer(
         ErrorCode(response.error_code), response.assignment, getattr(response, "throttle_time", NO_THROTTLE)
     )
@@ -132,7 +129,6 @@ def sync_from_kio(response: Message) -> SyncAnswer:
 def build_heartbeat(
     group_id: str, generation: int, member_id: str, group_instance_id: str | None, version: int
 ) -> Message:
-    """Build a request."""
     return fitting(
         request_schema(HEARTBEAT, version).HeartbeatRequest,
         group_id=group_id,
@@ -143,7 +139,6 @@ def build_heartbeat(
 
 
 def heartbeat_from_kio(response: Message) -> ErrorAnswer:
-    """Convert a response that kio has read."""
     return ErrorAnswer(ErrorCode(response.error_code), getattr(response, "throttle_time", NO_THROTTLE))
 
 
@@ -172,7 +167,6 @@ def build_leave(group_id: str, members: Sequence[MemberToRemove], version: int, 
 
 
 def leave_from_kio(response: Message) -> LeaveAnswer:
-    """Convert a response that kio has read."""
     group_error = ErrorCode(response.error_code)
     members = tuple(
         (MemberToRemove(member.member_id, member.group_instance_id), ErrorCode(member.error_code))

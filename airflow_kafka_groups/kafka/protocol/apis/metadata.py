@@ -58,7 +58,6 @@ def build(topics: Sequence[str], version: int, *, include_authorized_operations:
 
 
 def from_kio(response: Message) -> MetadataAnswer:
-    """Convert a response that kio has read."""
     return MetadataAnswer.of(
         getattr(response, "throttle_time", NO_THROTTLE),
         getattr(response, "cluster_id", None),

@@ -3,12 +3,9 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PartitionOffsetsError
 from airflow_kafka_groups.kafka import ClientConfig
-from airflow_kafka_groups.kafka.admin.client import arguments
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls
 from airflow_kafka_groups.kafka.models import (
@@ -20,20 +17,6 @@ from airflow_kafka_groups.kafka.models import (
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
 from tests.fakes.cluster import FakeCluster
 from tests.unit.kafka.admin.client.faults import client
-
-
-@given(st.lists(st.sampled_from("abcdefgh")), st.booleans())
-def test_duplicates_are_removed_from_long_lists_as_from_short_ones(group_ids: list[str], long: bool) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arguments, "_MANY", 0 if long else 1_000)
-        assert group_ids_of(group_ids) == list(dict.fromkeys(group_ids))
-
-
-def test_a_long_list_is_not_the_callers_own() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arguments, "_MANY", 0)
-        given_ids = ["a", "b"]
-        assert group_ids_of(given_ids) is not given_ids
 
 
 async def test_partitions_from_an_iterator_are_asked_for_however_often_a_group_is() -> None:
@@ -113,7 +96,8 @@ async def test_what_no_request_can_carry_is_named_before_anything_is_asked(call:
         assert len(fake.sent) == sent
 
 
-def test_ids_with_other_letters_are_taken_as_they_are() -> None:
+def test_duplicates_are_removed_and_ids_with_other_letters_are_taken_as_they_are() -> None:
+    assert group_ids_of(["b", "a", "b"]) == ["b", "a"]
     assert group_ids_of(["ü" * 16_383, "\U0001f600", "a\0b", "x" * 32_767]) == [
         "ü" * 16_383,
         "\U0001f600",

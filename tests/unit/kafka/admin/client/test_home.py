@@ -114,19 +114,6 @@ async def test_an_open_client_that_is_entered_in_another_loop_is_refused() -> No
         assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok, "the first loop goes on"
 
 
-async def test_a_client_whose_loop_ended_without_closing_it_is_opened_again() -> None:
-    """It kept the connections of that loop, which can send nothing any more: a ``RuntimeError`` of asyncio."""
-
-    async def again(admin: AdminClient) -> None:
-        async with admin:
-            assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok
-
-    async with FakeCluster(groups={"g0"}) as fake:
-        admin = AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}))
-        await asyncio.to_thread(lambda: asyncio.run(admin.__aenter__()))
-        await asyncio.to_thread(lambda: asyncio.run(again(admin)))
-
-
 PACKAGE = str(Path(airflow_kafka_groups.__file__).parent)
 GROUPS = ["a", "b", "c"]
 MOST_FILES = 16
