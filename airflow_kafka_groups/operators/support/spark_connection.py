@@ -58,6 +58,7 @@ _REMEDY = (
 )
 
 
+PRIVATE_PREFIX = "kafka-groups-private-"
 _GUARD = 'trap "" HUP INT TERM; while read -r _; do :; done; rm -rf -- "$1"'
 
 
@@ -68,7 +69,7 @@ def private_folder() -> Iterator[Path]:
     A guard waits for the end of a pipe from this process, and removes the folder then: a shell in a session of its own,
     so what kills this process's group does not kill it.
     """
-    folder = Path(tempfile.mkdtemp(prefix="kafka-groups-private-"))
+    folder = Path(tempfile.mkdtemp(prefix=PRIVATE_PREFIX))
     guard = subprocess.Popen(  # noqa: S603 - the folder is an argument, not part of the script
         ["/bin/sh", "-c", _GUARD, "kafka-groups-guard", str(folder)],
         stdin=subprocess.PIPE,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.kafka.transport.security import PREFIX
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from airflow_kafka_groups.operators.support.spark_connection import PRIVATE_PREFIX
 from tests.lab.spark.archive import CONF, quick_options
 
 pytestmark = [
@@ -176,7 +176,7 @@ def test_no_secret_is_on_a_command_line_and_the_job_has_them(task: Task, request
     task.done.with_name("go").touch()
     watch_until(lambda: task.process.poll() is not None, task)
     assert task.process.returncode == 0, task.written()
-    assert list(task.temporary.glob(f"{PREFIX}*")) == []
+    assert list(task.temporary.glob(f"{PRIVATE_PREFIX}*")) == []
     assert OF_CONF not in task.written()
     assert OF_KAFKA not in task.written()
     if "off]" in request.node.name:

@@ -66,7 +66,7 @@ async def test_three_servers_are_connected_to_at_once_and_one_is_asked() -> None
     for host in "abc":
         opening = scene.bootstrap.take((host, 1))
         assert opening is not None
-        assert cast(Connection, await opening).name == host
+        assert cast(Any, await opening).name == host
         assert scene.bootstrap.take((host, 1)) is None, "taken once"
     assert scene.bootstrap.take(("d", 1)) is None
     await scene.bootstrap.aclose()
@@ -136,7 +136,7 @@ async def test_a_client_that_is_closed_at_once_leaves_no_connection_open(fails: 
                     raise OSError
             connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5.0)
             opened.append(connection)
-            return cast("BrokerConnection", connection)
+            return connection
 
         config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap})
         async with ClusterClient(config, connect):
@@ -185,7 +185,7 @@ async def test_a_broker_that_could_not_be_reached_has_no_connection_that_nobody_
 
     async def connect(host: str, port: int) -> BrokerConnection:
         connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5.0)
-        opened.append(cast("BrokerConnection", connection))
+        opened.append(connection)
         return opened[-1]
 
     async with FakeCluster({1: MODERN}) as fake:
