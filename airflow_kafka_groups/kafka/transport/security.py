@@ -1,4 +1,4 @@
-"""The security settings of a Kafka connection: one model, whichever form they came in; PEM texts, and tokens.
+"""The security settings of a Kafka connection: one model, whichever form they came in; with certificates, keys, tokens.
 
 ``cluster.librdkafka`` parses settings into it. Renderers write it as the settings of aiokafka
 (``transport.aiokafka_connection``), of librdkafka (``cluster.librdkafka``) and of Kafka's Java client
@@ -107,7 +107,7 @@ class Pem:
 
     @contextmanager
     def as_file(self) -> Iterator[str | None]:
-        """Provide a path: OpenSSL reads certificates and keys from files only. A text is in memory, not on a disk."""
+        """Provide a path: OpenSSL reads certificates and keys from files only. What is pasted is kept in memory."""
         if self.location or not self.text:
             yield self.location
             return
