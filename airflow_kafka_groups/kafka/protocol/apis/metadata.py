@@ -71,6 +71,7 @@ def from_kio(response: Message) -> MetadataAnswer:
                 topic.name or "",
                 getattr(topic, "topic_authorized_operations", UNKNOWN_OPERATIONS),
                 [(part.partition_index, part.leader_id) for part in topic.partitions],
+                topic.topic_id.bytes if getattr(topic, "topic_id", None) else b"",
             )
             for topic in response.topics
         ],
