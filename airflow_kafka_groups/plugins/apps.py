@@ -48,36 +48,11 @@ from airflow_kafka_groups.plugins.report_files import (
 from airflow_kafka_groups.report.fleet import FOLDER as FLEET
 from airflow_kafka_groups.report.fleet import report_href
 from airflow_kafka_groups.report.html import TREND_LINK
-from airflow_kafka_groups.report.page import content_policy, hash_of, render
+from airflow_kafka_groups.report.page import content_policy, file_text, hash_of, render
 
 _TREND_TAB = "The trend over all runs is a tab of the DAG"
 _FRAME_STYLE = "html,body,iframe{border:0;display:block;height:100%;margin:0;width:100%}"
-_COLOURS = """
-"use strict";
-const frame = document.querySelector("iframe"), chosen = parent.document.documentElement;
-const scheme = () => (parent === window ? "" : `#${chosen.classList.contains("dark") ? "dark" : "light"}`);
-const show = () => frame.setAttribute("src", frame.dataset.place + scheme());
-const recolour = () => {
-  const inner = frame.contentDocument?.location;  // none of a page without an origin
-  if (inner) inner.replace(inner.href.split("#")[0] + scheme());
-  else show();
-};
-// The pages cannot leave their frame: what leads to Airflow's own pages is opened as Airflow's own links are.
-const lead = (event) => {
-  const place = event.target.closest?.("a[target=_top]")?.href;
-  if (!place || parent === window || !place.startsWith(`${location.origin}/`)) return;
-  event.preventDefault();
-  parent.history.pushState({}, "", place);
-  parent.dispatchEvent(new PopStateEvent("popstate"));
-};
-frame.addEventListener("load", () => {
-  if (!frame.contentDocument) return;
-  frame.contentDocument.addEventListener("click", lead);
-  if (frame.contentDocument.location.hash !== scheme()) recolour();
-});
-new MutationObserver(recolour).observe(chosen, { attributeFilter: ["class"] });
-show();
-"""
+_COLOURS = file_text("frame.js")
 _STYLE_ELEMENT = re.compile(rb"<style>(.*?)</style>", re.S)
 _NO_STORAGE = (
     "Airflow's configuration names no storage. Set [kafka_groups] storage_path, or the storage_path of "

@@ -79,7 +79,7 @@ def render(template: str, *, dag_id: str | None = None, has_form: bool = False, 
     :param facts: its variables: plain values, and parts of the page as ``Markup``.
     """
     if has_form:
-        facts["policy"] = content_policy(_file("style.css"), form_action="'self'")
+        facts["policy"] = content_policy(file_text("style.css"), form_action="'self'")
     return _environment().get_template(template).render(facts, head=head_of(dag_id))
 
 
@@ -92,7 +92,7 @@ def part(name: str, *args: Any) -> Markup:
 @cache
 def script() -> str:
     """Return the script of the table of all groups."""
-    return _file("groups_table.js")
+    return file_text("groups_table.js")
 
 
 def content_policy(style: str, form_action: str = "'none'") -> str:
@@ -121,7 +121,7 @@ def _environment() -> Environment:
     )
     made.filters |= {"counted": counted, "duration": duration, "words": words_of}
     made.filters |= {"short": shortened, "parsed": datetime.fromisoformat}
-    style = _file("style.css")
+    style = file_text("style.css")
     made.globals |= {"SHOWN": SHOWN, "policy": content_policy(style), "style": style, "script": script()}
     return made
 
@@ -138,7 +138,8 @@ def _shown(value: Any) -> Any:
     return "-" if value is None else value
 
 
-def _file(name: str) -> str:
+def file_text(name: str) -> str:
+    """Return a style or a script."""
     return files(__package__).joinpath("templates", name).read_text("utf-8")
 
 

@@ -31,7 +31,7 @@ from tests.demo.offsets import committed_offsets
 from tests.demo.outcome import Truth, deleted_groups, policy_wrongs, pruned, summarise, summarise_policy, table, wrongs
 from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
 from tests.demo.sleepers import CONTROL, KEPT, VERSION, Sleepers
-from tests.demo.workload import FAMILIES, LEFT_BY, LEFT_TOPIC, OWNERS, PRUNABLE, DemoWorkload
+from tests.demo.workload import LEFT_BY, LEFT_TOPIC, DemoWorkload
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.servers.chromium import MISSING, find_chromium, headless_browser
@@ -123,18 +123,7 @@ def main() -> int:
         cluster = stack.enter_context(KafkaCluster(version=VERSION, brokers=3))
         say("Filling it: topics with records, and some 300 groups, most of them dead …")
         workload = stack.enter_context(DemoWorkload(cluster))
-        truth = Truth(
-            live=workload.live,
-            moving=workload.moving,
-            stale=workload.stale,
-            sleeping=workload.sleeping,
-            protected=workload.protected,
-            share=workload.share,
-            families=FAMILIES,
-            owners=OWNERS,
-            prunable=PRUNABLE,
-        )
-        say(f"{len(workload.groups)} groups are there; {len(truth.live)} have members that keep committing.")
+        say(f"{len(workload.groups)} groups are there; {len(workload.live)} have members that keep committing.")
         kept.result()
         left, pruned_partitions = run_dags(demo, cluster, policy)
         workload.check()
@@ -145,7 +134,7 @@ def main() -> int:
         kept_alive = demo.sleepers.kept_alive()
         not_ = "not " if kept_alive else ""
         say(f"{CONTROL} was forgotten after {demo.sleepers.slept:.0f} s, {KEPT} was {not_}forgotten.")
-        return tell(truth, left, demo.mailbox, {"kept_alive": kept_alive, "pruned_partitions": pruned_partitions})
+        return tell(workload, left, demo.mailbox, {"kept_alive": kept_alive, "pruned_partitions": pruned_partitions})
 
 
 def run_dags(demo: Demo, cluster: KafkaCluster, policy: Path) -> tuple[frozenset[str], int]:

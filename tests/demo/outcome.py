@@ -1,9 +1,8 @@
 """What the demo's clean-up did, counted from its own records and held against brokers and mails. Pure."""
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from airflow_kafka_groups.judge.policy.notice import Notice
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
@@ -12,20 +11,19 @@ from tests.demo.mailbox import Mail
 Offsets = Mapping[tuple[str, int], int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Truth:
+class Truth(Protocol):
     """Which groups the workload made, by what they are.
 
     :param families: how many families the stale groups are of, and ``owners`` how many owners they have.
     :param prunable: how many offsets live groups have of topics that they have left.
     """
 
-    live: Set[str]
-    moving: Set[str]
-    stale: Set[str]
-    sleeping: Set[str]
-    protected: Set[str]
-    share: Set[str]
+    live: frozenset[str]
+    moving: frozenset[str]
+    stale: frozenset[str]
+    sleeping: frozenset[str]
+    protected: frozenset[str]
+    share: frozenset[str]
     families: int
     owners: int
     prunable: int

@@ -112,6 +112,7 @@ class DemoWorkload(Service):
     """
 
     def __init__(self, cluster: KafkaCluster, *, tick_s: float = TICK_S) -> None:
+        self.families, self.owners, self.prunable = FAMILIES, OWNERS, PRUNABLE
         self.live = frozenset(LIVE)
         self.moving = frozenset(moving_names())
         self.stale = frozenset(stale_names())

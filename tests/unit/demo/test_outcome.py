@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
 from tests.demo.mailbox import Mail
 from tests.demo.outcome import (
-    Truth,
     policy_wrongs,
     pruned,
     summarise,
@@ -22,7 +22,7 @@ from tests.demo.outcome import (
     wrongs,
 )
 
-TRUTH = Truth(
+TRUTH: Any = SimpleNamespace(
     live=frozenset({"l1"}),
     moving=frozenset({"m1"}),
     stale=frozenset({"s1", "s2"}),
