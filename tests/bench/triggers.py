@@ -1,15 +1,14 @@
-"""What waiting costs: a poll over 5,000 groups, 1,000 deferred sensors, imports: ``python -m tests.bench.triggers``.
+"""What waiting costs: a poll over 5,000 groups, 1,000 deferred sensors: ``python -m tests.bench.triggers``.
 
 Three real brokers; the triggers run as in a triggerer: in one event loop, rebuilt from what they serialise to. Writes
 build/bench/triggers.json and prints it. Ends with 1 when a bound is broken: polls that grow with the number of groups,
-more than one client, latency of 2 intervals or more, imports of 0.3 s or more.
+more than one client, latency of 2 intervals or more.
 """
 
 import asyncio
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -25,17 +24,6 @@ FILE = REPOSITORY / "build" / "bench" / "triggers.json"
 TOPIC, PARTITIONS, END = "bench-triggers", 20, 100
 POLL_GROUPS, TRIGGERS, INTERVAL, ROUNDS = 5_000, 1_000, 10.0, 5
 CONN_ID = "bench"
-IMPORTS = """
-import time, airflow.sdk
-from airflow.sdk import DAG, BaseOperator, BaseSensorOperator, Param
-begin = time.perf_counter()
-from airflow_kafka_groups.provider_info import get_provider_info
-for kind in ("operators", "sensors", "triggers"):
-    for entry in get_provider_info()[kind]:
-        for module in entry["python-modules"]:
-            __import__(module)
-print(time.perf_counter() - begin)
-"""
 
 
 def main() -> int:
@@ -43,7 +31,6 @@ def main() -> int:
     prepare_airflow()
     os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "WARNING"  # each poll logs a line
     found: dict[str, Any] = {"measured_at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "load": os.getloadavg()[0]}
-    found["imports"] = measure_imports()
     with KafkaCluster(version="4.1.0", brokers=3, heap_mb=768, full_jit=True) as cluster:
         os.environ[f"AIRFLOW_CONN_{CONN_ID.upper()}"] = json.dumps(
             {"conn_type": "kafka_groups", "host": cluster.bootstrap}
@@ -74,20 +61,7 @@ def check(found: Mapping[str, Any]) -> list[str]:
         broken.append(f"{TRIGGERS} triggers opened {triggers['clients']} clients")
     if triggers["latency_s"]["max"] >= 2 * INTERVAL:
         broken.append(f"an event came {triggers['latency_s']['max']} s after the fact, polled every {INTERVAL:g} s")
-    if found["imports"]["median_s"] >= 0.3:
-        broken.append(f"importing all operators takes {found['imports']['median_s']} s")
     return broken
-
-
-def measure_imports() -> dict[str, Any]:
-    """Import all operators, sensors and triggers in new processes, on top of Airflow."""
-    seconds = []
-    for _ in range(ROUNDS):
-        done = subprocess.run(
-            [sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True, cwd=REPOSITORY
-        )
-        seconds.append(float(done.stdout.split()[-1]))
-    return {"median_s": round(statistics.median(seconds), 4), "all_s": [round(second, 4) for second in seconds]}
 
 
 async def measure_polls(groups: list[str]) -> dict[str, Any]:

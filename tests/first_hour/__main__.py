@@ -7,7 +7,6 @@ took is in ``build/first-hour``. Exits with 1 if a command fails.
 """
 
 import argparse
-import json
 import shutil
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.storage.layout import Layout
 from tests.first_hour.cluster import KEPT, RETIRED, foreign_cluster
 from tests.first_hour.images import images_of, try_image
-from tests.first_hour.record import Ran, as_page, as_summary
+from tests.first_hour.record import Ran, as_page
 from tests.first_hour.running import FOLDER, CommandFailedError, environment, own_values, run_step
 from tests.first_hour.shell import Shell
 from tests.first_hour.steps import read_steps, with_own_values
@@ -80,7 +79,7 @@ def try_images(pip: str) -> bool:
                 try_image(Path(home), airflow, commands, ran, pip)
         except (CommandFailedError, EOFError) as error:
             failures.append(f"{type(error).__name__}: {error}")
-    _write(IMAGES, text, ran, "\n".join(failures))
+    _write(IMAGES, ran, "\n".join(failures))
     return not failures
 
 
@@ -107,14 +106,12 @@ def try_page(name: str, home: Path, bootstrap: str, pip: str) -> bool:
             failure = f"{type(error).__name__}: {error}"
     for log in home.glob("*.log"):
         shutil.copy(log, FOLDER / f"{name}-{log.name}")
-    _write(name, text, commands, failure)
+    _write(name, commands, failure)
     return not failure
 
 
-def _write(name: str, text: str, commands: list[Ran], failure: str) -> None:
-    words = len(text.split())
-    (FOLDER / f"{name}.md").write_text(as_page(name, words, commands) + (f"\n{failure}\n" if failure else ""))
-    (FOLDER / f"{name}.json").write_text(json.dumps(as_summary(name, words, commands), indent=1) + "\n")
+def _write(name: str, commands: list[Ran], failure: str) -> None:
+    (FOLDER / f"{name}.md").write_text(as_page(name, commands) + (f"\n{failure}\n" if failure else ""))
     print(f"{name}: {failure or 'done'}; {sum(ran.seconds for ran in commands):.0f} s of commands")
 
 

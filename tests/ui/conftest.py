@@ -34,6 +34,13 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="module")
+def plain_browser(chromium: str) -> Iterator[Browser]:
+    """Start a browser without a cluster and an Airflow."""
+    with headless_browser(chromium) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def scene(chromium: str) -> Iterator[Scene]:
     """Start the cluster and Airflow; not before it is known that there is a browser."""
     # The storage's path is to be seen in the pictures of the docs.

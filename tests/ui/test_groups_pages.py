@@ -15,7 +15,6 @@ from airflow_kafka_groups.hooks.links import TAB
 from airflow_kafka_groups.plugins.report_tab import GROUPS_PREFIX, GROUPS_ROUTE
 from tests.component.plugins.groups_scene import ANN, BOB, HOSTILE, api_server, fill, login
 from tests.lab.machine.ports import free_ports
-from tests.lab.servers.chromium import headless_browser
 from tests.ui.scene import FOLDER
 from tests.unit.operators import scene
 from tests.unit.operators.conftest import admin, leases  # noqa: F401
@@ -52,12 +51,6 @@ def address(chromium: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
         server.should_exit = True
         thread.join()
-
-
-@pytest.fixture(scope="module")
-def plain_browser(chromium: str) -> Iterator[Browser]:
-    with headless_browser(chromium) as running:
-        yield running
 
 
 @pytest.fixture

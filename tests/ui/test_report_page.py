@@ -12,7 +12,6 @@ import pytest
 from airflow_kafka_groups.plugins.report_files import MAX_BYTES
 from airflow_kafka_groups.report.sections import MOST_BYTES
 from airflow_kafka_groups.shown import shortened
-from tests.lab.servers.chromium import headless_browser
 from tests.ui.report_scene import group_ids, large_report, large_trend
 
 if TYPE_CHECKING:
@@ -87,13 +86,6 @@ def pages(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     for name, html in found.items():
         (folder / f"{name}.html").write_text(html)
     return {name: folder / f"{name}.html" for name in found}
-
-
-@pytest.fixture(scope="module")
-def plain_browser(chromium: str) -> Iterator[Browser]:
-    """Start a browser without a cluster and an Airflow."""
-    with headless_browser(chromium) as running:
-        yield running
 
 
 @pytest.fixture
