@@ -17,6 +17,7 @@ from airflow_kafka_groups.operators.offset_changes import (
     DeleteGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
 )
+from tests.dags.runs import runnable
 
 VERBS: dict[str, tuple[Any, str]] = {
     "reset": (ResetGroupOffsetsOperator, "alter_consumer_group_offsets"),
@@ -50,8 +51,6 @@ def run_verb(
     """
     os.environ.update(environment)
     from airflow import settings
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 
     settings.DAGS_FOLDER = environment["AIRFLOW__CORE__DAGS_FOLDER"]  # read once, before this process was forked
     operator, method = VERBS[verb]
@@ -61,10 +60,7 @@ def run_verb(
         given = {name: f"{{{{ params.{name} | tojson }}}}" for name in arguments}
         given |= {name: f"{{{{ params.{name} }}}}" for name, value in arguments.items() if isinstance(value, str)}
         operator(task_id="change", **given)
-    DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call]  # Airflow's own
-    bag = DagBag(dag_folder=os.devnull)
-    bag.bag_dag(dag)
-    sync_bag_to_db(bag, "dags-folder", None)
+    runnable(dag)
     due = datetime(2026, 1, 1, tzinfo=UTC)
     run = dag.test(run_after=due, logical_date=due)  # the same run each time, as of a task that is cleared
     (task,) = run.get_task_instances()

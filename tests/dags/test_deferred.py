@@ -1,32 +1,18 @@
 """Sensors that wait in the triggerer, on a real Airflow and a real Kafka."""
 
 import json
-import os
 import threading
 from datetime import datetime
-from typing import Any
 
 import pytest
 
+from tests.dags.runs import runnable, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets, seed_groups
 from tests.lab.workload.topics import create_topics, produce
 
 pytestmark = pytest.mark.airflow
 TOPIC, GROUP = "deferral-topic", "deferral.reader"  # no prefix of another test: the cluster is shared
-
-
-def runnable(dag: Any) -> Any:
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
-    from airflow.utils.db import initdb
-
-    initdb()
-    DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call]  # Airflow's own
-    bag = DagBag(dag_folder=os.devnull)
-    bag.bag_dag(dag)
-    sync_bag_to_db(bag, "dags-folder", None)
-    return dag
 
 
 def test_a_deferred_sensor_ends_when_the_group_has_read_to_the_end(
@@ -57,11 +43,9 @@ def test_a_deferred_sensor_ends_when_the_group_has_read_to_the_end(
         )
     reader = threading.Timer(4, commit_offsets, (bootstrap, {GROUP: {(TOPIC, 0): 10}}))
     reader.start()
-    run = runnable(dag).test()
+    runnable(dag)
+    run = dag.test()
     reader.join()
-    assert {task.task_id: str(task.state) for task in run.get_task_instances()} == {
-        "to_end": "success",
-        "never": "skipped",
-    }
+    assert states(run) == {"to_end": "success", "never": "skipped"}
     assert run.state == "success"
     assert not any(_clients.values()), "all clients are closed"

@@ -1,7 +1,6 @@
 """What the pages show is what runs here."""
 
 import json
-import os
 import re
 from pathlib import Path
 from textwrap import dedent
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.dags.airflow_env import ROOT
+from tests.dags.runs import runnable, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import seed_groups
 from tests.lab.workload.topics import create_topics, produce
@@ -70,7 +70,7 @@ def test_the_examples_run_on_a_real_cluster(
     assert "3 brokers" in sentence
 
     run = load_example().test()
-    assert run.state == "success", {task.task_id: str(task.state) for task in run.get_task_instances()}
+    assert run.state == "success", states(run)
 
     read = KafkaGroupsHook("my_cluster").list_consumer_group_offsets(
         ["orders-1", "orders-2", "orders-test", "orders-done", "orders-moved"]
@@ -91,15 +91,9 @@ def test_the_examples_run_on_a_real_cluster(
 
 
 def load_example() -> Any:
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
-    from airflow.utils.db import initdb
+    from airflow.dag_processing.dagbag import DagBag
 
-    initdb()
     parsed = DagBag(dag_folder=str(EXAMPLES))
     assert parsed.import_errors == {}
-    DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call]  # Airflow's own
-    bag = DagBag(dag_folder=os.devnull)
-    bag.bag_dag(parsed.dags["kafka_groups_examples"])
-    sync_bag_to_db(bag, "dags-folder", None)
-    return bag.dags["kafka_groups_examples"]
+    runnable(dag := parsed.dags["kafka_groups_examples"])
+    return dag

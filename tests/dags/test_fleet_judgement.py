@@ -13,7 +13,7 @@ import pytest
 
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.spark.jobs import judge_staleness
-from tests.dags.test_deferred import runnable
+from tests.dags.runs import runnable
 from tests.histories.judged import hour_rows
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import snapshot_id
@@ -85,7 +85,8 @@ def run_of(base: Any, limit: timedelta | None = None) -> Any:
             spark={"conn_id": None},
             execution_timeout=limit,
         )
-    return runnable(dag).test()
+    runnable(dag)
+    return dag.test()
 
 
 def written(base: Any) -> list[str]:

@@ -1,7 +1,6 @@
 """The recipes of docs/howto/recipes.md: each parses, and does on a real Kafka what the page promises."""
 
 import json
-import os
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -11,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests.dags.airflow_env import ROOT
-from tests.dags.runs import states
+from tests.dags.runs import runnable, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import list_groups, seed_groups
 from tests.lab.workload.topics import create_topics, produce
@@ -22,19 +21,12 @@ CLEANUP = "cleanup_stale_groups"
 
 @pytest.fixture(scope="module")
 def dags() -> dict[str, Any]:
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
-    from airflow.utils.db import initdb
+    from airflow.dag_processing.dagbag import DagBag
 
-    initdb()
     parsed = DagBag(dag_folder=str(RECIPES))
     assert parsed.import_errors == {}
-    DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call]  # Airflow's own
-    bag = DagBag(dag_folder=os.devnull)
-    for dag in parsed.dags.values():
-        bag.bag_dag(dag)
-    sync_bag_to_db(bag, "dags-folder", None)
-    return dict(bag.dags)
+    runnable(*parsed.dags.values())
+    return dict(parsed.dags)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.dag_params import refuse_unknown_conf
-from tests.dags.runs import shipped_dags
+from tests.dags.runs import shipped_dags, states
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +49,8 @@ def test_a_run_with_a_misspelt_key_does_nothing(dags: dict[str, Any], dag_id: st
     conf = {"exlude": ["team-keep-*"], "storage_path": str(tmp_path), "cluster": "lab"}
     for _ in range(2):  # what one run is given does not become a parameter of the next
         run = dags[dag_id].test(run_conf=conf)
-        tasks = {task.task_id: str(task.state) for task in run.get_task_instances()}
         assert run.state == "failed"
-        assert set(tasks.values()) <= {"failed", "upstream_failed"}, tasks
+        assert set(states(run).values()) <= {"failed", "upstream_failed"}, states(run)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -70,6 +69,5 @@ def test_marking_the_first_tasks_as_success_does_not_pass_the_check(dags: dict[s
     tasks = [task.task_id for task in cleanup.topological_sort()]
     before = "|".join(f"^{name}$" for name in tasks[: tasks.index(task_id)])
     run = cleanup.test(run_conf={"exlude": [], "storage_path": str(tmp_path)}, mark_success_pattern=before)
-    states = {task.task_id: str(task.state) for task in run.get_task_instances()}
-    assert states[task_id] == "failed"
+    assert states(run)[task_id] == "failed"
     assert list(tmp_path.iterdir()) == []
