@@ -37,7 +37,7 @@ from airflow_kafka_groups.kafka.maintenance_client import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult
-from airflow_kafka_groups.ledger.records import WHAT, Verified, log_wanted
+from airflow_kafka_groups.ledger.records import WHAT, Verified, log_change
 from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.readings import read_groups
@@ -265,7 +265,7 @@ async def keep_alive(
         path = recorded.path
         if kept := tuple(each.group_id for each in recorded.results if each.outcome is ChangeOutcome.CHANGED):
             with unless_warned("The next keep-alive run does not know of this one: %s"):
-                await asyncio.to_thread(log_wanted, layout, cluster_id, Verified(at=began, groups=kept))
+                await asyncio.to_thread(log_change, layout, cluster_id, Verified(at=began, groups=kept))
         for result in recorded.results:
             if result.group_id in left:
                 continue

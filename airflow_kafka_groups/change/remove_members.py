@@ -9,7 +9,6 @@ that is retried removes nobody who came back.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,9 +27,8 @@ from airflow_kafka_groups.kafka.models import (
     has_eligible_kind,
 )
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome, ChangeResult
-from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.observe.patterns import check_group_ids
-from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
@@ -143,10 +141,11 @@ async def remove_members(
     absent = _absent(request, chosen)
     if terms.dry_run or not to_remove:
         return RemovedMembers(results=[*results.values(), *absent], path=None, dry_run=terms.dry_run)
-    facts = {KAFKA_CLUSTER_ID: cluster_id, "reason": request.reason}
-    facts |= {} if terms.tries is None else {TASK_RUN: terms.tries.task_run}
-    record = ChangeRecord(layout, WHAT, dry_run=False, facts=facts)
+    task_run = None if terms.tries is None else terms.tries.task_run
+    record = ChangeRecord(layout, WHAT, dry_run=False, facts={"reason": request.reason, TASK_RUN: task_run})
     await record.before(results[member.member_id].to_json() for member in to_remove)
+    if task_run is not None:
+        await asyncio.to_thread(record.log, cluster_id, utc_now(), task_run=task_run)
     results |= await _remove(admin, request, group, to_remove, read_at + MAX_READ_AGE_SECONDS)
     path = await record.result(list(results.values()))
     return RemovedMembers(results=[*results.values(), *absent], path=path, dry_run=False)
@@ -197,10 +196,9 @@ def _meant_before(
     tries = terms.tries
     if tries is None:
         return None
-    for path, data, _ in sorted(tries.records(layout, cluster_id), key=lambda each: each[0].name):
-        record = json.loads(data)
+    for path, record, _ in tries.records(layout, cluster_id):
         of_group = [row["member_id"] for row in record["groups"] if row["group_id"] == group_id]
-        if record[TASK_RUN] == tries.task_run and of_group:
+        if record.get(TASK_RUN) == tries.task_run and of_group:
             return str(path), of_group
     return None
 

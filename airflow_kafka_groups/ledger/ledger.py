@@ -148,6 +148,11 @@ class Ledger:
 
         return {group_id: at for group_id, at in found.verified.items() if at >= since and counts(group_id, at)}
 
+    def tries_of(self, task_run: str) -> list[tuple[str, str]]:
+        """Return the folders and run ids of the changes that a task began, oldest first. Raises as ``wanted``."""
+        records, _ = self._read_log()
+        return records.tries_of(task_run)
+
     def of_plan(self, plan_id: str, kinds: Collection[str]) -> list[Entry]:
         """Return the entries of these kinds about a plan in this folder, oldest first. Raises as ``wanted``."""
         records, log = self._read_log()

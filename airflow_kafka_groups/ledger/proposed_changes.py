@@ -9,10 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.layout import StoragePath
 
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -102,30 +99,6 @@ class ChangeResult:
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
         return {name: getattr(self, name) for name in self.__slots__} | {"outcome": self.outcome.value}
-
-
-_BEGIN = 8_192
-"""Bytes in which a record says what it is of."""
-
-
-def read_head(path: StoragePath) -> bytes | None:
-    """Read the record of a change without its groups: it may have hundreds of megabytes.
-
-    Return ``None`` if there is none. Raises ``StorageError``.
-    """
-    try:
-        begin = FILES.read(path, 0, _BEGIN)
-    except StorageError:  # an object store has no part of an empty file; every other error is raised again
-        begin = None
-    if begin is None or without_groups(begin) == begin:  # a storage may return fewer bytes than it was asked for
-        begin = FILES.read(path)
-    return None if begin is None else without_groups(begin)
-
-
-def without_groups(data: bytes) -> bytes:
-    """Return the record of a change, which may be incomplete, without its groups: these are at its end."""
-    head, groups, _ = data.partition(b'"groups": [')
-    return head + groups + b"]}" if groups else data
 
 
 def counts_of(results: Iterable[ChangeResult]) -> dict[str, int]:

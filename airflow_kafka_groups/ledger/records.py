@@ -1,9 +1,9 @@
-"""What the log of a cluster says besides snapshots: the groups that somebody wants to stay, plans, and notices.
+"""What the log of a cluster says besides snapshots: changes, the groups that these want to stay, plans, and notices.
 
-An entry of wanted groups is written before anything is committed, whichever connection asks, and stays for good. So a
-run that was interrupted may have kept its groups alive, or restored them, and they count. Another entry says of which
-groups a keep-alive run verified the commit. The time of a run is when it began, and no earlier than what others
-recorded before.
+An entry of a change is written before anything is committed, whichever connection asks, and stays for good. So a run
+that was interrupted may have kept its groups alive, or restored them, and they count; and a later try of the same task
+finds it. Another entry says of which groups a keep-alive run verified the commit. The time of a run is when it began,
+and no earlier than what others recorded before.
 
 A mark of a notice is written before its owner is notified, and the notice after that: a process that dies in between
 notifies once more, and never counts a notice that was not sent.
@@ -26,18 +26,19 @@ from airflow_kafka_groups.storage.paths import parse_time
 
 WHAT, RESTORE = "keep-alive", "restore"
 _SHOWN = {WHAT: "a keep-alive run", RESTORE: "a restore"}
-KAFKA_CLUSTER_ID = "kafka_cluster_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """An entry of the log: groups that are about to be kept alive, or that a change of offsets may create.
+class ChangeEntry:
+    """An entry of the log: a change of offsets, or of a group's members, that is about to be made.
 
     :param at: when the run began.
     :param until: when its effect ends: no later than the brokers may forget the groups. A restore's ends at once: only
         the idle time counts from it.
     :param what: the kind of run.
     :param folder: the folder of the connection that asks, which has the run's record.
+    :param groups: those that are to stay: they are about to be kept alive, or the change may create them.
+    :param task_run: what its tries have in common, where a later one has to find it. Default: none has to.
     """
 
     at: datetime
@@ -45,7 +46,8 @@ class Wanted:
     what: str
     folder: str
     run_id: str
-    groups: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    task_run: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +66,14 @@ class OfPlan:
     plan_id: str
 
 
-_MODELS: Mapping[str, type[Wanted | Verified | OfPlan]] = {
-    EntryKind.WANTED: Wanted,
+_MODELS: Mapping[str, type[ChangeEntry | Verified | OfPlan]] = {
+    EntryKind.CHANGE: ChangeEntry,
     EntryKind.KEPT_ALIVE: Verified,
     **dict.fromkeys((EntryKind.PLAN, EntryKind.QUESTION, EntryKind.ANSWER, EntryKind.NOTICES), OfPlan),
 }
 
 
-def log_wanted(layout: Layout, kafka_cluster_id: str | None, entry: Wanted | Verified) -> None:
+def log_change(layout: Layout, kafka_cluster_id: str | None, entry: ChangeEntry | Verified) -> None:
     """Add an entry to the log of a cluster, durably.
 
     Raises ``JournalError``, also where the brokers do not know their cluster's id yet, and ``StorageError``: then
@@ -124,6 +126,7 @@ class Records:
 
     :param runs: by the kind of run, what its runs amount to for each group.
     :param verified: when the last verified keep-alive of each group began.
+    :param tries: by task, the folders and run ids of the changes that later tries have to find, oldest first.
     :param plans: by folder and plan, the entries about it: their numbers, kinds and SHA-256.
     :param marks: the marks of groups that wait for a notice, or whose owner had one, as JSON has them.
     :param noted: the number of the last entry of marks.
@@ -131,6 +134,7 @@ class Records:
 
     runs: dict[str, dict[str, KeptAlive]] = field(default_factory=dict)
     verified: dict[str, datetime] = field(default_factory=dict)
+    tries: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     plans: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     marks: dict[str, Any] = field(default_factory=dict)
     noted: int = 0
@@ -152,6 +156,8 @@ class Records:
             if isinstance(found, Verified):
                 self.verified |= {id_: max(found.at, self.verified.get(id_, found.at)) for id_ in found.groups}
                 continue
+            if found.task_run is not None:
+                self.tries.setdefault(_task_of(found.task_run), []).append((found.folder, found.run_id))
             kept = KeptAlive(found.at, found.until, _SHOWN.get(found.what, f"a change ({found.what})"))
             of_kind = self.runs.setdefault(found.what, {})
             of_kind |= {group_id: kept.after(of_kind.get(group_id)) for group_id in found.groups}
@@ -177,6 +183,13 @@ class Records:
         places = self.plans.get(f"{folder}/{plan_id}", ())
         return [(number, sha256) for number, kind, sha256 in places if kind in kinds]
 
+    def tries_of(self, task_run: str) -> list[tuple[str, str]]:
+        """Return the folders and run ids of what the tries of a task began, oldest first.
+
+        The tasks of a mapped one count for each other: a group may be another one's when it is mapped anew.
+        """
+        return self.tries.get(_task_of(task_run), [])
+
     def to_json(self) -> dict[str, Any]:
         """Return all of it as JSON has it: the groups of each run, and of each verification."""
         runs: dict[str, dict[tuple[Any, ...], list[str]]] = {}
@@ -192,6 +205,7 @@ class Records:
                 kind: [[*map(plain, key), groups] for key, groups in of_kind.items()] for kind, of_kind in runs.items()
             },
             "verified": [[at.isoformat(), groups] for at, groups in verified.items()],
+            "tries": self.tries,
             "plans": self.plans,
             "marks": self.marks,
             "noted": self.noted,
@@ -211,4 +225,10 @@ class Records:
             plan: [(int(number), str(kind), str(sha256)) for number, kind, sha256 in places]
             for plan, places in data["plans"].items()
         }
-        return cls(runs, verified, plans, dict(data["marks"]), int(data["noted"]))
+        tries = {task: [(str(folder), str(run_id)) for folder, run_id in of] for task, of in data["tries"].items()}
+        return cls(runs, verified, tries, plans, dict(data["marks"]), int(data["noted"]))
+
+
+def _task_of(task_run: str) -> str:
+    """Return what the tasks of a mapped one have in common: what comes before the last slash, if there is one."""
+    return task_run.rpartition("/")[0] or task_run

@@ -156,7 +156,7 @@ class EntryKind(StrEnum):
     """The kinds of entries of a cluster's log. One that this version does not know may protect a group."""
 
     SNAPSHOT = "snapshot"
-    WANTED = "wanted"
+    CHANGE = "change"
     KEPT_ALIVE = "kept_alive"
     PLAN = "plan"
     QUESTION = "question"

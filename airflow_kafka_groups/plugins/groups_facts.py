@@ -332,7 +332,7 @@ def _events(layout: Layout, kafka_cluster_id: str | None, group_id: str) -> Iter
 
 def _change(path: StoragePath, group_id: str) -> Event | None:
     """Return what a restore, a keep-alive run or another change did to a group. Very large records are left out."""
-    from airflow_kafka_groups.change.restore.earlier_tries import BY, TASK_RUN
+    from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN
 
     try:
         if FILES.describe(path).size > _LARGEST_RECORD:
@@ -341,7 +341,7 @@ def _change(path: StoragePath, group_id: str) -> Event | None:
         group = next((each for each in record["groups"] if each["group_id"] == group_id), None)
         if group is None:
             return None
-        dag_id, _, rest = str(record.get(TASK_RUN) or record.get(BY) or "").partition("/")
+        dag_id, _, rest = str(record.get(TASK_RUN) or "").partition("/")
         run_id = rest.rsplit("/", 2)[0] if rest.count("/") > 1 else ""
         dry = "dry run of a " if record.get("dry_run") else ""
         outcome = f"{group.get('outcome')}: {group['reason']}" if group.get("reason") else str(group.get("outcome"))

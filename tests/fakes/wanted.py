@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from airflow_kafka_groups.ledger.records import Wanted, log_wanted
+from airflow_kafka_groups.ledger.records import ChangeEntry, log_change
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.groups import CLUSTER_ID
@@ -19,5 +19,5 @@ def want(
     cluster_id: str | None = CLUSTER_ID,
 ) -> None:
     """Let a run want groups to stay."""
-    entry = Wanted(at=at, until=at + lasts, what=what, folder=layout.cluster, run_id=new_id(at), groups=groups)
-    log_wanted(layout, cluster_id, entry)
+    entry = ChangeEntry(at=at, until=at + lasts, what=what, folder=layout.cluster, run_id=new_id(at), groups=groups)
+    log_change(layout, cluster_id, entry)

@@ -6,16 +6,14 @@ is about to remove it: a folder may have the snapshots of a year. Other files in
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN
-from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.ledger.proposed_changes import read_head
-from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.report.page import HEAD
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -93,12 +91,11 @@ _OWN_NAME = {
     paths.PLANS: "plan_id",
     paths.PRUNE_PLANS: "plan_id",
     paths.BACKUPS: "plan_id",
-    paths.CHANGES: "run_id",
     paths.LISTINGS: "",
     paths.BACKLOGS: "",
 }
-_BEFORE_ENDING = "-before.json"
-"""How the name of what a change found ends, in ``changes``."""
+_BEGIN = 4_096
+"""Bytes in which the record of a change says what it is: it may have hundreds of megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,6 @@ class FileSet:
     :param foreign: why they must not be removed.
     :param named: the Kafka clusters that its manifest names; it may name none.
     :param expires_at: when its plan became unusable; ``None`` if it has none.
-    :param is_of_task: whether a task that is cleared goes by it, so that it sets no group back twice.
     """
 
     kind: FileKind
@@ -137,7 +133,6 @@ class FileSet:
     foreign: str | None = None
     named: set[str | None] = field(default_factory=set)
     expires_at: datetime | None = None
-    is_of_task: bool = False
 
     @property
     def made_at(self) -> datetime:
@@ -222,17 +217,23 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
     if folder == paths.REPORTS:
         begins = (FILES.read(path) or b"").startswith(HEAD.encode())
         return None if begins else f"{path} is not a report of this package"
+    if folder == paths.CHANGES and path.name.endswith(".json"):
+        try:
+            begin = FILES.read(path, 0, _BEGIN) or b""
+        except StorageError as error:  # of an empty file, an object store has no beginning
+            return str(error)
+        says = {"run_id": file_set.id, "cluster": cluster}
+        same = all(f'"{name}": {json.dumps(value)}'.encode() in begin for name, value in says.items())
+        return None if same else f"{path} is not what its name says"
     if folder not in _OWN_NAME or not path.name.endswith(".json"):
         return None
     try:
-        content = read_json(path, "it", MaintenanceError, read=read_head if folder == paths.CHANGES else None)
+        content = read_json(path, "it", MaintenanceError)
     except MaintenanceError as error:
         return str(error)
     id_ = file_set.id
-    if path.name.endswith(_BEFORE_ENDING):  # a dry run has no such file
-        file_set.is_of_task |= TASK_RUN in content
     if folder == paths.MANIFESTS:
-        file_set.named.add(named if isinstance(named := content.get(KAFKA_CLUSTER_ID) or None, str) else None)
+        file_set.named.add(named if isinstance(named := content.get("kafka_cluster_id") or None, str) else None)
     name = _OWN_NAME[folder]
     same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     try:

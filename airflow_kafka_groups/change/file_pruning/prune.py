@@ -7,8 +7,8 @@ removed if it is older than the limit of its kind (by the time in its id), is no
 consists only of files that this package writes. A file with another name, or whose content contradicts its name, keeps
 its set. A clean-up ages from the end of its plan: until then groups may be deleted by it, which its backup restores.
 
-The record of a task that sets offsets stays for a year, whatever the limit. What was kept alive or restored is in the
-cluster's log, which stays.
+What was changed, kept alive or restored is in the cluster's log, which stays: a task that is cleared after the record
+of its change was removed sets nothing twice, but fails.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ from airflow_kafka_groups.storage.paths import CLOCK_SLACK
 
 _LONGEST_PAUSE = timedelta(days=32)
 """A month, and a late task: with nothing newer, a clock that is ahead is likelier than a pause of the DAGs."""
-_DAYS_OF_TASKS = 365.0
-"""The least age of the record of a task that sets offsets: where a cleared one does not find it, it sets them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +149,6 @@ def _old(layout: Layout, sets: Sequence[FileSet], limits: PruningLimits, now: da
         if now - one.made_at <= timedelta(days=days) + (SLOWEST if one.kind is FileKind.SNAPSHOT else timedelta(0)):
             continue
         one.look_into(layout.cluster)
-        if one.is_of_task:
-            days = max(days, _DAYS_OF_TASKS)
         if now - one.ages_from > timedelta(days=days):
             yield one
 

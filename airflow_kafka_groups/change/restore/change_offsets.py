@@ -20,7 +20,6 @@ from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS, p
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, unread_of, unread_part
 from airflow_kafka_groups.change.restore.earlier_tries import (
-    BY,
     DELETION,
     TASK_RUN,
     EarlierTries,
@@ -32,7 +31,7 @@ from airflow_kafka_groups.change.restore.signs import wanted_before, with_signs
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
-from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, RESTORE, KeptAlive, Wanted, log_wanted
+from airflow_kafka_groups.ledger.records import RESTORE, ChangeEntry, KeptAlive, log_change
 from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -189,16 +188,16 @@ def _why_unread(result: ChangeResult) -> str | None:
 
 
 class ChangeRecord:
-    """The two files of a change in ``changes/``: what was there before, and what became of it.
+    """The two files of a change in ``changes/``, what was there before and what became of it, and its entry in the log.
 
-    :param facts: further fields of both.
+    :param facts: further fields of both files.
     """
 
     def __init__(self, layout: Layout, what: str, *, dry_run: bool, facts: Mapping[str, Any]) -> None:
         run_id = new_id(utc_now())
         self.head: dict[str, Any] = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run}
         self.head |= {"cluster": layout.cluster, **facts}
-        self._folder, self.run_id = layout.root / CHANGES, run_id
+        self._layout, self._folder, self.run_id = layout, layout.root / CHANGES, run_id
 
     async def before(self, groups: Iterable[Mapping[str, Any]]) -> None:
         """Record what is there, durably, before anything is changed: so that the change can be undone.
@@ -207,6 +206,32 @@ class ChangeRecord:
         """
         write = partial(write_listing, self._folder, f"{self.run_id}-before.json", self.head, "groups", groups)
         await asyncio.to_thread(FILES.sync, await asyncio.to_thread(write))
+
+    def log(
+        self,
+        kafka_cluster_id: str | None,
+        at: datetime,
+        lasts: timedelta = timedelta(0),
+        groups: Sequence[str] = (),
+        task_run: str | None = None,
+    ) -> None:
+        """Add the change to the cluster's log, durably, after ``before`` and before anything is changed.
+
+        Raises ``JournalError`` or ``StorageError``; nothing must be changed then.
+
+        :param at: since when, and ``lasts`` for how long, the ``groups`` are to stay. Default: none has to.
+        :param task_run: what its tries have in common. Default: no later one continues it.
+        """
+        entry = ChangeEntry(
+            at=at,
+            until=at + lasts,
+            what=self.head["what"],
+            folder=self._layout.cluster,
+            run_id=self.run_id,
+            groups=tuple(groups),
+            task_run=task_run,
+        )
+        log_change(self._layout, kafka_cluster_id, entry)
 
     async def result(self, results: Sequence[ChangeResult]) -> StoragePath:
         """Record the results. Raises ``OutcomeUnknownError``, with what was changed, if that cannot be done."""
@@ -233,8 +258,8 @@ async def change_offsets(
 
     What a group had is recorded in ``changes/`` before anything is changed. A group that is protected, has members, or
     moves meanwhile is kept; a partition that does not exist is left out. An earlier try of the same change is
-    continued: the offsets that it meant to set are set, and groups that were used since are kept. What may create a
-    group, or keeps it alive, is in the cluster's log before, too.
+    continued: the offsets that it meant to set are set, and groups that were used since are kept. What a later try may
+    continue, may create a group, or keeps it alive, is in the cluster's log before, too.
 
     Raises ``GroupsFailedError`` before anything is changed if offsets are to be deleted of a group that is protected or
     cannot be read, ``BackupError``, ``ConfigurationError``, and ``MaintenanceError`` or ``StorageError`` if what is
@@ -250,51 +275,41 @@ class _Chain:
     def __init__(self, admin: MaintenanceClient, layout: Layout, request: OffsetRequest, terms: ChangeTerms) -> None:
         self._admin, self._layout, self._request, self._terms = admin, layout, request, terms
         self._earlier: Earlier | None = None
+        self._task_run: str | None = None
         facts = dict(request.facts)
+        if terms.tries is not None:
+            facts[TASK_RUN] = terms.tries.task_run
         if terms.tries is not None and request.continues:
             # Read once: a later look finds this try's own record.
             self._earlier = cache(partial(terms.tries.read, layout, request.facts))
-            facts[TASK_RUN] = terms.tries.task_run
-        elif terms.tries is not None:
-            facts[BY] = terms.tries.task_run
+            self._task_run = terms.tries.task_run
         self._record = ChangeRecord(layout, request.what, dry_run=terms.dry_run, facts=facts)
 
     async def run(self) -> RecordedChanges:
-        head, writes = self._record.head, not self._terms.dry_run
+        writes = not self._terms.dry_run
         cluster_id, began, wanted = await self._admin.cluster_id(), utc_now(), dict[str, KeptAlive]()
         if self._request.may_be_absent:
             wanted = await asyncio.to_thread(wanted_before, self._layout, cluster_id)
         self._signs = partial(with_signs, self._layout, cluster_id, began, wanted)
-        if writes:
-            head[KAFKA_CLUSTER_ID] = cluster_id  # for who looks from other folders
         changes = await self._propose()
         if writes:
             await self._record.before(change.to_json() for change in changes)
         if writes and (self._request.may_be_absent or self._request.keeps is not None):
             names = [change.group_id for change in changes]
-            await asyncio.to_thread(self._log_wanted, cluster_id, began, names)  # a clean-up spares them from now on
+            since, lasts = self._request.keeps or (began, timedelta(0))
+            at = await asyncio.to_thread(latest_known_time, self._layout, since, cluster_id)
+            # A clean-up spares them from now on.
+            await asyncio.to_thread(self._record.log, cluster_id, at, lasts, names, self._task_run)
             if await wait_for_deletions(self._layout, cluster_id, names, utc_now()):
                 changes = await self._propose()  # the groups are others by now, or none
                 await self._record.before(change.to_json() for change in changes)
+        elif writes and self._task_run is not None:
+            await asyncio.to_thread(self._record.log, cluster_id, began, task_run=self._task_run)
         results = await self._apply(changes)
         if writes and self._request.what == RESTORE:  # offsets that are set are not all that a group had
             results = await self._once_more(results, changes)
         path = await self._record.result(results)
         return RecordedChanges(results=results, changes=changes, path=path, dry_run=self._terms.dry_run)
-
-    def _log_wanted(self, kafka_cluster_id: str | None, began: datetime, group_ids: Sequence[str]) -> None:
-        """Add to the cluster's log, durably, that groups are to stay: a log that cannot be written ends the change."""
-        since, lasts = self._request.keeps or (began, timedelta(0))
-        at = latest_known_time(self._layout, since, kafka_cluster_id)
-        entry = Wanted(
-            at=at,
-            until=at + lasts,
-            what=self._request.what,
-            folder=self._layout.cluster,
-            run_id=self._record.run_id,
-            groups=tuple(group_ids),
-        )
-        log_wanted(self._layout, kafka_cluster_id, entry)
 
     async def _propose(self) -> list[Change]:
         earlier, deletes = self._earlier, self._request.what == DELETION

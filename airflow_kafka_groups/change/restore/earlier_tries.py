@@ -1,9 +1,10 @@
 """What must be known before offsets are set: earlier tries of the same task, and deletions that are under way.
 
-Every try writes its record before it commits anything. A later one sets the same offsets: where they are committed
-already, nothing is left to do, and what was not committed still is where it was. A group that is anywhere else was used
-in between, and is kept: its consumers would read again what they have read since, or skip what they have not. So a
-distance is not moved twice, either. What a try says at its end that it has kept, it has not set.
+Every try writes its record, and its entry in the log, before it commits anything. A later one sets the same offsets:
+where they are committed already, nothing is left to do, and what was not committed still is where it was. A group that
+is anywhere else was used in between, and is kept: its consumers would read again what they have read since, or skip
+what they have not. So a distance is not moved twice, either. What a try says at its end that it has kept, it has not
+set.
 
 A deletion reads these records once more between its intent and its request. So either the deletion finds the record and
 sends nothing, or the restore (or keep-alive run) finds the intent here, and waits. Without the wait it would find a
@@ -14,10 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.change.deletion.request import MAX_DELETE_SECONDS, MAX_READ_AGE_SECONDS
@@ -25,6 +25,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import (
     Change,
     ChangeOutcome,
@@ -32,16 +33,12 @@ from airflow_kafka_groups.ledger.proposed_changes import (
     commits_from,
     is_same,
     partition_name,
-    without_groups,
 )
-from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID
-from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.shown import one_line
-from airflow_kafka_groups.storage.access import raised_by
-from airflow_kafka_groups.storage.file_storage import FILES, read_few
-from airflow_kafka_groups.storage.json_files import parse_json, read_json
-from airflow_kafka_groups.storage.layout import Layout, StoragePath
-from airflow_kafka_groups.storage.paths import CHANGES, CLOCK_SLACK, is_id, time_of
+from airflow_kafka_groups.storage.file_storage import read_all, read_few
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, check_id
+from airflow_kafka_groups.storage.paths import CHANGES, CLOCK_SLACK, time_of
 
 log = logging.getLogger(__name__)
 
@@ -104,16 +101,11 @@ def _about_to_be_deleted(
 
 TASK_RUN = "task_run"
 """The field of a record that all tries of a task have in common."""
-BY = "by"
-"""The field with the same, for people, where an earlier try does not count."""
 SHIFT_BY = "shift_by"
 TARGET = "target"
 """The field with what else a reset was asked for: an end of the log, or a time."""
 DELETION = "delete offsets"
 """The kind of change whose record has what was deleted."""
-_RECORD = "the record of a change"
-_NOT_KNOWN = "Earlier tries by a connection of another name are not known: %s"
-_ENDING = "-before.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,33 +193,27 @@ def _kept(change: Change, tries: EarlierTries, deletes: bool) -> Change:
 class Tries:
     """Which runs are tries of the same change: a task is retried or cleared, a command that was killed typed again.
 
-    They count also where they ran by a connection that has another name by now. Those of a mapped task differ in what
-    follows the last slash, and a group may be another one's when what the task is mapped over was created again.
+    The cluster's log names them, whichever connection they ran by, and those of all tasks of a mapped one.
 
     :param task_run: names the change; the same for each of its tries.
-    :param since: a time before the first try; ``None``: not known.
-    :param interrupted: only tries count that recorded no result, and after which none did: a command that ended is a
-        new one when it is typed again. Default false.
+    :param killed_since: only tries from then on count that recorded no result, and after which none did: a command that
+        ended is a new one when it is typed again. Default: all tries count.
     """
 
     task_run: str
-    since: datetime | None = None
-    interrupted: bool = False
+    killed_since: datetime | None = None
 
     def read(self, layout: Layout, asked: Mapping[str, Any], kafka_cluster_id: str | None) -> EarlierTries:
         """Return what the earlier tries meant to set.
 
         :param asked: what this try is asked for, by the fields of a record: a distance or a target.
-        :param kafka_cluster_id: the id that the brokers report: records in other folders of the storage count that name
-            it.
 
-        Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
+        Raises ``MaintenanceError`` for a record that is missing, damaged, or of another distance, and as ``records``.
         """
         groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
-        for path, data, kept in self.records(layout, kafka_cluster_id):
-            record = _parsed(data, path)
+        for path, record, kept in self.records(layout, kafka_cluster_id):
             is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
-            if not is_asked and record[TASK_RUN] != self.task_run:
+            if not is_asked and record.get(TASK_RUN) != self.task_run:
                 continue
             if record.get(SHIFT_BY) != asked.get(SHIFT_BY):
                 raise MaintenanceError(
@@ -235,33 +221,27 @@ class Tries:
                     f"{_aim(asked)}. Start a new DAG run for that"
                 )
             _add(groups, record, str(path), kept or (), is_asked=is_asked)
-        return EarlierTries(groups, "name its group alone") if self.interrupted else EarlierTries(groups)
+        return EarlierTries(groups, "start a new DAG run" if self.killed_since is None else "name its group alone")
 
     def records(
         self, layout: Layout, kafka_cluster_id: str | None
-    ) -> list[tuple[StoragePath, bytes, frozenset[str] | None]]:
-        """Return what the earlier tries recorded: the path, the record, and the groups that were kept.
+    ) -> Iterator[tuple[StoragePath, dict[str, Any], frozenset[str] | None]]:
+        """Yield what the earlier tries recorded, oldest first: the path, the record, and the groups that were kept.
 
-        The groups are ``None`` for a try that has no result: it was killed. Raises ``MaintenanceError`` and
-        ``StorageError``.
+        The groups are ``None`` for a try that has no result: it was killed.
+
+        Raises ``MaintenanceError`` for a record that is missing or damaged, or such a log, and ``StorageError``.
         """
-        own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
-        folders = (own, *(other.root / CHANGES for other in others))
-        named = ((each, name) for each in folders for name in _names(each, is_own=each is own))
-        wanted = [
-            (folder / name, None if folder is own else kafka_cluster_id)
-            for folder, name in named
-            if _is_in(name, self.since)
+        since = self.killed_since
+        paths = [
+            Layout(layout.base, folder).root / CHANGES / f"{check_id('run_id', run_id)}-before.json"
+            for folder, run_id in Ledger(layout, kafka_cluster_id).tries_of(self.task_run)
+            if since is None or time_of(run_id) >= since
         ]
-        paths = [path for path, _ in wanted]
-        found = read_few(partial(_content, self.task_run), paths, [of for _, of in wanted])
-        own_tries = [(path, *content) for path, content in zip(paths, found, strict=True) if content is not None]
-        last_end = max((_second_of(path) for path, _, kept in own_tries if kept is not None), default="")
-        return [each for each in own_tries if not self.interrupted or _second_of(each[0]) > last_end]
-
-
-def _second_of(path: StoragePath) -> str:
-    return path.name.partition("-")[0]
+        kept = read_all(_kept_by, paths)
+        ended = [number for number, groups in enumerate(kept, start=1) if groups is not None]
+        first = 0 if since is None or not ended else ended[-1]
+        return zip(paths[first:], read_few(_recorded, paths[first:]), kept[first:], strict=True)
 
 
 def _aim(asked: Mapping[str, Any]) -> str:
@@ -271,79 +251,18 @@ def _aim(asked: Mapping[str, Any]) -> str:
     return "set offsets to what it is given" if (target := asked.get(TARGET)) is None else f"set offsets to {target}"
 
 
-def _others(layout: Layout) -> list[Layout]:
-    """Return the other folders with records, without those that this user may not list."""
-    return [other for other, inside in other_folders(layout, warning=_NOT_KNOWN) if CHANGES in inside]
-
-
-def _names(folder: StoragePath, *, is_own: bool) -> list[str]:
+def _recorded(path: StoragePath) -> dict[str, Any]:
     try:
-        return FILES.names(folder)
-    except StorageError as error:
-        _require_foreign(error, is_own=is_own)
-        return []
-
-
-def _is_in(name: str, since: datetime | None) -> bool:
-    """Return whether a file's name is that of what a change found, at this time or later."""
-    run_id = name.removesuffix(_ENDING)
-    return run_id != name and is_id(run_id) and (since is None or time_of(run_id) >= since)
-
-
-def _content(
-    task_run: str, path: StoragePath, kafka_cluster_id: str | None
-) -> tuple[bytes, frozenset[str] | None] | None:
-    """Read the record of a try of the task, or of another one of a mapped task, and the groups that it has kept.
-
-    Return ``None`` for any other.
-
-    Of the others, only what comes before the groups is looked at. A process that was killed left one that ends within
-    them, where the storage writes no file at once: nothing was changed before it was complete.
-
-    :param kafka_cluster_id: in another folder, the cluster that it must name; ``None`` in this cluster's own folder.
-    """
-    try:
-        data = FILES.read(path)
-    except StorageError as error:
-        _require_foreign(error, is_own=kafka_cluster_id is None)
-        return None
-    if not data:  # it was removed meanwhile, or never written
-        return None
-    try:
-        head = parse_json(without_groups(data), path, _RECORD, MaintenanceError, has_format=False)
-    except MaintenanceError as error:
-        if kafka_cluster_id is None:
-            raise MaintenanceError(f"{error}. Restore it from a copy, or remove it") from error
-        log.warning("Whether an earlier try of this task wrote it is not known: %s", error)
-        return None
-    is_here = kafka_cluster_id is None or head.get(KAFKA_CLUSTER_ID) == kafka_cluster_id
-    if not (is_here and _is_of(head.get(TASK_RUN), task_run)):
-        return None
-    return data, _kept_by(path.parent / path.name.replace("before", "result"))
-
-
-def _parsed(data: bytes, path: StoragePath) -> dict[str, Any]:
-    try:
-        return parse_json(data, path, _RECORD, MaintenanceError)
+        return read_json(path, "the record of an earlier try", MaintenanceError)
+    except StorageError:
+        raise
     except MaintenanceError as error:
         raise MaintenanceError(f"{error}. Restore it from a copy, or start a new DAG run") from error
 
 
-def _require_foreign(error: StorageError, *, is_own: bool) -> None:
-    """Raise an error, unless it is that this user may not read what is in another folder."""
-    if is_own or not isinstance(raised_by(error), PermissionError):
-        raise error
-    log.warning(_NOT_KNOWN, error)
-
-
-def _is_of(recorded: Any, task_run: str) -> bool:
-    """Return whether a record is of a try of the task, or of another one of a mapped task."""
-    task, slash, _ = task_run.rpartition("/")
-    return recorded == task_run or bool(slash and isinstance(recorded, str) and recorded.rpartition("/")[0] == task)
-
-
-def _kept_by(path: StoragePath) -> frozenset[str] | None:
+def _kept_by(before: StoragePath) -> frozenset[str] | None:
     """Return the groups that a try has kept, by its result; ``None`` where it has no result: it was killed."""
+    path = before.parent / before.name.replace("before", "result")
     try:
         groups = read_json(path, "the result of a change", MaintenanceError)["groups"]
         return frozenset(group["group_id"] for group in groups if group["outcome"] == ChangeOutcome.KEPT)

@@ -110,7 +110,7 @@ def _tries(args: argparse.Namespace, command: str) -> Tries:
     asked = {name: value for name, value in sorted(vars(args).items()) if name not in _NOT_ASKED}
     digest, who = sha256(json.dumps(asked, default=str).encode()).hexdigest(), actor(command)
     name = f"{who['user']} on {who['host']}: {command} {digest[:16]}"
-    return Tries(task_run=name, since=utc_now() - _CONTINUED, interrupted=True)
+    return Tries(task_run=name, killed_since=utc_now() - _CONTINUED)
 
 
 def _table_of(args: argparse.Namespace, command: str, done: RecordedChanges) -> Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
@@ -29,8 +28,6 @@ from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from airflow.sdk import Context
 
     from airflow_kafka_groups.change.restore.change_offsets import ChangeRequest
@@ -262,15 +259,4 @@ def tries_of(context: Context) -> Tries:
     """Return which runs are tries of the same task."""
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
 
-    return Tries(task_run=task_run_of(actor_of(context)), since=_began(context))
-
-
-def _began(context: Context) -> datetime | None:
-    """Return a time before the first try, by any worker's clock; ``None`` if it is not known.
-
-    It is a week ago at least: Airflow may have been restored from a copy of its database that does not know the run.
-    """
-    from airflow_kafka_groups.storage.layout import utc_now
-
-    due = getattr(context.get("dag_run"), "run_after", None)  # the start of a run that is cleared is a new one
-    return None if due is None else min(due - timedelta(days=1), utc_now() - timedelta(days=7))
+    return Tries(task_run=task_run_of(actor_of(context)))

@@ -16,7 +16,6 @@ from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningL
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.doctor.storage import PROBE_FOLDER, examine_storage
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.ledger.proposed_changes import read_head
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
@@ -157,17 +156,3 @@ def test_what_is_not_what_its_name_says_is_not_said_to_be_removed(layout: Layout
     assert FILES.read(layout.root / where) == b"mine"
     assert len(found.foreign) == 1, found
     assert found.removed["snapshot"] == ()
-
-
-def test_the_beginning_of_a_record_is_read_whatever_its_length(layout: Layout) -> None:
-    """Of an empty object, as a killed upload leaves it, the store has no first bytes; a small one is shorter."""
-    begin = b'{"format": 1, "what": "reset", "groups": ['
-    for name, content, found in (
-        ("absent", None, None),
-        ("empty", b"", b""),
-        ("small", b"{}", b"{}"),
-        ("long", begin + b" " * 20_000 + b"]}", begin + b"]}"),
-    ):
-        if content is not None:
-            put(layout, f"changes/{name}.json", content)
-        assert read_head(layout.root / "changes" / f"{name}.json") == found

@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life import snapshot_signs
-from airflow_kafka_groups.ledger.records import WHAT, KeptAlive, Verified, log_wanted
+from airflow_kafka_groups.ledger.records import WHAT, KeptAlive, Verified, log_change
 from airflow_kafka_groups.observe import cluster_log
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.file_storage import FILES, Storage
@@ -63,7 +63,7 @@ def test_a_run_of_any_connection_says_what_is_to_stay_also_one_that_was_interrup
 
 def test_runs_on_another_cluster_say_nothing_of_this_one(ledger: Ledger, layout: Layout) -> None:
     want(layout, "a", at=NOW, cluster_id="another")
-    log_wanted(layout, "another", Verified(at=NOW, groups=("a",)))
+    log_change(layout, "another", Verified(at=NOW, groups=("a",)))
     assert (ledger.wanted(), ledger.last_kept(NOW)) == ({}, {})
 
 
@@ -86,7 +86,7 @@ def test_all_is_known_still_where_the_table_is_lost(
 ) -> None:
     want(layout, "a", at=NOW, lasts=WEEK)
     want(layout, "a", at=NOW + DAY, lasts=DAY)
-    log_wanted(layout, CLUSTER_ID, Verified(at=NOW, groups=("a",)))
+    log_change(layout, CLUSTER_ID, Verified(at=NOW, groups=("a",)))
     known = ledger.wanted(), ledger.last_kept(NOW)
     assert known == ({"a": KeptAlive(NOW + DAY, NOW + WEEK, own_end=NOW + 2 * DAY)}, {"a": NOW})
     assert ledger.known().kept_alive == known[0], "which folds it into the table"
@@ -98,7 +98,7 @@ def test_all_is_known_still_where_the_table_is_lost(
 
 def test_the_latest_verified_run_counts_for_the_brokers_clock(ledger: Ledger, layout: Layout) -> None:
     for at in (NOW, NOW + DAY, NOW - DAY):
-        log_wanted(layout, CLUSTER_ID, Verified(at=at, groups=("a",)))
+        log_change(layout, CLUSTER_ID, Verified(at=at, groups=("a",)))
     assert ledger.last_kept(NOW) == {"a": NOW + DAY}
     assert ledger.last_kept(NOW + WEEK) == {}
 
@@ -147,7 +147,7 @@ def test_a_table_of_a_later_version_hides_no_entry_that_is_not_known(
         ledger.known()
 
 
-@pytest.mark.parametrize("damage", [b"{", b'{"format": 1, "kind": "wanted", "previous": null, "at": "soon"}'])
+@pytest.mark.parametrize("damage", [b"{", b'{"format": 1, "kind": "change", "previous": null, "at": "soon"}'])
 def test_an_entry_that_is_damaged_stops_whoever_decides(
     tmp_path: Path, ledger: Ledger, layout: Layout, damage: bytes
 ) -> None:

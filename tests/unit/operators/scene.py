@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -135,7 +135,7 @@ def plan_of(
 def context(run_id: str = "manual__1", map_index: int = -1) -> Any:
     """Return what Airflow gives to a task of a run, whatever its try."""
     ti = SimpleNamespace(dag_id="repair", task_id="t", map_index=map_index, try_number=1)
-    return {"run_id": run_id, "ti": ti, "dag_run": SimpleNamespace(run_after=datetime.now(UTC))}
+    return {"run_id": run_id, "ti": ti, "dag_run": SimpleNamespace()}
 
 
 def plan(storage: Path, **arguments: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
-from airflow_kafka_groups.ledger.records import KeptAlive, Verified, log_wanted
+from airflow_kafka_groups.ledger.records import KeptAlive, Verified, log_change
 from airflow_kafka_groups.report.facts import KeepAliveRuns, gather_facts
 from airflow_kafka_groups.report.sections import forecast, keep_alive_section
 from airflow_kafka_groups.report.trend import point_of
@@ -100,7 +100,7 @@ def test_what_is_due_soon_is_counted_and_those_in_danger_come_first() -> None:
 def kept_alive(layout: Layout, at: datetime, retention: timedelta, cluster_id: str = CLUSTER_ID) -> None:
     """Let a keep-alive run of the group a be in the log, and be verified."""
     want(layout, "a", at=at, lasts=retention, cluster_id=cluster_id)
-    log_wanted(layout, cluster_id, Verified(at=at, groups=("a",)))
+    log_change(layout, cluster_id, Verified(at=at, groups=("a",)))
 
 
 async def status(layout: Layout) -> tuple[str, datetime | None]:

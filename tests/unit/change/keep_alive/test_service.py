@@ -24,7 +24,7 @@ from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.records import KeptAlive, Verified, log_wanted
+from airflow_kafka_groups.ledger.records import KeptAlive, Verified, log_change
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, utc_now
@@ -307,7 +307,7 @@ async def test_what_another_connection_keeps_for_less_time_is_due(tmp_path: Path
     """Otherwise a clean-up would spare the group by the other's retention alone."""
     admin, layout, began = cluster(a=simple()), Layout(tmp_path, "prod"), utc_now()
     want(Layout(tmp_path, "other"), "a", at=began, lasts=timedelta(hours=1))
-    log_wanted(layout, CLUSTER_ID, Verified(at=began, groups=("a",)))
+    log_change(layout, CLUSTER_ID, Verified(at=began, groups=("a",)))
     report = await run(admin, tmp_path, "a", now=at(began + timedelta(minutes=1)))
     assert outcomes(report) == {"a": "kept_alive"}
     assert Ledger(layout, CLUSTER_ID).wanted()["a"].until > began + RETENTION

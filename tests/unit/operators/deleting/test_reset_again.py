@@ -1,20 +1,16 @@
 """A reset by a distance, tried again: each group is moved once, however often the task runs."""
 
-import json
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
-from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError
+from airflow_kafka_groups.exceptions import GroupsFailedError, JournalError, MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
-from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
 from tests.unit.operators import scene
@@ -154,28 +150,18 @@ def test_what_the_first_try_kept_or_skipped_is_moved_now(admin: FakeAdmin, tmp_p
     [
         ("{", "damaged"),
         ('{"format": 1, "task_run": "repair/manual__1/t/-1", "shift_by": -2}', "damaged"),
-        (None, r"is damaged or incomplete: .*\. .*start a new DAG run"),
+        (None, r"is missing: .*-before\.json\. .*start a new DAG run"),
     ],
-    ids=["no JSON", "lacks fields", "half written"],
+    ids=["no JSON", "lacks fields", "pruned"],
 )
-def test_a_damaged_record_moves_nothing(half_done: FakeAdmin, tmp_path: Path, content: str | None, said: str) -> None:
+def test_a_damaged_or_missing_record_moves_nothing(
+    half_done: FakeAdmin, tmp_path: Path, content: str | None, said: str
+) -> None:
     (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
-    record.write_text(record.read_text()[:-20] if content is None else content)
+    record.unlink() if content is None else record.write_text(content)
     with pytest.raises(MaintenanceError, match=said):
         shift(tmp_path)
     assert positions(half_done) == [{T0: 6, T1: 5}, {T0: 8}]
-
-
-def test_a_task_cleared_days_later_finds_its_record_and_old_ones_are_not_read(
-    half_done: FakeAdmin, tmp_path: Path
-) -> None:
-    """The time of a run that is cleared is still that of its first start."""
-    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
-    record.with_name("20200101T000000Z-00000001-before.json").write_text("{")
-    later = context()
-    later["dag_run"].run_after -= timedelta(hours=23)
-    later["dag_run"].start_date = datetime.now(UTC) + timedelta(days=5)
-    assert shift(tmp_path, run=later)["counts"]["changed"] == 1
 
 
 def test_a_try_that_goes_on_while_the_next_one_begins_moves_nothing_twice(
@@ -184,13 +170,13 @@ def test_a_try_that_goes_on_while_the_next_one_begins_moves_nothing_twice(
     """A worker was taken for dead and was not: it records and commits while the second try connects."""
     admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
     shift(tmp_path)
-    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
-    later = record.rename(tmp_path / "not yet")
+    logged = tmp_path / "_journal"
+    later = logged.rename(tmp_path / "not yet")
     read = admin.list_consumer_group_offsets
 
     async def first_the_other_one(*groups: Any, **more: Any) -> Any:
         if later.exists():
-            later.rename(record)
+            later.rename(logged)
         return await read(*groups, **more)
 
     monkeypatch.setattr(admin, "list_consumer_group_offsets", first_the_other_one)
@@ -198,25 +184,31 @@ def test_a_try_that_goes_on_while_the_next_one_begins_moves_nothing_twice(
     assert positions(admin) == [{T0: 6}, {T0: 5}]
 
 
-@pytest.mark.parametrize(("days", "is_kept"), [(20, True), (400, False)])
-def test_a_task_that_is_cleared_after_weeks_still_finds_what_its_first_try_meant(
-    admin: FakeAdmin, tmp_path: Path, days: int, *, is_kept: bool
+def test_what_the_first_try_moved_by_a_connection_of_another_name_is_not_moved_again(
+    half_done: FakeAdmin, tmp_path: Path
 ) -> None:
-    """With ``change_days=1`` the record was gone the next day, and the groups were moved a second time."""
-    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
-    shift(tmp_path)
-    then = datetime.now(UTC) - timedelta(days=days)
-    for path in (tmp_path / scene.CLUSTER / "changes").iterdir():  # it was written then
-        run_id = f"{then:%Y%m%dT%H%M%SZ}-00000001"
-        record = {**json.loads(path.read_bytes()), "run_id": run_id}
-        path.with_name(f"{run_id}{path.name[len(run_id) :]}").write_text(json.dumps(record))
-        path.unlink()
-    shift(tmp_path, by=0, run=context("another"))
-    limits = PruningLimits(days={FileKind.CHANGE: 1.0}, keep_newest=1)
-    report = prune(Layout(tmp_path, scene.CLUSTER), limits, now=datetime.now(UTC), dry_run=False)
-    assert len(report.removed["change"]) == (0 if is_kept else 1)
-    if is_kept:
-        cleared = context()
-        cleared["dag_run"].run_after = then
-        assert shift(tmp_path, run=cleared)["counts"]["unchanged"] == 2
-        assert positions(admin) == [{T0: 6}, {T0: 5}]
+    """The folder of a cluster is called like its connection by default: the log is that of the Kafka cluster."""
+    assert shift(tmp_path, cluster="renamed")["counts"]["changed"] == 1
+    assert positions(half_done) == [{T0: 6, T1: 5}, {T0: 6}]
+
+
+@pytest.mark.parametrize("cluster_id", ["another", None])
+def test_a_task_that_is_mapped_over_clusters_moves_the_groups_of_each(
+    half_done: FakeAdmin, tmp_path: Path, cluster_id: str | None
+) -> None:
+    half_done.cluster = cluster_id
+    with nullcontext() if cluster_id else pytest.raises(JournalError, match="reports no usable id"):
+        assert shift(tmp_path, cluster="another")["counts"]["changed"] == 2
+    assert positions(half_done) == ([{T0: 4, T1: 3}, {T0: 6}] if cluster_id else [{T0: 6, T1: 5}, {T0: 8}])
+
+
+def test_nothing_is_moved_that_a_later_try_would_not_find(
+    half_done: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise StorageError("the storage is full")
+
+    monkeypatch.setattr(ClusterLog, "create", full)
+    with pytest.raises(StorageError, match="the storage is full"):
+        shift(tmp_path)
+    assert positions(half_done) == [{T0: 6, T1: 5}, {T0: 8}]

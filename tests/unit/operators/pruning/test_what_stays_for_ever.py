@@ -182,16 +182,10 @@ def test_a_pruning_that_is_killed_again_and_again_comes_to_its_end(
 
 
 @pytest.mark.parametrize("named", [{}, [], ["x"], 1])
-@pytest.mark.parametrize("what", ["manifest", "record"])
-def test_what_names_its_cluster_by_no_text_ends_no_pruning(tmp_path: Path, what: str, named: Any) -> None:
-    """A manifest or record that somebody edited: each pruning of the folder failed, without a word of the file."""
+def test_what_names_its_cluster_by_no_text_ends_no_pruning(tmp_path: Path, named: Any) -> None:
+    """A manifest that somebody edited: each pruning of the folder failed, without a word of the file."""
     old = id_of(80)
-    if what == "manifest":
-        write(tmp_path, f"manifests/{old}.json", {"snapshot_id": old, "kafka_cluster_id": named})
-    else:
-        content = {"run_id": old, "what": "reset", "kafka_cluster_id": named, "groups": []}
-        write(tmp_path, f"changes/{old}-before.json", content)
-        write(tmp_path, f"changes/{id_of(0)}-before.json", {**content, "run_id": id_of(0)})
+    write(tmp_path, f"manifests/{old}.json", {"snapshot_id": old, "kafka_cluster_id": named})
     later = snapshot(tmp_path, 70)
     snapshot(tmp_path, 0)
     run(tmp_path)
