@@ -6,6 +6,7 @@ others. The answer says what is known, since when the cluster has been watched, 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from airflow_kafka_groups.storage.layout import Layout
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns
+
+log = logging.getLogger(__name__)
 
 BY_CHANGES = frozenset({Sign.MOVED, Sign.KIND, Sign.CAME_BACK, Sign.FIRST_SEEN, Sign.COMMIT})
 """The signs that a recorded change of offsets may have caused itself."""
@@ -133,6 +136,20 @@ class Ledger:
         self._read_log()
         new, self._new = self._new, Records()
         return new.groups()
+
+    def latest_time(self, now: datetime) -> datetime:
+        """Return the time of day, or that of the cluster's newest snapshot where this clock is behind it.
+
+        A clean-up compares the times of snapshots with those of keep-alive runs and restores: a clock that is behind
+        must not make one look older than it is. Raises as ``wanted``.
+        """
+        records, _ = self._read_log()
+        latest = records.snapshot_at or now
+        if latest > now:
+            log.warning(
+                "The clock says %s, and there is a snapshot of %s: synchronize this machine's clock (NTP)", now, latest
+            )
+        return max(now, latest)
 
     def last_kept(self, since: datetime, lasts: timedelta | None = None) -> dict[str, datetime]:
         """Return when the last verified keep-alive of groups began that began since a time. Raises as ``wanted``.

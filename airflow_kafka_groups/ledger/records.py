@@ -18,7 +18,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.judge.policy.notice import Notice
-from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry, EntryKind
+from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry, EntryKind, TakenSnapshot
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.formats import plain, read_model
 from airflow_kafka_groups.storage.layout import Layout
@@ -66,7 +66,8 @@ class OfPlan:
     plan_id: str
 
 
-_MODELS: Mapping[str, type[ChangeEntry | Verified | OfPlan]] = {
+_MODELS: Mapping[str, type[ChangeEntry | Verified | OfPlan | TakenSnapshot]] = {
+    EntryKind.SNAPSHOT: TakenSnapshot,
     EntryKind.CHANGE: ChangeEntry,
     EntryKind.KEPT_ALIVE: Verified,
     **dict.fromkeys((EntryKind.PLAN, EntryKind.QUESTION, EntryKind.ANSWER, EntryKind.NOTICES), OfPlan),
@@ -130,6 +131,7 @@ class Records:
     :param plans: by folder and plan, the entries about it: their numbers, kinds and SHA-256.
     :param marks: the marks of groups that wait for a notice, or whose owner had one, as JSON has them.
     :param noted: the number of the last entry of marks.
+    :param snapshot_at: when the newest snapshot was taken.
     """
 
     runs: dict[str, dict[str, KeptAlive]] = field(default_factory=dict)
@@ -138,6 +140,7 @@ class Records:
     plans: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     marks: dict[str, Any] = field(default_factory=dict)
     noted: int = 0
+    snapshot_at: datetime | None = None
 
     def fold(self, entries: Iterable[Entry]) -> None:
         """Add entries of the log. Raises ``JournalError`` for one that is damaged."""
@@ -149,6 +152,9 @@ class Records:
                 found = read_model(model, entry.data)
                 if kind == EntryKind.NOTICES:
                     self._note(entry)
+            if isinstance(found, TakenSnapshot):
+                self.snapshot_at = max(found.at, self.snapshot_at or found.at)
+                continue
             if isinstance(found, OfPlan):
                 places = self.plans.setdefault(f"{found.folder}/{found.plan_id}", [])
                 places.append((entry.number, kind, entry.sha256))
@@ -209,6 +215,7 @@ class Records:
             "plans": self.plans,
             "marks": self.marks,
             "noted": self.noted,
+            "snapshot_at": plain(self.snapshot_at),
         }
 
     @classmethod
@@ -226,7 +233,8 @@ class Records:
             for plan, places in data["plans"].items()
         }
         tries = {task: [(str(folder), str(run_id)) for folder, run_id in of] for task, of in data["tries"].items()}
-        return cls(runs, verified, tries, plans, dict(data["marks"]), int(data["noted"]))
+        at = None if data["snapshot_at"] is None else parse_time(data["snapshot_at"])
+        return cls(runs, verified, tries, plans, dict(data["marks"]), int(data["noted"]), at)
 
 
 def _task_of(task_run: str) -> str:

@@ -8,7 +8,6 @@ keep-alive run are applied in their own way, too. Operators, the command line an
 from __future__ import annotations
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS, protect_none
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, unread_of, unread_part
+from airflow_kafka_groups.change.restore.current_logs import unread_of, unread_part
 from airflow_kafka_groups.change.restore.earlier_tries import (
     DELETION,
     TASK_RUN,
@@ -27,13 +26,13 @@ from airflow_kafka_groups.change.restore.earlier_tries import (
     spare_used,
     wait_for_deletions,
 )
-from airflow_kafka_groups.change.restore.signs import wanted_before, with_signs
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
+from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
-from airflow_kafka_groups.ledger.records import RESTORE, ChangeEntry, KeptAlive, log_change
-from airflow_kafka_groups.observe.log_ends import Unread
-from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
+from airflow_kafka_groups.ledger.records import ChangeEntry, KeptAlive, log_change
+from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
 from airflow_kafka_groups.storage.json_files import write_listing
@@ -44,8 +43,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
-log = logging.getLogger(__name__)
-
+_NOT_KNOWN = "Whether somebody uses the groups meanwhile is not known, beyond what the brokers tell: %s"
 _NUMBERS = ("partitions", "skips", "rereads")
 _FAILED = (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)
 Earlier: TypeAlias = Callable[[str | None], EarlierTries]
@@ -287,17 +285,16 @@ class _Chain:
 
     async def run(self) -> RecordedChanges:
         writes = not self._terms.dry_run
-        cluster_id, began, wanted = await self._admin.cluster_id(), utc_now(), dict[str, KeptAlive]()
-        if self._request.may_be_absent:
-            wanted = await asyncio.to_thread(wanted_before, self._layout, cluster_id)
-        self._signs = partial(with_signs, self._layout, cluster_id, began, wanted)
+        cluster_id, began = await self._admin.cluster_id(), utc_now()
+        ledger = Ledger(self._layout, cluster_id)
+        wants = self._request.may_be_absent or self._request.keeps is not None
+        since, lasts = self._request.keeps or (began, timedelta(0))
+        known, at = await asyncio.to_thread(_known, ledger, since) if wants else ({}, since)
         changes = await self._propose()
         if writes:
             await self._record.before(change.to_json() for change in changes)
-        if writes and (self._request.may_be_absent or self._request.keeps is not None):
+        if writes and wants:
             names = [change.group_id for change in changes]
-            since, lasts = self._request.keeps or (began, timedelta(0))
-            at = await asyncio.to_thread(latest_known_time, self._layout, since, cluster_id)
             # A clean-up spares them from now on.
             await asyncio.to_thread(self._record.log, cluster_id, at, lasts, names, self._task_run)
             if await wait_for_deletions(self._layout, cluster_id, names, utc_now()):
@@ -305,9 +302,8 @@ class _Chain:
                 await self._record.before(change.to_json() for change in changes)
         elif writes and self._task_run is not None:
             await asyncio.to_thread(self._record.log, cluster_id, began, task_run=self._task_run)
-        results = await self._apply(changes)
-        if writes and self._request.what == RESTORE:  # offsets that are set are not all that a group had
-            results = await self._once_more(results, changes)
+        changes = await asyncio.to_thread(_with_signs, ledger, began, known, changes)
+        results = await self._request.apply(self._admin, changes, self._terms)
         path = await self._record.result(results)
         return RecordedChanges(results=results, changes=changes, path=path, dry_run=self._terms.dry_run)
 
@@ -324,31 +320,35 @@ class _Chain:
             raise GroupsFailedError(dict.fromkeys(protected, failed), len(changes))
         return [replace(each, kept=why, after={}) if each.group_id in protected else each for each in changes]
 
-    async def _apply(self, changes: list[Change]) -> list[ChangeResult]:
-        return await self._request.apply(self._admin, await asyncio.to_thread(self._signs, changes), self._terms)
 
-    async def _once_more(self, results: list[ChangeResult], changes: list[Change]) -> list[ChangeResult]:
-        """Restore the groups, too, that a deletion took between the proposal and the record, which it now heeds.
+def _known(ledger: Ledger, now: datetime) -> tuple[Mapping[str, KeptAlive], datetime]:
+    """Return the groups that earlier changes and keep-alive runs want to stay, and ``Ledger.latest_time``.
 
-        Its request was over when such ones were looked for. Return all results.
-        """
-        gone = {result.group_id for result in results if result.reason == DELETED_MEANWHILE}
-        if not gone:
-            return results
-        try:
-            again = {change.group_id: change for change in await self._propose() if change.group_id in gone}
-            await self._record.before(again.get(change.group_id, change).to_json() for change in changes)
-        except KafkaGroupsError as error:  # what was restored is on record in any case
-            log.warning("%d groups were deleted meanwhile and are not restored: run it again. %s", len(gone), error)
-            # Nobody uses it: the task has to fail.
-            why = Unread(f"{DELETED_MEANWHILE}, and it is not restored: {error}")
-            return [replace(result, reason=why) if result.group_id in gone else result for result in results]
-        done = {result.group_id: _failed_if_gone(result) for result in await self._apply(list(again.values()))}
-        return [done.get(result.group_id, result) for result in results]
+    Where the ledger cannot be read, restores have to work all the same; nothing is deleted then.
+    """
+    with unless_warned(_NOT_KNOWN):
+        return ledger.wanted(), ledger.latest_time(now)
+    return {}, now
 
 
-def _failed_if_gone(result: ChangeResult) -> ChangeResult:
-    """Return a result, by which the task has to fail where the group was deleted once more."""
-    if result.reason != DELETED_MEANWHILE:
-        return result
-    return replace(result, reason=Unread(f"{DELETED_MEANWHILE}, and it is not restored: more were after that"))
+def _with_signs(
+    ledger: Ledger, began: datetime, before_this: Mapping[str, KeptAlive], changes: Sequence[Change]
+) -> list[Change]:
+    """Return changes, with a sign for the groups that somebody uses since their new offsets were known.
+
+    :param began: when the changes were proposed.
+    :param before_this: the groups that earlier changes want to stay.
+    """
+    asked = (change for change in changes if change.kept is None and not change.is_committed)
+    since = {change.group_id: change.as_of or began for change in asked}
+    signs: Mapping[str, SignOfLife] = {}
+    with unless_warned(_NOT_KNOWN):
+        signs = ledger.used(since, before_this)
+    return [_with_sign(change, signs.get(change.group_id), began) for change in changes]
+
+
+def _with_sign(change: Change, sign: SignOfLife | None, began: datetime) -> Change:
+    if sign is None:
+        return change
+    as_of = f"{change.as_of or began:%Y-%m-%d %H:%M:%S %Z}"
+    return replace(change, alive=f"somebody uses it: {sign.reset().reason}, and the offsets to set are of {as_of}")

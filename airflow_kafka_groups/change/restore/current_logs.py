@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
-DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was
-
-
 def unread_of(reasons: Iterable[str]) -> Unread | None:
     """Return the first reason that is nobody's decision: something could not be read."""
     return next((reason for reason in reasons if isinstance(reason, Unread)), None)
@@ -98,7 +95,8 @@ def why_kept(
     if found == change.before:
         return None
     were_there = all(change.before.get(where) == value for where, value in found.items())
-    return DELETED_MEANWHILE if were_there else "its offsets moved meanwhile"
+    # Nobody uses it: what is left of it is as it was, and the task has to fail.
+    return Unread("offsets of it were deleted meanwhile: run it again") if were_there else "its offsets moved meanwhile"
 
 
 def _why_not_taken(group: GroupDescription, offsets_of: str) -> str | None:

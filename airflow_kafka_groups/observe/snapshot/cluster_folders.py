@@ -1,28 +1,20 @@
-"""The folders that the connections to one cluster have in a storage, and what time it is by the snapshots in them.
+"""The folders that the connections to one cluster have in a storage.
 
 Several are listed at once: a storage may have the folders of hundreds of clusters, each with thousands of files.
-
-A connection that only restores or keeps alive, or that has another name since yesterday, has no snapshots in its own
-folder, and a worker's clock may be behind those of the clean-up.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
 
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.access import raised_by, unless_warned
 from airflow_kafka_groups.storage.file_storage import FILES, read_few
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import is_cluster_name, time_of
+from airflow_kafka_groups.storage.paths import is_cluster_name
 
-log = logging.getLogger(__name__)
-
-_NOT_KNOWN = "Whether there are later snapshots in other folders is not known: %s"
 _MOST_DAMAGED = 10
 
 
@@ -93,25 +85,3 @@ def folders_with_snapshots(
     for other, ids in zip(others, read_few(of_this_cluster, others), strict=True):
         if ids:
             yield other, ids
-
-
-def latest_known_time(layout: Layout, now: datetime, kafka_cluster_id: str | None) -> datetime:
-    """Return the time of day, or that of the cluster's newest snapshot where this clock is behind it.
-
-    A clean-up compares the times of snapshots with those of keep-alive runs and restores: a clock that is behind must
-    not make one look older than it is. Another folder that cannot be read ends no restore.
-
-    :param now: the time of day by this worker's clock.
-    :param kafka_cluster_id: the id that the brokers report; ``None``: only this folder's snapshots count.
-
-    Raises ``StorageError``.
-    """
-    known = snapshot_ids(layout)[-1:]
-    for _, ids in folders_with_snapshots(layout, kafka_cluster_id, _NOT_KNOWN):
-        known += ids[-1:]
-    latest = max(map(time_of, known), default=now)
-    if latest > now:
-        log.warning(
-            "The clock says %s, and there is a snapshot of %s: synchronize this machine's clock (NTP)", now, latest
-        )
-    return max(now, latest)

@@ -294,7 +294,7 @@ DECISIONS = {
         "test_an_older_snapshot_of_another_connection_keeps_the_topic_from_plan_and_pruning",
     ),
     "plan.abandoned_topics": (TOPICS, "test_a_newer_snapshot_that_ends_the_idle_time_keeps_the_topic"),
-    "restore.signs": (
+    "restore.change_offsets": (
         __name__,
         "test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore",
     ),
@@ -306,6 +306,7 @@ DECISIONS = {
 """What asks the ledger before it removes something, in ``change``, and the test of what a sign then does."""
 NO_DECISIONS = {
     "change.keep_alive": "it commits again what a group has",
+    "change.restore.earlier_tries": "it asks for no group, but what a task has done before",
     "change.snapshot": "it lets the ledger know",
     "change.explain": "it shows what is known",
     "report.facts": "it shows what is known",

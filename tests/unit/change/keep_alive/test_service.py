@@ -214,8 +214,8 @@ async def test_a_group_that_did_not_answer_is_recorded_all_the_same(tmp_path: Pa
 
 
 async def test_a_clock_that_is_behind_the_newest_snapshot_records_the_later_time(tmp_path: Path) -> None:
-    (tmp_path / "prod" / "manifests").mkdir(parents=True)
-    (tmp_path / "prod" / "manifests" / "20400101T000000Z-00000001.json").write_text("{}")
+    taken = {"folder": "other", "snapshot_id": "20400101T000000Z-00000001", "at": "2040-01-01T00:00:00+00:00"}
+    ClusterLog(tmp_path, CLUSTER_ID).add({"kind": "snapshot", "identity": None, **taken})
     report = await run(cluster(a=simple()), tmp_path, "a")
     later = datetime(2040, 1, 1, tzinfo=UTC)
     assert Ledger(Layout(tmp_path, "prod"), CLUSTER_ID).wanted() == {"a": KeptAlive(later, later + RETENTION)}

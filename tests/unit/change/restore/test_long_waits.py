@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import json
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -13,9 +12,7 @@ import pytest
 
 from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.change.restore import earlier_tries as in_flight
-from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges, change_offsets
-from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
-from airflow_kafka_groups.ledger.proposed_changes import Change
+from airflow_kafka_groups.change.restore.change_offsets import RecordedChanges
 from tests.unit.change.restore.test_in_flight import Killed, Scene, restore, scene_in
 from tests.unit.change.scene import LATER, delete_plan
 
@@ -83,26 +80,3 @@ async def test_a_restore_waits_for_a_killed_run_only_as_long_as_its_request_may_
     monkeypatch.setattr(in_flight, "_about_to_be_deleted", counted)
     (result,) = (await restore(admin, layout, plan.plan_id)).results
     assert (result.outcome, next(looks)) == ("unchanged", 12)
-
-
-async def test_a_group_that_is_deleted_while_the_restore_is_proposed_is_restored(scene: Scene) -> None:
-    """Its request is over when the restore looks for such ones; of many groups, proposing takes long."""
-    admin, layout, plan = scene
-    proposals = itertools.count(1)
-
-    class Slow(RestoreRequest):
-        async def propose(self, *about: Any) -> list[Change]:
-            changes = await RestoreRequest.propose(self, *about)
-            if next(proposals) == 1:
-                assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 2
-            return changes
-
-    request = Slow(plan_id=plan.plan_id, group_ids=["a"])
-    done = await change_offsets(admin, layout, request, ChangeTerms(dry_run=False))
-    (result,) = done.results
-    assert (result.outcome, set(admin.groups), next(proposals)) == ("changed", {"a"}, 3)
-    assert done.counts["changed"] == 1
-    assert done.path is not None
-    record = done.path.parent / done.path.name.replace("-result", "-before")
-    (group,) = json.loads(record.read_bytes())["groups"]
-    assert group["before"] == [], "what an undo goes back to"
