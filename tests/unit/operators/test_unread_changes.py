@@ -83,7 +83,12 @@ def test_a_group_that_was_deleted_meanwhile_is_no_success_and_restored_by_the_ne
     admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
     stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
     backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
-    admin.before = lambda call: admin.groups.pop("b", None) if call == "describe" else None
+
+    def delete(call: str) -> None:
+        if call == "describe":
+            admin.groups.pop("b", None)
+
+    admin.before = delete
     task = RestoreGroupOffsetsOperator(task_id="t", plan_id=backup["plan_id"], dry_run=False, **stored)
     with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: 'b': offsets of it were deleted meanwhile: run it"):
         task.execute({})
