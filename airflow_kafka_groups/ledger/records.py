@@ -192,7 +192,7 @@ class Records:
     def tries_of(self, task_run: str) -> list[tuple[str, str]]:
         """Return the folders and run ids of what the tries of a task began, oldest first.
 
-        The tasks of a mapped one count for each other: a group may be another one's when it is mapped anew.
+        The tasks of a mapped one count for each other: a group may be another one's when it is mapped again.
         """
         return self.tries.get(_task_of(task_run), [])
 
