@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError
@@ -31,16 +30,9 @@ def read_history(layout: Layout, kafka_cluster_id: str | None) -> DeletionHistor
     return Journal(layout.base, kafka_cluster_id).current()
 
 
-def records_of_plan(
-    layout: Layout, kafka_cluster_id: str | None, plan_id: str, since: datetime
-) -> dict[str, dict[str, Any]]:
-    """Return the records of every run of a plan, by their paths, oldest first. Raises what ``read_history`` raises.
-
-    :param since: when the plan was made.
-    """
-    journal = Journal(layout.base, kafka_cluster_id)
-    runs = journal.of_plan(plan_id, journal.begun_since(since))
-    return {run.path: record_of(run) for run in runs}
+def records_of_plan(layout: Layout, kafka_cluster_id: str | None, plan_id: str) -> dict[str, dict[str, Any]]:
+    """Return the records of every run of a plan, by their paths, oldest first. Raises what ``read_history`` raises."""
+    return {run.path: record_of(run) for run in read_history(layout, kafka_cluster_id).of_plan(plan_id)}
 
 
 def record_of(run: RunRecord) -> dict[str, Any]:

@@ -13,10 +13,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
-from airflow_kafka_groups.ledger.audit import record_of
+from airflow_kafka_groups.ledger.audit import read_history, record_of
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, load_plan
-from airflow_kafka_groups.ledger.journal.files import may_delete
-from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import CONFIRMED, Outcome, Reason
 from airflow_kafka_groups.ledger.records import WHAT, KeptAlive
@@ -199,13 +197,14 @@ def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruni
     ids = [id_ for id_ in reversed(FILES.ids(layout.root / PRUNE_PLANS)) if time_of(id_) >= since]
     if not ids:
         return []
-    journal = Journal(layout.base, kafka_cluster_id)
-    begun = journal.begun_since(since)
-    applied = {entry.data.get("plan_id") for entry in begun.values() if may_delete(entry)}
+    history = read_history(layout, kafka_cluster_id)
     found = []
-    for plan in (load_plan(layout, plan_id, prunes=True) for plan_id in ids if plan_id in applied):
-        records = [record_of(run) for run in journal.of_plan(plan.plan_id, begun)]
+    for plan_id in ids:
+        records = [record_of(run) for run in history.of_plan(plan_id)]
         outcomes = merge_outcomes(record for record in records if not record["dry_run"])
+        if not outcomes:
+            continue
+        plan = load_plan(layout, plan_id, prunes=True)
         if topics := _topics(plan, outcomes):
             found.append(Pruning(plan.plan_id, plan.created_at, topics))
     return found

@@ -148,7 +148,7 @@ def make_report(layout: Layout, plan: DeletionPlan, dag_id: str | None = None) -
     """
     if dag_id is None:
         dag_id = dag_of(FILES.read(layout.report(plan.plan_id)) or b"")
-    records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
+    records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id)
     used, dry_run = runs_that_count(list(records.values()))
     if dry_run is False and next(reversed(records.values()))["dry_run"] and _shows(layout.report(plan.plan_id), used):
         return str(layout.report(plan.plan_id)), list(records.values())

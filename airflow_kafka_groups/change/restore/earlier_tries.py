@@ -24,7 +24,7 @@ from airflow_kafka_groups.change.deletion.request import MAX_DELETE_SECONDS, MAX
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import (
     Change,
@@ -90,9 +90,10 @@ def _about_to_be_deleted(
     layout: Layout, kafka_cluster_id: str | None, wanted: frozenset[str], now: datetime
 ) -> dict[str, float]:
     """Return what is about to be deleted, and how many seconds its request may last."""
-    journal = Journal(layout.base, kafka_cluster_id)
     found: dict[str, float] = {}
-    for run in journal.unfinished_since(now):
+    for run in read_history(layout, kafka_cluster_id).runs:
+        if run.ended is not None:
+            continue
         longest = max(LONGEST_SECONDS, run.begun.get("request_seconds", 0.0))
         since = now - timedelta(seconds=longest) - CLOCK_SLACK
         found |= {name: longest for name, at in run.intents.items() if at >= since and name not in run.decided_at}

@@ -24,13 +24,12 @@ from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, commit
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
 from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.shown import with_links
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import time_of
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
@@ -45,8 +44,7 @@ def pruned_names(layout: Layout, backup: Backup) -> Collection[str] | None:
     ``None`` if the journal knows no run of the plan or cannot be read: who restores after an accident may have lost it.
     """
     try:
-        journal = Journal(layout.base, backup.kafka_cluster_id)
-        runs = journal.of_plan(backup.plan_id, journal.begun_since(time_of(backup.plan_id)))
+        runs = read_history(layout, backup.kafka_cluster_id).of_plan(backup.plan_id)
     except MaintenanceError as error:
         _logger.warning("Which topics were pruned is not known, so all of the backup are restored: %s", error)
         return None

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError, SnapshotError
 from airflow_kafka_groups.ledger.journal.files import (
-    begun_backwards,
     checkpoint_folder,
-    ended_path,
-    may_delete,
-    require_begun,
 )
 from airflow_kafka_groups.ledger.journal.history import (
     FEW,
@@ -31,7 +26,6 @@ from airflow_kafka_groups.ledger.journal.history import (
 )
 from airflow_kafka_groups.observe.cluster_log import Entry, create_entry, read_entry
 from airflow_kafka_groups.storage.arrow_values import column
-from airflow_kafka_groups.storage.file_storage import read_all
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.paths import new_id, parse_time
 from airflow_kafka_groups.storage.schemas import arrow_schema, columns
@@ -61,6 +55,7 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
     deletions, lives, gone = (dict[str, RecordedOutcome]() for _ in range(3))
     of_group: dict[str, list[int]] = {}
     requests: dict[str, list[int]] = {}
+    plans: dict[str, list[int]] = {}
     leases, count, unfinished = dict[str, datetime](), 0, list[int]()
     for run in runs:
         count += 1
@@ -72,6 +67,8 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
         keep_latest(lives, run.lives())
         keep_latest(gone, run.lives(gone=True))
         requests.setdefault(run.request_id, []).append(run.number)
+        if (plan_id := run.begun.get("plan_id")) is not None:
+            plans.setdefault(plan_id, []).append(run.number)
         for group_id in run.outcomes:
             of_group.setdefault(group_id, []).append(run.number)
     rows = [
@@ -93,6 +90,7 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
         "last": last.sha256,
         "open": unfinished,
         "requests": requests,
+        "plans": plans,
         "leases": {group_id: at.isoformat() for group_id, at in leases.items()},
         "table": {"file": f"{name}.parquet", "rows": len(rows), "sha256": sha256},
     }
@@ -110,7 +108,10 @@ def read_checkpoint(
     Raises ``StorageError``.
     """
     try:
-        if (entry := _named_by(folder, newest)) is None:
+        if (named := newest.data.get("checkpoint")) is None:
+            return None
+        entry = read_entry(checkpoint_folder(folder) / str(named["file"]), "checkpoint")
+        if entry is None or entry.sha256 != named["sha256"]:
             return None
         sealed = entry.data["table"]
         path = checkpoint_folder(folder) / str(sealed["file"])
@@ -119,53 +120,3 @@ def read_checkpoint(
     except _DOUBTS:
         return None
     return checkpoint if listed.issuperset(range(1, checkpoint.runs + 1)) else None
-
-
-def read_open(folder: StoragePath, newest: Entry) -> tuple[int, list[int]]:
-    """Return how many runs the checkpoint is about that a run names, and which of these had no end, oldest first.
-
-    :param newest: the first entry of that run. Where it names none that can be believed, it is about no run.
-
-    Raises ``StorageError``.
-    """
-    try:
-        entry = _named_by(folder, newest)
-        return (0, []) if entry is None else (int(entry.data["runs"]), sorted(map(int, entry.data["open"])))
-    except _DOUBTS:
-        return 0, []
-
-
-def _named_by(folder: StoragePath, newest: Entry) -> Entry | None:
-    if (named := newest.data.get("checkpoint")) is None:
-        return None
-    entry = read_entry(checkpoint_folder(folder) / str(named["file"]), "checkpoint")
-    return entry if entry is not None and entry.sha256 == named["sha256"] else None
-
-
-def may_still_delete(folder: StoragePath, since: datetime) -> list[int]:
-    """Return the numbers of the runs that may still delete: those that have no end, oldest first.
-
-    A run deletes until another that is no dry run has begun: those before one of that time are left out. Where there
-    are none but dry runs, those are not read that a checkpoint knows to have ended.
-
-    Raises ``JournalError`` and ``StorageError``.
-    """
-
-    def ends_others(begun: Entry) -> bool:
-        return may_delete(begun) and parse_time(begun.data["at"]) <= since
-
-    found: dict[int, Entry] = {}
-    for some in begun_backwards(folder):
-        is_first, found = not found, some | found
-        if any(map(ends_others, some.values())):
-            break
-        if is_first:
-            settled, unfinished = read_open(folder, found[max(found)])
-        if min(found) <= settled + 1:
-            earlier = [number for number in unfinished if number < min(found)]
-            found = dict(zip(earlier, read_all(partial(require_begun, folder), earlier), strict=True)) | found
-            break
-    last = max((number for number, begun in found.items() if ends_others(begun)), default=0)
-    numbers = [number for number, begun in found.items() if number >= last and may_delete(begun)]
-    ended = read_all(lambda number: read_entry(ended_path(folder, number)), numbers)
-    return [number for number, entry in zip(numbers, ended, strict=True) if entry is None]

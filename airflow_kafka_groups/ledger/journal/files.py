@@ -17,14 +17,13 @@ its last entry as far as it was known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from urllib.parse import unquote
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.observe.cluster_log import Entry, numbers_of, read_entry
 from airflow_kafka_groups.storage.access import unless_damaged
-from airflow_kafka_groups.storage.file_storage import FILES, READERS, read_all
+from airflow_kafka_groups.storage.file_storage import FILES, read_all
 from airflow_kafka_groups.storage.layout import FOLDER, StoragePath
 from airflow_kafka_groups.storage.paths import parse_time
 
@@ -97,20 +96,6 @@ def begun_entries(folder: StoragePath, first: int, listed: int) -> list[Entry]:
     while (later := read_begun(folder, first + len(entries))) is not None:
         entries.append(later)
     return entries
-
-
-def begun_backwards(folder: StoragePath) -> Iterator[dict[int, Entry]]:
-    """Yield the first entries of runs by their numbers: the newest runs first, some at once, these oldest first.
-
-    Raises as ``require_begun``.
-    """
-    first = max(runs_listed(folder), default=0) + 1
-    if since := begun_entries(folder, first, first - 1):
-        yield dict(enumerate(since, start=first))
-    while first > 1:
-        numbers = range(max(first - READERS, 1), first)
-        yield dict(zip(numbers, read_all(partial(require_begun, folder), numbers), strict=True))
-        first = numbers[0]
 
 
 def may_delete(begun: Entry) -> bool:

@@ -186,6 +186,7 @@ class Checkpoint:
         self.open = [int(number) for number in data["open"]]
         self.leases = {str(group_id): parse_time(at) for group_id, at in data["leases"].items()}
         self._requests: Mapping[str, list[int]] = data["requests"]
+        self._plans: Mapping[str, list[int]] = data["plans"]
         self._table = table
         self._read_run = read_run
 
@@ -219,6 +220,10 @@ class Checkpoint:
             if (row.deletion or row.life) and not tries.issuperset(row.runs):
                 shared |= tries.intersection(row.runs)
         return read_all(self._read_run, sorted(shared))
+
+    def of_plan(self, plan_id: str) -> list[RunRecord]:
+        """Read the runs of a plan."""
+        return read_all(self._read_run, self._plans.get(plan_id, ()))
 
     def _tries(self, request_id: str) -> frozenset[int]:
         return frozenset(self._requests.get(request_id, ()))
@@ -304,6 +309,12 @@ class DeletionHistory:
         found = {run.number: run for run in (*settled, *self.runs) if group_id in run.outcomes}
         runs = [found[number] for number in sorted(found)]
         return runs if newest is None else runs[-newest:]
+
+    def of_plan(self, plan_id: str) -> list[RunRecord]:
+        """Return the runs of a plan, oldest first. Raises ``JournalError`` and ``StorageError``."""
+        settled = [] if self.settled is None else self.settled.of_plan(plan_id)
+        found = {run.number: run for run in (*settled, *self.runs) if run.begun.get("plan_id") == plan_id}
+        return [found[number] for number in sorted(found)]
 
     def _of(self, request_id: str | None) -> Iterable[RunRecord]:
         if request_id is None:

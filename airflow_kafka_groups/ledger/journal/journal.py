@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
 from airflow_kafka_groups.ledger.journal.checkpoint import (
     CHECKPOINT_RUNS,
-    may_still_delete,
     read_checkpoint,
     write_checkpoint,
 )
 from airflow_kafka_groups.ledger.journal.columns import end_json, intents_json, outcomes_json
 from airflow_kafka_groups.ledger.journal.files import (
-    begun_backwards,
     begun_entries,
     begun_path,
     ended_path,
@@ -39,8 +37,6 @@ from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.storage.file_storage import FILES, read_all, read_few
 from airflow_kafka_groups.storage.layout import StoragePath, journal_folder
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time
-
-_A_DAY = timedelta(days=1)
 
 
 class Journal:
@@ -85,33 +81,6 @@ class Journal:
             *read_all(self._read_run, since, begun, [*begun[1:], None]),
         ]
         return DeletionHistory(runs, settled=checkpoint)
-
-    def begun_since(self, since: datetime) -> dict[int, Entry]:
-        """Read the first entries of runs, by their numbers, oldest first: those since the day before, or earlier.
-
-        Raises as ``read`` does, for the entries that it reads.
-        """
-        found: dict[int, Entry] = {}
-        for some in begun_backwards(self.folder):
-            found = some | found
-            if parse_time(found[min(some)].data["at"]) <= since - _A_DAY:
-                break
-        return found
-
-    def of_plan(self, plan_id: str, begun: Mapping[int, Entry]) -> list[RunRecord]:
-        """Read the runs of a plan, oldest first. Raises as ``read`` does, for the entries that it reads.
-
-        :param begun: the first entries since the plan was made, as ``begun_since`` returns them.
-        """
-        found = [number for number, entry in begun.items() if entry.data.get("plan_id") == plan_id]
-        return [self._read_run(number, begun[number], begun.get(number + 1)) for number in found]
-
-    def unfinished_since(self, since: datetime) -> list[RunRecord]:
-        """Read the runs that may still delete: those that have no end, oldest first. Raises as ``read`` does.
-
-        However long ago one began, it deletes until another that is no dry run has begun (``RunJournal.overtaken``).
-        """
-        return list(map(self._read_numbered, may_still_delete(self.folder, since - _A_DAY)))
 
     def begin(self, header: Mapping[str, Any], at: datetime, *, after: DeletionHistory) -> RunJournal:
         """Append the first entry of a run.

@@ -65,6 +65,12 @@ _COLUMNS = {
 The digest is that of the last readable observation, first seen at ``since``. ``absent_at`` is when a complete snapshot
 lacked the group. A group was *used* where it was in use or moved, and *appeared* where it was absent before.
 """
+_VERSION = {
+    "signs": [sign.name for sign in _SIGNS],
+    "kinds": [*map(str, KINDS)],
+    "columns": ["group_id", *_COLUMNS],
+}
+"""What a table says by numbers and by order: another version's may say something else."""
 _GIVEN_UP = timedelta(days=1)
 """For so long, a snapshot that is in the log and has no manifest may be about to be finished."""
 _REMOVED = "it is not there any more, and the table is lost that knew what it showed"
@@ -466,8 +472,7 @@ def _content(state: _State) -> bytes:
         for kind in ("used", "appeared"):
             each.numbers[f"{kind}_by"] = place[each.numbers[f"{kind}_by"]]
     meta = {
-        "signs": [sign.name for sign in _SIGNS],
-        "log_kinds": KINDS,
+        "version": _VERSION,
         "entries": state.entries,
         "head": state.head,
         "names": state.names,
@@ -491,7 +496,7 @@ def _content(state: _State) -> bytes:
     for name in _COLUMNS:
         columns[name] = of_numpy(np.concatenate([np.empty(0, np.int64), *(each.numbers[name] for each in folders)]))
     table = pa.Table.from_arrays(list(columns.values()), names=list(columns))
-    table = table.replace_schema_metadata(sealed_meta({**meta, "columns": list(columns)}))
+    table = table.replace_schema_metadata(sealed_meta(meta))
     with BytesIO() as stream:
         pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
         return stream.getvalue()
@@ -512,11 +517,8 @@ def _parsed(content: bytes) -> _State:
     if sha256(text).hexdigest().encode() != table.schema.metadata[b"sha256"]:
         raise ValueError("its metadata are not those that were written")
     meta = json.loads(text)
-    if table.column_names != meta["columns"]:
-        raise ValueError("it has other columns than it says")
-    if later := {*meta["log_kinds"]}.difference(KINDS):  # made again, it stops at the entry that is not known here
-        raise ValueError(f"a later version wrote it, which knows of {', '.join(later)}")
-    number_of = np.array([_SIGNS.index(Sign[name]) for name in meta["signs"]], np.int64)  # as this version counts them
+    if meta["version"] != _VERSION or table.column_names != _VERSION["columns"]:
+        raise ValueError("another version wrote it")  # made again, it stops at an entry that is not known here
     state = _State(
         entries=int(meta["entries"]),
         head=meta["head"],
@@ -532,13 +534,9 @@ def _parsed(content: bytes) -> _State:
     for name, each in meta["folders"].items():
         some = table.slice(start, each["rows"])
         start += each["rows"]
-        numbers = {name: np.full(len(some), null, np.int64) for name, null in _COLUMNS.items()}
-        numbers |= {name: to_numpy(some[name]).copy() for name in _COLUMNS if name in some.column_names}
-        for kind in ("used_sign", "appeared_sign"):
-            numbers[kind] = number_of[numbers[kind]]
         state.folders[name] = _Folder(
             ids=in_one_piece(some["group_id"]),
-            numbers=numbers,
+            numbers={name: to_numpy(some[name]).copy() for name in _COLUMNS},
             folded=set(each["folded"]),
             full_at=int(each["full_at"]),
             newest=each["newest"],

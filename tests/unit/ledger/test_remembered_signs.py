@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Collection
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from airflow_kafka_groups.exceptions import JournalError, SnapshotError, Storage
 from airflow_kafka_groups.judge.evidence import Evidence
 from airflow_kafka_groups.ledger.ledger import Ledger, fold_for_removal
 from airflow_kafka_groups.ledger.life.signs import Sign
-from airflow_kafka_groups.ledger.life.snapshot_signs import sealed_meta
 from airflow_kafka_groups.observe.cluster_log import ClusterLog, EntryKind
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout, utc_now
@@ -129,16 +127,6 @@ def test_removed_snapshots_are_in_doubt_where_the_table_is_made_again(
     assert signs(tmp_path, since=timedelta(days=9)) == {}, "it cannot have shown anything since"
 
 
-def rewrite(path: Path, change: Callable[[dict[str, Any]], None], *, lacks: Collection[str] = ()) -> None:
-    """Let another version have written the table."""
-    found = pq.read_table(str(path))
-    meta = json.loads(found.schema.metadata[b"ledger"])
-    change(meta)
-    found = found.drop_columns(list(lacks))
-    meta["columns"] = found.column_names
-    pq.write_table(found.replace_schema_metadata(sealed_meta(meta)), str(path))
-
-
 @pytest.mark.promise(8)
 def test_a_question_whose_kind_is_damaged_in_the_table_withdraws_still(tmp_path: Path) -> None:
     log, about = ClusterLog(tmp_path, CLUSTER_ID), {"folder": "mine", "plan_id": "p", "plan_digest": "0"}
@@ -160,33 +148,6 @@ def test_a_column_whose_name_is_damaged_hides_no_sign(admin: FakeAdmin, tmp_path
     content = table(tmp_path).read_bytes()
     assert b"used_at" in content
     table(tmp_path).write_bytes(content.replace(b"used_at", b"usad_at"))
-    assert signs(tmp_path) == {"a": Sign.MEMBER}
-
-
-def test_a_version_that_knows_signs_in_another_order_reads_the_table(admin: FakeAdmin, tmp_path: Path) -> None:
-    show(admin, tmp_path)
-    assert signs(tmp_path) == {"a": Sign.MEMBER}
-
-    def turned(meta: dict[str, Any]) -> None:
-        first, second, *others = meta["signs"]
-        assert first == "MEMBER"
-        meta["signs"] = [second, first, *others]
-
-    rewrite(table(tmp_path), turned)
-    assert signs(tmp_path) == {"a": Sign.STATE}
-
-    def unknown(meta: dict[str, Any]) -> None:
-        meta["signs"] = ["A_SIGN_OF_A_LATER_VERSION", *meta["signs"]]
-
-    rewrite(table(tmp_path), unknown)
-    assert signs(tmp_path) == {"a": Sign.MEMBER}, "made again"
-
-
-def test_a_table_that_lacks_a_column_of_this_version_is_read(admin: FakeAdmin, tmp_path: Path) -> None:
-    old = show(admin, tmp_path, ago=timedelta(days=10))
-    look(admin, tmp_path)
-    assert prune_old(tmp_path).removed["snapshot"] == (old,)
-    rewrite(table(tmp_path), lambda meta: None, lacks=["absent_at"])
     assert signs(tmp_path) == {"a": Sign.MEMBER}
 
 

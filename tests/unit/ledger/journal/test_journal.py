@@ -14,7 +14,7 @@ from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.observe.cluster_log import read_entry
 from airflow_kafka_groups.storage.disk import Disk
-from airflow_kafka_groups.storage.file_storage import FILES, Storage
+from airflow_kafka_groups.storage.file_storage import FILES
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -286,34 +286,17 @@ def _run(path: Path, plan_id: str | None, at: datetime, group_id: str) -> None:
     run.end([deleted(group_id)], {}, at)
 
 
-def of_plan(folder: Path, plan_id: str, since: datetime) -> list[RunRecord]:
-    journal = journal_in(folder)
-    return journal.of_plan(plan_id, journal.begun_since(since))
+def of_plan(folder: Path, plan_id: str) -> list[RunRecord]:
+    return journal_in(folder).current().of_plan(plan_id)
 
 
-def test_the_runs_of_a_plan_are_found_without_reading_those_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for day in range(20):
-        _run(tmp_path, OTHER, NOW + timedelta(days=day), f"other-{day}")
-    since = NOW + timedelta(days=20)
-    for number, plan_id in enumerate([PLAN, OTHER, None, PLAN]):
-        _run(tmp_path, plan_id, since + timedelta(minutes=number), f"g{number}")
-    everything = [run for run in journal_in(tmp_path).read().runs if run.begun["plan_id"] == PLAN]
-    read: list[str] = []
-
-    def noted(path: Any, *part: int) -> bytes | None:
-        read.append(str(path.relative_to(journal_in(tmp_path).folder)))
-        return Storage().read(path, *part)
-
-    monkeypatch.setattr(FILES, "read", noted)
-    found = of_plan(tmp_path, PLAN, since)
-    assert found == everything
-    assert [list(run.outcomes) for run in found] == [["g0"], ["g3"]]
-    assert {name for name in read if name.endswith("ended.json")} == {"00000021/ended.json", "00000024/ended.json"}
-    assert "00000008.json" not in read, "long before the plan"
-    assert len(read) == len(set(read))
-    assert of_plan(tmp_path, "20261101T000000Z-00000003", since) == []
+@pytest.mark.parametrize("settled", [False, True])
+def test_the_runs_of_a_plan_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: bool) -> None:
+    monkeypatch.setattr(f"{Journal.__module__}.CHECKPOINT_RUNS", 3 if settled else 50)
+    for number, plan_id in enumerate([PLAN, OTHER, None, PLAN, OTHER, PLAN]):
+        _run(tmp_path, plan_id, NOW + timedelta(minutes=number), f"g{number}")
+    assert [list(run.outcomes) for run in of_plan(tmp_path, PLAN)] == [["g0"], ["g3"], ["g5"]]
+    assert of_plan(tmp_path, "20261101T000000Z-00000003") == []
 
 
 def test_the_runs_of_a_plan_are_checked_against_those_that_follow(tmp_path: Path) -> None:
@@ -321,30 +304,10 @@ def test_the_runs_of_a_plan_are_checked_against_those_that_follow(tmp_path: Path
         _run(tmp_path, PLAN, NOW + timedelta(minutes=number), f"g{number}")
     _edit(journal_in(tmp_path).folder / "00000001" / "ended.json")  # type: ignore[arg-type]
     with pytest.raises(JournalError):
-        of_plan(tmp_path, PLAN, NOW)
+        of_plan(tmp_path, PLAN)
     (journal_in(tmp_path).folder / "00000002.json").unlink()
     with pytest.raises(JournalError, match="gap"):
-        of_plan(tmp_path, PLAN, NOW)
-
-
-def test_the_runs_without_an_end_are_those_that_may_still_delete(tmp_path: Path) -> None:
-    _run(tmp_path, PLAN, NOW, "ended")
-    begin(tmp_path).intend({"a": "f"}, NOW)
-    _run(tmp_path, PLAN, NOW, "ended, too")
-    begin(tmp_path).intend({"b": "f"}, NOW)
-    assert [list(run.intents) for run in journal_in(tmp_path).unfinished_since(NOW)] == [["a"], ["b"]]
-
-
-def test_a_run_that_has_gone_on_for_days_beside_dry_runs_may_still_delete(tmp_path: Path) -> None:
-    """A dry run ends no other run; any other one does, so nothing older is read."""
-    begin(tmp_path).intend({"ended by the next one": "f"}, NOW)
-    now = NOW + timedelta(days=3)
-    begin(tmp_path).intend({"a": "f"}, now)
-    for hours in range(2, 42):
-        journal, at = journal_in(tmp_path), NOW + timedelta(hours=hours)
-        journal.begin({**header(plan_id="20261103T000000Z-0000000d"), "dry_run": True}, at, after=journal.read())
-    found = {name for run in journal_in(tmp_path).unfinished_since(now) for name in run.intents}
-    assert "a" in found
+        of_plan(tmp_path, PLAN)
 
 
 def test_a_run_without_an_end_that_lacks_what_the_next_one_found_was_changed(tmp_path: Path) -> None:
@@ -352,8 +315,4 @@ def test_a_run_without_an_end_that_lacks_what_the_next_one_found_was_changed(tmp
     begin(tmp_path)
     (journal_in(tmp_path).folder / "00000001" / "000001.json").unlink()
     with pytest.raises(JournalError, match="run 1 of the journal lacks entries that the next run found"):
-        journal_in(tmp_path).unfinished_since(NOW)
-
-
-def test_an_empty_journal_has_no_run_of_a_plan(tmp_path: Path) -> None:
-    assert of_plan(tmp_path, PLAN, NOW) == []
+        journal_in(tmp_path).current()
