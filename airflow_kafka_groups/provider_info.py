@@ -16,7 +16,6 @@ _MODULES = {
         "deletion",
         "fleet",
         "groups",
-        "keep_alive",
         "notices",
         "offset_changes",
         "offsets",

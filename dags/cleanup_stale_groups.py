@@ -54,7 +54,6 @@ with DAG(
         task_id="delete",
         lease="{{ params.lease }}",
         groups_per_second="{{ params.groups_per_second }}",
-        wait_for_quiet_end=True,
         retries=0,
         **asked,
     )

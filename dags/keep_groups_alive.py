@@ -11,7 +11,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, CronTriggerTimetable
 
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_arguments, dag_params, dry_run_argument
-from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
+from airflow_kafka_groups.operators.offset_changes import KeepOffsetsAliveOperator
 
 with DAG(
     dag_id="keep_groups_alive",

@@ -37,7 +37,5 @@ with DAG(
         **approval_arguments(),
     }
     approve = ApprovePruningOperator(task_id="approve", response_timeout=timedelta(hours=12), **asked)
-    prune = PruneTopicOffsetsOperator(
-        task_id="prune", lease="{{ params.lease }}", wait_for_quiet_end=True, retries=0, **asked
-    )
+    prune = PruneTopicOffsetsOperator(task_id="prune", lease="{{ params.lease }}", retries=0, **asked)
     chain(plan, approve, prune)

@@ -77,6 +77,12 @@ def read_distinct_names(field: str, value: Any) -> list[str]:
     return list(dict.fromkeys(read_names(field, value)))
 
 
+def read_group_id(field: str, value: Any) -> str:
+    """Read the id of a group as it is: with a space at its end, it is another group."""
+    read_text(field, value)
+    return str(value)
+
+
 def read_group_ids(field: str, value: Any) -> list[str]:
     """Read group ids in the order given, without duplicates; ``""`` is one. The list must not be empty."""
     return list(dict.fromkeys(read_names(field, value, may_be_empty=True)))

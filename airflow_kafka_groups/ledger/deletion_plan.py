@@ -427,9 +427,9 @@ def least_idle_times(plan: DeletionPlan) -> dict[str, float]:
     return {group.group_id: before.most(group, lambda rule: rule.min_idle_seconds) for group in plan.decided}
 
 
-def policy_of_plan(layout: Layout, plan_id: str) -> PlanPolicy:
+def policy_of_plan(layout: Layout, plan_id: str, *, prunes: bool = False) -> PlanPolicy:
     """Return the policy of a plan without reading its groups. Raises ``PlanError`` and ``StorageError``."""
-    data = _read_header(layout.plan(plan_id))
+    data = _read_header(layout.plan(plan_id, prunes=prunes))
     _check_header(data)
     with unless_damaged(PlanError, f"plan {plan_id!r}"):
         return read_model(PlanPolicy, data["policy"], exactly=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, ClassVar
+from unicodedata import bidirectional
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
@@ -13,21 +16,33 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, Stora
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path, report_url_of
+from airflow_kafka_groups.judge.evidence import recorded_sentence
 from airflow_kafka_groups.ledger.approval_rules import RULES, ApprovalTerms
 from airflow_kafka_groups.operators.support.base import DryRunOperator, actor_of
-from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typed, counted, pruning_question, question
+from airflow_kafka_groups.shown import MOST, NO_LINK, shortened, without_links
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.observe.snapshot.members import LastMembers
     from airflow_kafka_groups.storage.layout import Layout
 
 
 APPROVE = "Approve"
-_PEOPLE = 'must be a list of people by their ids and names in Airflow, as strings: [{"id": "42", "name": "Ann"}]'
 CONFIRM, EXCLUDE, PLAN = "confirm_groups", "exclude_groups", "plan_digest"
 """The fields of the form. The last one is filled in: Airflow takes an answer for a task, whatever that has asked."""
+
+FIRST_GROUPS = 10
+"""How many groups the question shows: the form is below them, and is not to be out of sight."""
+
+_ISOLATE = "\u2068\u2069"
+"""As ``<bdi>`` does in the report: Markdown has no such element."""
+_TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_PUT = re.compile(f"[{NO_LINK}{_ISOLATE}]")
+
+_SENTENCE = 500
+"""The most characters of what a judgement rests on: it ends with a remedy."""
 
 
 class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
@@ -82,7 +97,9 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     ) -> None:
         kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself
         super().__init__(subject=self.default_subject, defaults="Reject", params=self._form(), **kwargs)
-        _check_people(self.assigned_users)
+        if self.assigned_users is not None and not self.assigned_users:  # Airflow would let everybody answer
+            remedy = 'give people by their ids and names in Airflow, [{"id": "42", "name": "Ann"}], or leave it out'
+            raise ConfigurationError("assigned_users", self.assigned_users, remedy)
 
     def _form(self) -> dict[str, Param]:
         return {
@@ -237,18 +254,6 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         return layout, plan, self.floors().approval(terms, plan)
 
 
-def _check_people(people: Any) -> None:
-    """Raise ``ConfigurationError`` unless these are people as Airflow wants them: else it fails when it asks."""
-    if people is None:
-        return
-    if not isinstance(people, list | tuple) or not people:  # of an empty list, Airflow lets everybody answer
-        raise ConfigurationError("assigned_users", people, f"{_PEOPLE}; leave it out to let everybody answer")
-    for one in people:
-        given = one if isinstance(one, Mapping) else {}
-        if not all(isinstance(given.get(key), str) and given[key] for key in ("id", "name")):  # it reads no other keys
-            raise ConfigurationError("assigned_users", one, _PEOPLE)
-
-
 def _plan_field(plan: DeletionPlan) -> Param:
     """Return the field by which an answer names the plan of its question: a page may be older than the task's try."""
     return Param(
@@ -295,3 +300,122 @@ class ApprovePruningOperator(ApproveCleanupOperator):
     def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
         count = counted(len(plan.groups), "topic")
         return f"Prune {count} of live groups of {layout.cluster}?", pruning_question(plan, why)
+
+
+def question(
+    plan: DeletionPlan,
+    report: str,
+    why: str,
+    report_url: str | None = None,
+    last: Mapping[str, LastMembers] | None = None,
+) -> str:
+    """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
+    known = {} if last is None else {group_id: members.sentence() for group_id, members in last.items()}
+    link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
+    counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in plan.counts.items() if count)
+    about = (
+        f"**{counted(len(plan.groups), 'group')}** of cluster **{plain(plan.cluster)}** "
+        f"(Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you approve. Their offsets are backed up."
+    )
+    facts = [
+        f"All groups: {plain(counts)}.",
+        f"Judged by {plain(recorded_sentence(plan.evidence), _SENTENCE)}.",
+        f"{link}: {_markup(report)}",
+    ]
+    rows = [(group.group_id, group.reason, known.get(group.group_id, "not known")) for group in _first(plan)]
+    return _written(plan, about, why, facts, _families(plan), ("group", "why", "last members"), rows, "report")
+
+
+def pruning_question(plan: DeletionPlan, why: str) -> str:
+    """Write the question about a pruning in Markdown, as ``question`` does."""
+    topics, partitions = counted(len(plan.groups), "topic"), counted(plan.planned.total("partitions"), "partition")
+    about = (
+        f"The committed offsets of **{topics}** ({partitions}) of {counted(plan.group_count, 'live group')} "
+        f"of cluster **{plain(plan.cluster)}** (Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you "
+        "approve. They are backed up first."
+    )
+    rows = [(item.name, item.reason, item.owner or "-") for item in _first(plan)]
+    return _written(plan, about, why, [], [], ("group [topic]", "why", "owner"), rows, "plan")
+
+
+def _first(plan: DeletionPlan) -> Any:
+    return plan.groups[:FIRST_GROUPS]
+
+
+def _written(
+    plan: DeletionPlan,
+    about: str,
+    why: str,
+    facts: Sequence[str],
+    families: Sequence[str],
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    where: str,
+) -> str:
+    lines = [
+        f"{about} You are asked because {plain(why)}.",
+        *(line for fact in facts for line in ("", fact)),
+        "",
+        f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
+        *[f"- Warning: {plain(warning)}" for warning in plan.warnings],
+        *families,
+        "",
+        f"| {' | '.join(columns)} |",
+        "|---|---|---|",
+        *[f"| {' | '.join(map(plain, row))} |" for row in rows],
+    ]
+    if len(plan.groups) > FIRST_GROUPS:
+        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the {where} | |")
+    return "\n".join(lines)
+
+
+def _families(plan: DeletionPlan) -> list[str]:
+    """Return the families with planned groups as a table: 208 groups become 8 lines."""
+    planned = [family for family in plan.families if family["planned"]]
+    if not planned:
+        return []
+    lines = ["", "| family | planned | of | new a day | owners |", "|---|---|---|---|---|"]
+    for family in planned[:FIRST_GROUPS]:
+        growth = "-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}"
+        owners = ", ".join(family["owners"][:3]) or "-"
+        numbers = f"{family['planned']:,} | {family['groups']:,} | {growth}"
+        lines.append(f"| {plain(family['name'])} | {numbers} | {plain(owners)} |")
+    every = sum(number > 0 for number in plan.planned_by_family.values())  # ``families`` has the first ones
+    if (more := every - FIRST_GROUPS) > 0:
+        lines.append(f"| … and {more:,} more | | | | see the report |")
+    return lines
+
+
+def as_typed(names: Any, known: Collection[str | None]) -> Any:
+    """Return the names without the empty last line of the form, and without what ``plain`` puts into or around them.
+
+    :param known: what has exactly its name in the plan stays as it is.
+    """
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return names
+    typed = [name if name in known else _PUT.sub("", name) for name in names]
+    return [name for name in typed if name or name in known]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def plain(value: str, most: int = MOST) -> str:
+    """Return a string of the cluster, cut to a bearable length, of which nothing is markup and nothing a link.
+
+    :param most: that length. Default 200.
+
+    Links are made of plain text, also where it was written with character references: an invisible character in
+    ``https://``, ``www.`` and before ``@`` prevents that. What is written from right to left turns nothing around it:
+    it is isolated, and characters that do so by themselves are shown by their numbers.
+    """
+    made = without_links(_TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", shortened(value, most)))
+    is_turned = any(bidirectional(letter) in ("R", "AL") for letter in made)
+    return _markup(f"{_ISOLATE[0]}{made}{_ISOLATE[1]}" if is_turned else made)
+
+
+def _markup(value: str) -> str:
+    """Replace all that Markdown or HTML could understand by character references, on one line."""
+    return re.sub(r"[^\w .,;:/()=+-]|_", lambda found: f"&#{ord(found[0])};", value)

@@ -10,20 +10,20 @@ from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_text, read_text_or_nothing, request_of
 from airflow_kafka_groups.hooks.links import CleanupReportLink
+from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import (
     SelectingOperator,
     StoredOperator,
     actor_of,
-    collection_paused,
     first_failures,
+    gauges,
     task_run_of,
+    update_asset_events,
 )
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-    from airflow_kafka_groups.change.backup.file import Backup
 
 
 class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
@@ -63,34 +63,25 @@ class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
             raise ConfigurationError("plan_id, plan_digest", None, "pass both or none")
         if plan_id is not None and group_ids is not None:
             raise ConfigurationError("plan_id, group_ids", None, "pass at most one of them")
-        self._backup: Backup | None = None
 
-    @collection_paused
+    @collection_paused()
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.change.backup.request import BackupRequest, back_up
-        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         every = self.plan_id is None and self.group_ids is None
         request = request_of(BackupRequest, self, groups=self.matching if every else GroupFilter())
         layout, protected = self.site_layout(), self.hook.settings.protected_groups
-        backup: Backup = self.hook.run(
+        backup = self.hook.run(
             lambda admin: back_up(admin, layout, request, protected=protected, progress=self.log_progress)
         )
         self.log.info(
             "Backup %s: %d groups, %d rows in %s", backup.plan_id, len(backup.entries), backup.rows, backup.path
         )
         reasons = self.warn_of("Not backed up", backup.failures)
-        self._backup = backup
         counts = {"groups": len(backup.entries), "rows": backup.rows, "not_backed_up": len(backup.failures)}
         gauges(self.cluster_name, {f"backup.{name}": count for name, count in counts.items()})
         update_asset_events(self, context, {"plan_id": backup.plan_id, "path": str(backup.path), **counts})
         return {**backup.to_json(), "reasons": reasons}
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Return the lineage from the topics to the backup file; ``None`` if there is no backup."""
-        from airflow_kafka_groups.operators.support.telemetry import offsets_lineage
-
-        return None if self._backup is None else offsets_lineage(self.hook, str(self._backup.path), self._backup.rows)
 
 
 class RestoreDrillOperator(StoredOperator):
@@ -129,12 +120,11 @@ class RestoreDrillOperator(StoredOperator):
     ) -> None:
         super().__init__(**kwargs)
 
-    @collection_paused
+    @collection_paused()
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
         from airflow_kafka_groups.change.restore.drill import Rehearsed, rehearse
         from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
-        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         backup_id, groups, prefix, actor = self.plan_id, self.max_groups, self.scratch_prefix, actor_of(context)
         layout = self.site_layout()

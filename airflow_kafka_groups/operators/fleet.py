@@ -11,6 +11,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
 from airflow_kafka_groups.hooks.arguments import read_place, read_storage_path
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
+from airflow_kafka_groups.operators.support.base import update_asset_events
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -69,16 +70,6 @@ def _read_clusters(field: str, value: Any) -> list[Mapping[str, str]]:
     return list(value)
 
 
-def _is_of(cluster: str, result: Mapping[str, Any]) -> bool:
-    """Return whether what a task returned is of a cluster, by the folder of its file.
-
-    A list of clusters that is made again may have another one at the place of a task that did not run again.
-    """
-    path = result.get("manifest") or result.get("plan_path")
-    # Folders further above may have a cluster's name, too: s3://prod/groups/east/plans/….json is not of prod.
-    return not isinstance(path, str) or path.split("/")[-3:-2] == [cluster]
-
-
 class FleetReportOperator(DeclaredArguments, BaseOperator):
     """Roll up the clean-ups of a mapped task group: one page, one JSON file, and the numbers in its assets' events.
 
@@ -105,7 +96,6 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.operators.support.telemetry import update_asset_events
         from airflow_kafka_groups.report.fleet import fleet_totals, fleet_warnings, write_fleet_report
         from airflow_kafka_groups.storage.layout import utc_now
         from airflow_kafka_groups.storage.paths import new_id
@@ -137,10 +127,6 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
                 return {}
             return ti.xcom_pull(f"{self.mapped_group}.{task_id}", map_indexes=index) or {}
 
-        if not all(_is_of(cluster["cluster"], result(task_id)) for task_id in ("list_offsets", "plan")):
-            other = f"{self.mapped_group}, whose tasks were of another cluster: clear them with the list of clusters"
-            conn_id, failed_state = cluster["kafka_groups_conn_id"], ClusterState.FAILED
-            return ClusterRun(cluster=cluster["cluster"], conn_id=conn_id, state=failed_state, failed_at=other)
         failed = next((name for name, state in states.items() if state == "failed"), None)
         failed = failed or next((name for name, state in states.items() if state not in _WELL), None)
         failed = failed or (None if states else f"{self.mapped_group}, which did not begin")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -14,6 +13,7 @@ from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_distinct_names,
     read_flag,
+    read_group_id,
     read_group_ids,
     read_integer,
     read_names,
@@ -34,7 +34,7 @@ from airflow_kafka_groups.operators.support.base import (
     first_failures,
     tries_of,
 )
-from airflow_kafka_groups.shown import one_line, storable
+from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -46,14 +46,12 @@ if TYPE_CHECKING:
 
 MAX_XCOM_GROUPS = 1_000
 """The maximum number of groups in an XCom; larger lists are written to the storage."""
-MAX_XCOM_BYTES = 1_000_000
-"""And of bytes: an id may have 32,767 letters, and a group thousands of topics."""
 
 
 class _ListingOperator(KafkaGroupsOperator):
     """The base class of operators that return rows: a few in the XCom, many in a file.
 
-    :param storage_path: folder above all clusters, for more than 1,000 groups, or a megabyte of them (templated).
+    :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
     :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     """
 
@@ -71,19 +69,10 @@ class _ListingOperator(KafkaGroupsOperator):
         from airflow_kafka_groups.storage.layout import utc_now
         from airflow_kafka_groups.storage.paths import LISTINGS, new_id
 
-        few = rows if len(rows) <= MAX_XCOM_GROUPS else []
-        unstorable = [row["group_id"] for row in few if storable(row) != row]  # in PostgreSQL, as an XCom
-        size = len(json.dumps(few))
-        if len(rows) <= MAX_XCOM_GROUPS and size <= MAX_XCOM_BYTES and not unstorable:
+        if len(rows) <= MAX_XCOM_GROUPS:
             return {what: rows, "path": None}
         if self.storage_path is None:
-            why = f"{len(rows)} groups are too many"
-            if size > MAX_XCOM_BYTES:
-                why = f"{len(rows)} groups have {size:,} bytes of names and topics, which are too many"
-            if unstorable:
-                what_of = "name" if "\0" in unstorable[0] else "description"  # its members choose protocol and topics
-                why = f"the {what_of} of {one_line(unstorable[0])} has a zero byte, which is too much"
-            remedy = f"{why} for an XCom: set a path to write them to, or select fewer"
+            remedy = f"{len(rows)} groups are too many for an XCom: set a path to write them to, or select fewer"
             raise ConfigurationError("storage_path", None, remedy)
         layout = open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
         path = write_json(layout.root / LISTINGS, f"{new_id(utc_now())}.json", {"format": FORMAT, what: rows})
@@ -97,8 +86,7 @@ class ListGroupsOperator(MatchingOperator, _ListingOperator):
     :param types: only groups of these types, such as ``classic``. Default: all (templated).
 
     Returns ``{"count", "states", "types", "groups": [{"group_id", "state", "type", "protocol_type", "coordinator"}] or
-    None, "path"}``: more than 1,000 groups, or a megabyte of them, are in the JSON file ``path``. Fails if a broker did
-    not answer.
+    None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails if a broker did not answer.
     """
 
     states = Argument(read_state_names)
@@ -202,10 +190,6 @@ class ChunkGroupsOperator(SelectingOperator):
         for group_id, broker in found.succeeded.items():
             by_broker.setdefault(broker.broker_id, []).append(group_id)
         of_brokers = (sorted(by_broker[broker_id]) for broker_id in sorted(by_broker))
-        if unstorable := [group_id for group_id in found if "\0" in group_id]:
-            name = one_line(unstorable[0])
-            remedy = f"leave {name} out, by 're:(?s).*\\x00.*': Airflow's database may not store its name"
-            raise ConfigurationError("exclude", None, remedy)
         chunks = [chunk for of_broker in of_brokers for chunk in _even(of_broker, self.chunk_size)]
         self.log.info("%d groups of %d brokers in %d chunks", len(found), len(by_broker), len(chunks))
         return chunks
@@ -302,7 +286,7 @@ class RemoveMembersOperator(DryRunOperator):
 
     ui_color = "#f0e4d4"
 
-    group_id = Argument(read_text)
+    group_id = Argument(read_group_id)
     member_ids = Argument(optional(read_distinct_names))
     instance_ids = Argument(optional(read_distinct_names))
     all_members = Argument(read_flag)
@@ -334,5 +318,4 @@ class RemoveMembersOperator(DryRunOperator):
         if failures := done.failures():
             raise GroupsFailedError(failures, len(done.results))
         members = [{name: getattr(each, name) for name in MEMBER} for each in done.results[:FIRST_FAILURES]]
-        kept = first_failures(done.kept())
-        return {"dry_run": self.dry_run, **done.summary(), "members": [*map(storable, members)], "kept": kept}
+        return {"dry_run": self.dry_run, **done.summary(), "members": members, "kept": first_failures(done.kept())}

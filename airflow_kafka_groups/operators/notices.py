@@ -5,20 +5,22 @@ from __future__ import annotations
 import copy
 import inspect
 import smtplib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseNotifier
 
 from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PolicyError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_text
 from airflow_kafka_groups.hooks.links import absolute_report_url_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator
-from airflow_kafka_groups.shown import one_line, storable
+from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseNotifier, Context
+    from airflow.sdk import Context
 
     from airflow_kafka_groups.change.plan.notify import OwnerNotice
 
@@ -57,10 +59,10 @@ class NotifyOwnersOperator(DryRunOperator):
     plan_digest = Argument(read_text)
 
     def __init__(
-        self, *, plan_id: str, plan_digest: str, notifiers: Sequence[BaseNotifier] | BaseNotifier = (), **kwargs: Any
+        self, *, plan_id: str, plan_digest: str, notifiers: Iterable[BaseNotifier] | BaseNotifier = (), **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.notifiers = (notifiers,) if callable(notifiers) else _each(notifiers)
+        self.notifiers = tuple(notifiers) if isinstance(notifiers, Iterable) else (notifiers,)
         for notifier in self.notifiers:
             _check_notifier(notifier)
 
@@ -85,7 +87,7 @@ class NotifyOwnersOperator(DryRunOperator):
         report = absolute_report_url_of(context) or str(layout.report(plan.plan_id))
         done = notify_owners(layout, plan, send, dry_run=self.dry_run, report=report)
         # A dry run sends nothing, and so does not find out that there is nothing to send with.
-        notified = {} if self.dry_run and not notifiers else storable(done.notified)
+        notified = {} if self.dry_run and not notifiers else dict(done.notified)
         said = "Plan %s: %d groups newly marked, owners notified: %s"
         if self.dry_run:
             said = "Plan %s: dry run: %d groups would be marked, owners to notify: %s"
@@ -106,26 +108,17 @@ class NotifyOwnersOperator(DryRunOperator):
         return {  # of all tries together
             "dry_run": self.dry_run,
             "marked": done.marked_before + done.marked,
-            "notified": storable(done.notified_before) | notified,
+            "notified": {**done.notified_before, **notified},
             "without_contact": done.without_contact,
         }
 
 
-def _each(notifiers: Iterable[BaseNotifier]) -> tuple[BaseNotifier, ...]:
-    if isinstance(notifiers, str | bytes | Mapping) or not isinstance(notifiers, Iterable):
-        raise ConfigurationError("notifiers", type(notifiers).__name__, _NOTIFIERS)
-    return tuple(notifiers)
-
-
 def _check_notifier(notifier: Any) -> None:
-    """Raise ``ConfigurationError`` for a notifier whose failed message would count as sent.
-
-    A class that is called with the context makes a notifier, and sends nothing.
-    """
-    if isinstance(notifier, type) or not callable(notifier) or inspect.iscoroutinefunction(notifier):
+    """Raise ``ConfigurationError`` for what is no notifier, and for one whose failed message would count as sent."""
+    if not isinstance(notifier, BaseNotifier):
         raise ConfigurationError("notifiers", getattr(notifier, "__name__", type(notifier).__name__), _NOTIFIERS)
     name = f"{type(notifier).__module__}.{type(notifier).__qualname__}"
-    if inspect.iscoroutinefunction(getattr(notifier, "notify", None)):
+    if inspect.iscoroutinefunction(notifier.notify):
         remedy = "its notify() is a coroutine, which nobody awaits: make it a function"
         raise ConfigurationError("notifiers", name, remedy)
     if any(f"{kind.__module__}.".startswith(_SILENT) for kind in type(notifier).__mro__):

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_integer, read_switch
+from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.operators.support.base import (
     SelectingOperator,
     StoredOperator,
     actor_of,
-    collection_paused,
     first_failures,
+    gauges,
+    update_asset_events,
 )
 from airflow_kafka_groups.shown import one_line, storable
 
@@ -52,9 +54,8 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._summary: SnapshotSummary | None = None
 
-    @collection_paused
+    @collection_paused()
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.change.snapshot import SnapshotRequest, snapshot_groups
 
@@ -75,17 +76,7 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
         self._check(summary)
         return {**summary.to_json(), "failed": first_failures(dict(summary.failed))}
 
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Return the lineage from the topics to the snapshot's files; ``None`` if there is no snapshot."""
-        from airflow_kafka_groups.operators.support.telemetry import offsets_lineage
-
-        summary = self._summary
-        return None if summary is None else offsets_lineage(self.hook, summary.data, summary.rows)
-
     def _report(self, context: Context, summary: SnapshotSummary) -> None:
-        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
-
-        self._summary = summary
         for broker, groups in summary.coordinators.items():
             self.log.info("Broker %s: %d groups", broker, groups)
         counts = {"groups": summary.groups, "failed_groups": summary.failed_groups, "partitions": summary.partitions}
@@ -146,7 +137,7 @@ class ListGroupLagOperator(SelectingOperator):
     def __init__(self, *, max_lag: int | str = 0, fail_if_lagging: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
-    @collection_paused
+    @collection_paused()
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.observe.readings import measure_lag
 
@@ -157,8 +148,6 @@ class ListGroupLagOperator(SelectingOperator):
         return self._summary(context, read)
 
     def _summary(self, context: Context, read: LagReading) -> dict[str, Any]:
-        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
-
         found, unknown = read.groups.found, dict(read.unknown)
         lags = [lag.messages or 0 for lag in read.lags if lag.group_id not in unknown]
         lagging = {lag.group_id: lag.messages or 0 for lag in read.above(self.max_lag)}

@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number, read_text
-from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
-from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, DryRunOperator
-from airflow_kafka_groups.operators.support.deleting import DeletingOperator
-from airflow_kafka_groups.operators.support.planning import PlanningOperator
+from airflow_kafka_groups.operators.deletion import _DeletingOperator
+from airflow_kafka_groups.operators.plan import _PlanningOperator
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, DryRunOperator, update_asset_events
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
-    from airflow_kafka_groups.operators.support.deleting import Deletion
 
-
-class PlanTopicPruningOperator(PlanningOperator):
+class PlanTopicPruningOperator(_PlanningOperator):
     """Find topics that live groups have stopped reading, and write the plan of whose offsets to delete.
 
     Nothing is deleted. A topic is planned if, for the complete idle time, no member of its group subscribed to it and
@@ -68,7 +64,7 @@ class PlanTopicPruningOperator(PlanningOperator):
         }
 
 
-class PruneTopicOffsetsOperator(DeletingOperator):
+class PruneTopicOffsetsOperator(_DeletingOperator):
     """Delete the committed offsets of a plan's topics, while their groups live on.
 
     The offsets are backed up first. Each group is read again a moment before: a topic is kept if a member subscribes to
@@ -108,34 +104,19 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         super().__init__(dry_run=dry_run, **kwargs)
 
     def delete(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
-        from airflow_kafka_groups.checks import check_digest
-        from airflow_kafka_groups.hooks.storage import policy_reader
+        from airflow_kafka_groups.change.deletion.delete_by_plan import TOPIC_CHUNK_SIZE
+        from airflow_kafka_groups.change.deletion.request import DeletionLimits
         from airflow_kafka_groups.ledger.deletion_plan import load_plan
         from airflow_kafka_groups.ledger.outcomes import Outcome
 
-        layout, plan_id = self.layout(), self.plan_id
-        digest = check_digest("plan_digest", self.plan_digest)
-        floors = self.floors()
-        terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
-        plan = load_plan(layout, plan_id, prunes=True)
-        policy = policy_reader(plan.policy)
-
-        def pruning(request: DeletionRequest) -> Deletion:
-            how: dict[str, Any] = {"prunes": True, "approval": terms, "floors": floors, "policy": policy}
-            return lambda admin: delete_by_plan(admin, layout, plan_id, digest, request, **how)
-
-        result = self.delete_with(context, pruning)
+        plan = load_plan(self.layout(), self.plan_id, prunes=True)
+        deletion = self.by_plan(plan.plan_id, self.plan_digest, prunes=True)
+        limits = DeletionLimits(chunk_size=TOPIC_CHUNK_SIZE, groups_per_second=self.topics_per_second or None)
+        result = self.carry_out_deletion(context, deletion, limits)
         report = result.report
         done = set(report.ids(Outcome.WOULD_DELETE if report.dry_run else Outcome.DELETED))
         pruned = sum(item.partitions for item in plan.groups if item.name in done)
         return self.conclude(context, result, "Pruning", partitions=pruned)
-
-    def limits(self) -> DeletionLimits:
-        from airflow_kafka_groups.change.deletion.delete_by_plan import TOPIC_CHUNK_SIZE
-        from airflow_kafka_groups.change.deletion.request import DeletionLimits
-
-        return DeletionLimits(chunk_size=TOPIC_CHUNK_SIZE, groups_per_second=self.topics_per_second or None)
 
 
 _read_days = partial(read_duration, minimum=1, maximum=36_500, unit="days")
@@ -186,7 +167,6 @@ class PruneFilesOperator(DryRunOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
         from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
-        from airflow_kafka_groups.operators.support.telemetry import update_asset_events
         from airflow_kafka_groups.storage.layout import utc_now
 
         dry_run = self.dry_run

@@ -12,6 +12,7 @@ from airflow_kafka_groups.hooks.arguments import (
     check_url,
     one_of,
     optional,
+    read_group_id,
     read_place,
     read_switch,
     read_text,
@@ -48,12 +49,6 @@ def _read_application(field: str, value: Any) -> str:
     return text
 
 
-def _read_group_id(field: str, value: Any) -> str:
-    """Return the group's name as it is: with a space at its end, it is another group."""
-    read_text(field, value)
-    return str(value)
-
-
 class GroupOffsetsToSparkOperator(StoredOperator):
     """Write the committed offsets and log ends of one group for the Spark job that processes its backlog.
 
@@ -68,7 +63,7 @@ class GroupOffsetsToSparkOperator(StoredOperator):
     Fails if the group is not in the snapshot, has members, no commits, or could not be read.
     """
 
-    group_id = Argument(_read_group_id)
+    group_id = Argument(read_group_id)
     snapshot_id = Argument(optional(read_text))
     for_commit = Argument(read_switch, templated=False)
 

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import one_of, optional, read_place, read_text, read_topics
+from airflow_kafka_groups.hooks.arguments import one_of, optional, read_group_id, read_place, read_topics
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import StoredOperator, actor_of, task_run_of
@@ -41,7 +41,7 @@ class FixUnreadRangeOperator(StoredOperator):
     end of the log, or its topic does not exist any more.
     """
 
-    group_id = Argument(read_text)
+    group_id = Argument(read_group_id)
     topics = Argument(optional(read_topics))
     on_no_commit = Argument(one_of("fail", "from-start", "from-end"))
     on_data_loss = Argument(one_of("fail", "skip-to-start"))

@@ -98,7 +98,7 @@ def test_the_readme_s_clean_up_is_wired_as_the_shipped_one(dags: dict[str, Any])
         task, like = mine.get_task(task_id), shipped.get_task(names.get(task_id, task_id))
         assert type(task) is type(like)
         assert vars(task)["_pre_execute_hook"] is refuse_unknown_conf
-        for field in set(task.template_fields) - {"wait_for_quiet_end", "subject", "body", "params"}:
+        for field in set(task.template_fields) - {"subject", "body", "params"}:
             wanted = str(getattr(like, field, None)).replace("list_offsets", "snapshot")
             assert str(getattr(task, field, None)) == wanted, (task_id, field)
     delete = mine.get_task("delete")

@@ -1,6 +1,6 @@
 """The reference of the metrics, from the lists by which they are sent and written."""
 
-from airflow_kafka_groups.operators.support import telemetry
+from airflow_kafka_groups.operators.support import base
 from airflow_kafka_groups.report.metrics import METRIC_FAMILIES, PREFIX
 from tests.reference.markdown import listing, page
 from tests.reference.sent_metrics import SENT_METRICS
@@ -13,14 +13,11 @@ def metrics_page() -> str:
     """Return the page."""
     return page(
         "Metrics",
-        "Every metric. [Metrics, assets, lineage](../howto/watch.md) shows how to turn them on.",
+        "Every metric. [Metrics, assets, logs](../howto/watch.md) shows how to turn them on.",
         "## Airflow's metrics",
         f"Sent through Airflow's `[metrics]`, to statsd or OpenTelemetry. A name begins with "
-        f"`{telemetry.PREFIX}.<cluster>.`, where the cluster is the operator's `cluster` or the connection's id, with "
-        "`_` for each dot. `cluster`, `group` and `family` are also tags, with the exact names. A group's or family's "
-        "name that is longer than 100 characters, or has others than letters, digits, `.`, `_` and `-`, is replaced by "
-        "one that ends with its digest. With statsd's "
-        "`statsd_influxdb_enabled`, no tags are sent: names have them.",
+        f"`{base.PREFIX}.<cluster>.`, where the cluster is the operator's `cluster` or the connection's id, with "
+        "`_` for what is no letter, digit, `_` or `-`. The tag `cluster` has the exact name.",
         "Gauges, and counters where it says so:",
         *(
             f"[`{operator}`](operators.md#{_place(operator)}):\n\n"

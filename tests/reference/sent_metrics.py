@@ -68,20 +68,6 @@ _BY_OPERATOR = {
         "lag.lagging_groups": "Groups with more lag than `max_lag`.",
         "lag.unknown_groups": "Groups whose lag is not known.",
     },
-    "ExportGroupMetricsOperator": {
-        "group.<group>.lag": "Records that the group has not read: at least.",
-        "group.<group>.seconds_since_movement": (
-            "Time from the last change of a committed offset to the snapshot: at least."
-        ),
-        "group.<group>.days_to_expiry": (
-            "Days from the snapshot until the brokers forget the group's offsets, if it stays idle."
-        ),
-        "family.<family>.groups": "Groups of the family.",
-        "family.<family>.lag": "Sum of the lag of its groups.",
-        "family.<family>.seconds_since_movement": "Smallest time since a movement of its groups.",
-        "family.<family>.days_to_expiry": "Smallest time to expiry of a group.",
-        "group_metrics.omitted": "Groups and families over `max_groups`.",
-    },
 }
 SENT_METRICS = tuple(
     SentMetric(name, operator, said) for operator, of in _BY_OPERATOR.items() for name, said in of.items()

@@ -6,11 +6,13 @@ together, and a test compares.
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.sdk import BaseOperator
 
@@ -37,29 +39,16 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.observe.readings import GroupSelection
     from airflow_kafka_groups.storage.layout import Layout
 
-P = ParamSpec("P")
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
+PREFIX = "kafka_groups"
+"""The first name of all metrics."""
 PROGRESS_SECONDS = 5.0
 _BAR = 20
 FIRST_FAILURES = 20
 """The number of failures in an XCom: enough for diagnosis, and small for any number of groups."""
-
-
-def collection_paused(execute: Callable[P, T]) -> Callable[P, T]:
-    """Pause Python's cyclic collector for an operator's ``execute`` that takes seconds: also while it imports.
-
-    The first imports of a task make the collector look through everything that Airflow has loaded: 0.1 s.
-    """
-
-    @wraps(execute)
-    def paused(*args: P.args, **kwargs: P.kwargs) -> T:
-        from airflow_kafka_groups.kafka.admin.results import collection_paused
-
-        with collection_paused():
-            return execute(*args, **kwargs)
-
-    return paused
 
 
 class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
@@ -260,3 +249,40 @@ def tries_of(context: Context) -> Tries:
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
 
     return Tries(task_run=task_run_of(actor_of(context)))
+
+
+def gauges(cluster: str, values: Mapping[str, float | None]) -> None:
+    """Send gauges ``kafka_groups.<cluster>.<name>``, tagged with the cluster. ``None`` is omitted."""
+    _send("gauge", cluster, values)
+
+
+def counters(cluster: str, values: Mapping[str, float | None]) -> None:
+    """Add to the counters ``kafka_groups.<cluster>.<name>``. 0 and ``None`` are omitted."""
+    _send("incr", cluster, {name: value for name, value in values.items() if value})
+
+
+def _send(kind: str, cluster: str, values: Mapping[str, float | None]) -> None:
+    try:
+        from airflow.providers.common.compat.sdk import Stats
+
+        known = re.sub(r"[^A-Za-z0-9_-]", "_", cluster)  # plain statsd has no tags, and a dot begins another name
+        for name, value in values.items():
+            if value is not None:
+                getattr(Stats, kind)(f"{PREFIX}.{known}.{name}", value, tags={"cluster": cluster})
+    except Exception:  # what was deleted must be reported also where a metric cannot be sent
+        log.warning("metrics could not be sent", exc_info=True)
+
+
+def update_asset_events(operator: BaseOperator, context: Context, facts: Mapping[str, Any]) -> None:
+    """Add facts to the event of every asset that is an outlet of the task: ``event.extra``. Fails no task."""
+    from airflow.sdk import Asset
+    from airflow.sdk.definitions.asset import AssetRef
+
+    events = context.get("outlet_events")
+    if events is not None:
+        for outlet in operator.outlets or ():
+            try:
+                if isinstance(outlet, Asset | AssetRef):
+                    events[outlet].extra.update(storable(dict(facts)))
+            except Exception:  # Airflow asks its API server what a reference is of
+                log.warning("the event of %s has no facts", outlet, exc_info=True)

@@ -74,19 +74,19 @@ CLEANUP_FORM: dict[str, _Field] = {
     ),
     "storage_path": _text(os.path.join(_HOME, "kafka-groups"), "Storage", "StoredOperator"),
     "policy_file": _optional("Policy file", _PLAN, "Empty: no file."),
-    "include": _patterns(["*"], "Groups to consider", "PlanningOperator", _LISTED, "array"),
+    "include": _patterns(["*"], "Groups to consider", _PLAN, _LISTED, "array"),
     # Without null, Airflow's form requires a value.
-    "exclude": _patterns([], "Groups to keep", "PlanningOperator", _LISTED, ["array", "null"]),
+    "exclude": _patterns([], "Groups to keep", _PLAN, _LISTED, ["array", "null"]),
     "min_idle_seconds": _duration("7d", "Idle for", _PLAN, "14d", "30d", "36h"),
     "min_observations": _number(2, "Observations", _PLAN, minimum=2),
     "max_gap_seconds": _duration("2d", "Longest gap", _PLAN, "12h", "0", minimum=0),
     "commit_log": _choice("auto", "Log of commits", "", "auto", "off", "required", more=_COMMIT_LOG),
     "offsets_retention_minutes": _number(0, "Offsets retention (min)", _PLAN, minimum=0, maximum=52_704_000),
-    "max_groups": _number(500, "Maximum groups", "PlanningOperator", minimum=1, maximum=1_000_000),
-    "max_share": _number(0.5, "Maximum share", "PlanningOperator", type="number", exclusiveMinimum=0, maximum=1),
+    "max_groups": _number(500, "Maximum groups", _PLAN, minimum=1, maximum=1_000_000),
+    "max_share": _number(0.5, "Maximum share", _PLAN, type="number", exclusiveMinimum=0, maximum=1),
     "approve_above": _number(100, "Always ask above", "", _ASK_ABOVE, minimum=0),
     "groups_per_second": _number(0, "Groups a second", "DeleteGroupsOperator", type="number", minimum=0),
-    "lease": _flag(True, "One clean-up at a time", "DeletingOperator"),
+    "lease": _flag(True, "One clean-up at a time", "DeleteGroupsOperator"),
 }
 """Parameters of the clean-up, in the order of its form."""
 

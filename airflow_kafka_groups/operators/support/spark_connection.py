@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.exceptions import ArgumentError, ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import check_url, read_mapping
 from airflow_kafka_groups.hooks.connection.java_properties import write_secret_file
 from airflow_kafka_groups.kafka.cluster.java import render_properties
@@ -219,28 +219,22 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
         remedy = 'requires Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]".'
         remedy += " With spark_conn_id null, judge_staleness runs in the task, without it"
         raise ConfigurationError("spark", None, remedy) from exc
-    hook = _with_progress(spark_submit.SparkSubmitHook)
-    connection = _connection(arguments)
-    if connection is None and not _yarn_is_configured():
+    hook, place = _with_progress(spark_submit.SparkSubmitHook), Place(arguments)
+    if place.is_missing:
         _logger.warning(
             "There is no Spark connection %r, so the job runs on this machine (%s). Create the connection to run it "
             "on a cluster",
-            _conn_id(arguments),
+            place.conn_id,
             LOCAL,
         )
         if problem := _no_java({**os.environ, **(arguments.get("env_vars") or {})}):
             raise ConfigurationError("Java", None, f"{problem}: install it, or set JAVA_HOME")
         hook = _on_this_machine(hook)
-    if _is_local(connection):
+    if place.is_local:
         variables = arguments.get("env_vars") or {}
         arguments = {**arguments, "env_vars": {**variables, **quick_driver({**os.environ, **variables})}}
-    prefix = driver_env(arguments)
-    try:
-        made = hook(**{**arguments, **({"env_vars": None} if prefix else {})}, application_args=application_args)
-    except TypeError as exc:
-        remedy = f"give what Airflow's SparkSubmitHook takes: {exc}"
-        raise ConfigurationError("spark", None, remedy) from exc
-    if prefix == _DRIVER_ENV["yarn"]:
+    made = hook(**{**arguments, **({"env_vars": None} if place.driver_env else {})}, application_args=application_args)
+    if place.driver_env == _DRIVER_ENV["yarn"]:
         made._env = arguments.get("env_vars")  # spark-submit itself reads some, such as HADOOP_CONF_DIR
     return made
 
@@ -273,31 +267,26 @@ class SparkJob:
         job, path = application_of(application)
         # A task is retried by Airflow; YARN would start a second driver that this task does not see.
         conf = {_YARN_ATTEMPTS: "1", **PROGRESS, **(arguments.get("conf") or {})}
+        given, place = dict(arguments), Place(arguments)
         with private_folder() as folder:
-            given = dict(arguments)
             given["conf"], given["properties_file"] = hide_conf(
                 conf,
                 arguments.get("properties_file"),
                 folder,
-                spark_binary=arguments.get("spark_binary") or connection_extra(arguments).get("spark-binary"),
+                spark_binary=arguments.get("spark_binary") or place.extra.get("spark-binary"),
                 env_vars=arguments.get("env_vars"),
-                driver_env=driver_env(arguments),
+                driver_env=place.driver_env,
             )
             files = write(folder)
-            if shipped := bool(files) and (for_executors or deploy_mode(arguments) == "cluster"):
+            if shipped := bool(files) and (for_executors or place.deploy_mode == "cluster"):
                 given["files"] = ",".join(filter(None, [arguments.get("files"), *map(str, files.values())]))
             options = [(option, file.name if shipped else str(file)) for option, file in files.items()]
             self._hook = submit_hook(given, [*job, *words, *(word for option in options for word in option)])
-            yield partial(self._submit, path, job)
+            yield partial(self._submit, path)
 
-    def _submit(self, path: str, job: Sequence[str]) -> None:
+    def _submit(self, path: str) -> None:
         self.require_alive()
-        try:
-            self._hook.submit(path)
-        except Exception as exc:
-            if job and (why := wrong_argument(self._hook)):
-                raise ConfigurationError(job[0], None, f"has a wrong argument: {why}") from exc
-            raise
+        self._hook.submit(path)
 
     def require_alive(self) -> None:
         """Raise ``KafkaGroupsError`` if the task was killed."""
@@ -320,23 +309,11 @@ def application_of(name: str) -> tuple[list[str], str]:
     return [name], str(_SPARK / "application.py")
 
 
-def wrong_argument(hook: Any) -> str | None:
-    """Return why a job of this package refused an argument before it ended; ``None`` if it ended otherwise.
-
-    :param hook: what has submitted it.
-    """
-    started = getattr(hook, "_submit_sp", None)
-    if started is None or started.returncode != ArgumentError.exit_code:
-        return None
-    lines = reversed(getattr(hook, "_last_submit_log_lines", ()))  # newer versions of Airflow's hook have them
-    return next((said for line in lines if (said := line.partition(": error: ")[2])), "see its last line above")
-
-
 def why_not_here(arguments: Mapping[str, Any]) -> str | None:
     """Return why a job that needs no Spark runs without, as a sentence's end; ``None`` if Spark can run anywhere."""
     if arguments.get("conn_id", "") is None:
         return "there is to be none: spark_conn_id is null"
-    if _connection(arguments) is not None or _yarn_is_configured():
+    if not Place(arguments).is_missing:
         return None
     if find_spec("airflow.providers.apache.spark") is None:
         return "Airflow's Spark provider is not installed"
@@ -356,51 +333,29 @@ def _no_java(environment: Mapping[str, str]) -> str | None:
     return f"Spark needs Java {OLDEST_JAVA} or newer on this machine, and {where}"
 
 
-def deploy_mode(arguments: Mapping[str, Any]) -> str:
-    """Return the deploy mode of the arguments or of the Spark connection."""
-    return str(arguments.get("deploy_mode") or connection_extra(arguments).get("deploy-mode") or "client")
+class Place:
+    """Where a job runs, by its arguments, the Spark connection and YARN's configuration.
 
-
-def driver_env(arguments: Mapping[str, Any]) -> str | None:
-    """Return the beginning of the properties by which a driver elsewhere gets its environment; ``None`` for one here.
-
-    Airflow's hook writes these properties on the command line.
+    ``driver_env`` is the beginning of the properties by which a driver elsewhere gets its environment; ``None`` for one
+    here. Airflow's hook writes these properties on the command line.
     """
-    connection = _connection(arguments)
-    if connection is None:
-        master = "yarn" if _yarn_is_configured() else LOCAL
-    else:
-        master = f"{connection.conn_type}://{connection.host or ''}"
-    return next((prefix for name, prefix in _DRIVER_ENV.items() if name in master), None)
 
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        from airflow.sdk import BaseHook
+        from airflow.sdk.exceptions import AirflowNotFoundException
 
-def connection_extra(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the extra of the Spark connection; nothing if it does not exist."""
-    connection = _connection(arguments)
-    return {} if connection is None else dict(connection.extra_dejson)
-
-
-def _is_local(connection: Any) -> bool:
-    """Return whether driver and executors are one JVM on this machine."""
-    return not _yarn_is_configured() if connection is None else str(connection.host or "").startswith("local")
-
-
-def _yarn_is_configured() -> bool:
-    return any(os.environ.get(name) for name in _YARN)
-
-
-def _conn_id(arguments: Mapping[str, Any]) -> str:
-    return str(arguments.get("conn_id") or "spark_default")
-
-
-def _connection(arguments: Mapping[str, Any]) -> Any:
-    from airflow.sdk import BaseHook
-    from airflow.sdk.exceptions import AirflowNotFoundException
-
-    try:
-        return BaseHook.get_connection(_conn_id(arguments))
-    except AirflowNotFoundException:
-        return None
+        self.conn_id = str(arguments.get("conn_id") or "spark_default")
+        has_yarn = any(os.environ.get(name) for name in _YARN)
+        self.is_missing = self.is_local = not has_yarn
+        self.extra: dict[str, Any] = {}
+        master = "yarn" if has_yarn else LOCAL
+        with suppress(AirflowNotFoundException):
+            connection = BaseHook.get_connection(self.conn_id)
+            host = str(connection.host or "")
+            master, self.is_missing, self.is_local = f"{connection.conn_type}://{host}", False, host.startswith("local")
+            self.extra = dict(connection.extra_dejson)
+        self.deploy_mode = str(arguments.get("deploy_mode") or self.extra.get("deploy-mode") or "client")
+        self.driver_env = next((prefix for name, prefix in _DRIVER_ENV.items() if name in master), None)
 
 
 def _with_progress(hook: Any) -> Any:
@@ -411,13 +366,7 @@ def _with_progress(hook: Any) -> Any:
 
         def submit(self, application: str = "", **kwargs: Any) -> Any:
             """Run the job. Of a standalone cluster's driver, newer hooks leave the waiting to Airflow's operator."""
-            try:
-                driver = super().submit(application, **kwargs)
-            except FileNotFoundError as exc:
-                remedy = (
-                    "is not there: install pyspark where the task runs, or name the spark-submit of an installation"
-                )
-                raise ConfigurationError("spark_binary", exc.filename, remedy) from exc
+            driver = super().submit(application, **kwargs)
             if getattr(self, "_should_track_driver_status", False):
                 self._start_driver_status_tracking()  # returns at once if it has been waited for
                 if self._driver_status != "FINISHED":

@@ -5,7 +5,7 @@ from datetime import datetime
 from airflow.sdk import DAG, Param
 
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_unknown_conf, scope_arguments
-from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
+from airflow_kafka_groups.operators.offset_changes import KeepOffsetsAliveOperator
 
 with DAG(
     dag_id="keep_sleepers_alive",

@@ -1,4 +1,4 @@
-"""Metrics by Airflow's own statsd client, counts in asset events, lineage by OpenLineage's own classes."""
+"""Metrics by Airflow's own statsd client, and counts in asset events."""
 
 import asyncio
 import inspect
@@ -20,8 +20,7 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.pruning import PlanTopicPruningOperator, PruneTopicOffsetsOperator
-from airflow_kafka_groups.operators.report import ExportGroupMetricsOperator
-from airflow_kafka_groups.operators.support.telemetry import dataset_name, gauges
+from airflow_kafka_groups.operators.support.base import gauges
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, Ticking
@@ -102,14 +101,6 @@ def test_a_snapshot_is_told_to_everybody(tmp_path: Path, received: Callable[[], 
         "states": {"Empty": 2},
         "complete": True,
     }
-    lineage = operator.get_openlineage_facets_on_complete(None)
-    assert [(topic.namespace, topic.name) for topic in lineage.inputs] == [
-        ("kafka://b1:9092", "t"),
-        ("kafka://b1:9092", "u"),
-    ]
-    (file,) = lineage.outputs
-    assert (file.namespace, file.name) == ("file", summary["data"])
-    assert (file.outputFacets["outputStatistics"].rowCount, summary["rows"]) == (3, 3)
 
 
 def test_families_that_grow_too_fast_are_in_the_event_of_a_plan(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -150,9 +141,6 @@ def test_a_cleanup_is_counted_and_a_dry_run_is_not(tmp_path: Path, received: Cal
         "rows": 1,
         "not_backed_up": 0,
     }
-    lineage = backup.get_openlineage_facets_on_complete(None)
-    assert [topic.name for topic in lineage.inputs] == ["t"]
-    assert lineage.outputs[0].name == made["path"]
     received()
 
     for dry_run in (True, False):
@@ -161,11 +149,6 @@ def test_a_cleanup_is_counted_and_a_dry_run_is_not(tmp_path: Path, received: Cal
         assert events[asset].extra["dry_run"] is dry_run
         assert events[asset].extra["would_delete" if dry_run else "deleted"] == 1
         assert received() == ({} if dry_run else {"prod.deletion.deleted": "1|c"})
-
-
-def test_what_was_not_executed_has_no_lineage(tmp_path: Path) -> None:
-    operator = ListGroupOffsetsOperator(task_id="t", storage_path=str(tmp_path))
-    assert operator.get_openlineage_facets_on_complete(None) is None
 
 
 def test_lag_is_measured_and_told(admin: FakeAdmin, received: Callable[[], dict[str, str]]) -> None:
@@ -195,22 +178,7 @@ def test_a_connection_with_a_colon_in_its_name_has_metrics(
     """Statsd's own separator: Airflow's client sends no metric with it in its name."""
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA:PROD", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
     ListGroupLagOperator(task_id="t", kafka_groups_conn_id="kafka:prod").execute({})
-    found = {name.rpartition(".")[2]: name for name in received()}
-    assert set(found) >= {"total", "max", "unknown_groups"}
-    assert re.fullmatch(r"kafka_prod-[0-9a-f]{8}\.lag\.total", found["total"])
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/data/x.parquet", ("file", "/data/x.parquet")),
-        ("file:///data/x", ("file", "/data/x")),
-        ("s3a://my_aws@bucket/a/b", ("s3://bucket", "a/b")),
-        ("gs://bucket/a", ("gs://bucket", "a")),
-    ],
-)
-def test_files_are_named_as_openlineage_names_them(path: str, expected: tuple[str, str]) -> None:
-    assert dataset_name(path) == expected
+    assert set(received()) >= {f"kafka_prod.lag.{name}" for name in ("total", "max", "unknown_groups")}
 
 
 def test_a_metric_that_cannot_be_sent_fails_nothing(
@@ -251,17 +219,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, float, dict[st
     return found
 
 
-def export(storage: Path, **arguments: Any) -> dict[str, Any]:
-    stored: dict[str, Any] = {"storage_path": str(storage), "cluster": scene.CLUSTER}
-    return ExportGroupMetricsOperator(task_id="m", airflow_metrics=True, **stored, **arguments).execute({})
-
-
 def test_the_reference_lists_what_operators_send(admin: FakeAdmin, tmp_path: Path, sent: list[Any]) -> None:
     """Run every operator with metrics, and compare with the list in both directions."""
-    admin.groups |= {"etl-1": FakeGroup({T0: 5}), "etl-2": FakeGroup({T0: 5})}
     scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=["a"])
-    expiring(tmp_path)
-    export(tmp_path)
     planned = scene.plan(tmp_path, max_share=1.0)
     backup = scene.back_up(tmp_path, planned)
     scene.apply(tmp_path, planned)
@@ -293,56 +253,14 @@ def prune_a_topic(admin: FakeAdmin, storage: Path) -> None:
     assert pruning.execute({})["counts"]["deleted"] == 1
 
 
-def expiring(storage: Path) -> None:
-    """Add a forecast to the verdicts: their offsets expire a day after the snapshot."""
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    (path,) = (storage / scene.CLUSTER / "tables" / "verdicts").glob("*/*.parquet")
-    rows = pq.read_table(str(path))
-    day = pc.cast(86_400_000_000, "duration[us]")
-    pq.write_table(rows.append_column("offsets_expire_by", pc.add(rows["observed_at"], day)), str(path))
-
-
 def test_the_list_names_every_operator_that_sends_metrics() -> None:
-    folder = Path(inspect.getfile(ExportGroupMetricsOperator)).parent
+    folder = Path(inspect.getfile(ListGroupLagOperator)).parent
     senders = {
         name
         for file in folder.glob("*.py")
         for name, body in re.findall(
             r"^class (\w+Operator)\((.*?)(?=^\S|\Z)", file.read_text(), re.MULTILINE | re.DOTALL
         )
-        if re.search(r"import .*(gauges|counters)|self\.(emit_plan|conclude)\(", body)
+        if re.search(r"\bgauges\(|self\.(emit_plan|conclude)\(", body)
     }
     assert senders == {each.operator for each in SENT_METRICS}
-
-
-def test_each_group_is_a_gauge_with_its_tags(tmp_path: Path, admin: FakeAdmin, sent: list[Any]) -> None:
-    admin.groups = {name: FakeGroup({T0: 5}) for name in ("team.app", "a b", "y" * 300)}
-    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=[])
-    sent.clear()
-    assert export(tmp_path)["groups"] == 3
-    lags = {tags["group"]: stat for _, stat, value, tags in sent if stat.endswith(".lag") and value == 5}
-    assert lags["team.app"] == "kafka_groups.prod.group.team.app.lag"
-    assert re.fullmatch(r"kafka_groups\.prod\.group\.a_b-[0-9a-f]{8}\.lag", lags["a b"])
-    (long,) = (stat for group, stat in lags.items() if group.startswith("yyy"))
-    assert len(long) < 150
-    assert sorted(stat for _, stat, *_ in sent if stat.endswith("days_to_expiry")) == []
-
-
-def test_airflow_takes_the_names_and_values(
-    tmp_path: Path, admin: FakeAdmin, received: Callable[[], dict[str, str]]
-) -> None:
-    admin.groups = {"é/b": FakeGroup({T0: 5}), "etl-1": FakeGroup({T0: 5}), "etl-2": FakeGroup({T0: 5})}
-    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=[])
-    received()
-    export(tmp_path)
-    found = received()
-    assert found["prod.group_metrics.omitted"] == "0|g"
-    (groups,) = (name for name in found if name.endswith(".groups"))
-    assert re.fullmatch(r"prod\.family\.etl-_number_-[0-9a-f]{8}\.groups", groups)
-    assert found[groups] == "2|g"
-    assert [value for name, value in found.items() if name.startswith("prod.group._") and name.endswith(".lag")] == [
-        "5|g"
-    ]
-    assert len(found) == 6

@@ -53,16 +53,6 @@ def test_a_long_list_is_in_a_file_and_never_cut(monkeypatch: pytest.MonkeyPatch,
     assert len(json.loads(Path(found["path"]).read_text())["groups"]) == 6
 
 
-def test_few_groups_of_many_bytes_are_in_a_file_too(admin: FakeAdmin, tmp_path: Path) -> None:
-    """By bytes: a thousand groups with ids of the longest kind, or thousands of topics each, were 30 MB of XCom."""
-    admin.groups = {f"{number:04}{'x' * 32_763}": FakeGroup() for number in range(40)}
-    with pytest.raises(ConfigurationError, match=r"storage_path.* 40 groups have 1,3..,... bytes of names and topics"):
-        run(ListGroupsOperator)
-    found = run(ListGroupsOperator, storage_path=str(tmp_path), cluster="prod")
-    assert (found["count"], found["groups"]) == (40, None)
-    assert len(json.loads(Path(found["path"]).read_text())["groups"]) == 40
-
-
 def test_groups_are_described(admin: FakeAdmin) -> None:
     admin.errors["g1"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     found = run(DescribeGroupsOperator, group_ids=["live", "g1", "gone", "live"])

@@ -86,9 +86,7 @@ def test_a_file_is_written_for_the_scraper(judged: str, tmp_path: Path) -> None:
     assert read["kafka_groups_since_movement_seconds"][0].value == scene.DAYS * 86_400
 
 
-def test_something_has_to_be_exported(judged: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="openmetrics_path"):
-        export(tmp_path)
+def test_a_path_that_depends_on_the_worker_is_refused(judged: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="openmetrics_path"):
         export(tmp_path, openmetrics_path="groups.prom")
 
@@ -96,7 +94,7 @@ def test_something_has_to_be_exported(judged: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("most", [0, 10_001, "many"])
 def test_the_limit_has_a_limit(tmp_path: Path, most: Any) -> None:
     with pytest.raises(ConfigurationError, match="max_groups"):
-        export(tmp_path, max_groups=most, airflow_metrics=True)
+        export(tmp_path, max_groups=most, openmetrics_path="/m.prom")
 
 
 def test_a_snapshot_without_verdicts_fails_and_leaves_the_old_file(judged: str, tmp_path: Path) -> None:

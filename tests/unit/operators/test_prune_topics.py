@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, LeaseNotAcquiredError, PlanError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
@@ -119,8 +120,14 @@ def test_while_another_run_has_the_lease_the_task_is_skipped(
     assert committed(admin) == OLD
 
 
-def test_limits_are_passed_on() -> None:
-    task = PruneTopicOffsetsOperator(
-        task_id="t", storage_path="/x", plan_id="p", plan_digest="d", topics_per_second="5"
-    )
-    assert (task.limits().groups_per_second, task.limits().chunk_size, task.dry_run) == (5.0, 100, True)
+def test_limits_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, seen = plan(tmp_path), list[DeletionLimits]()
+
+    async def note(*given: Any, **_: Any) -> None:
+        seen.append(given[-1].limits)
+        raise LeaseNotAcquiredError("g", "somebody")
+
+    monkeypatch.setattr("airflow_kafka_groups.change.deletion.delete_by_plan.delete_by_plan", note)
+    with pytest.raises(AirflowSkipException):
+        prune(tmp_path, made, topics_per_second="5")
+    assert seen == [DeletionLimits(groups_per_second=5.0, chunk_size=100)]

@@ -103,37 +103,10 @@ def test_a_tracking_that_only_airflows_operator_has_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("code", "application", "is_final"),
-    [(2, "judge_staleness", True), (1, "judge_staleness", False), (2, "/my/job.jar", False)],
-)
-@pytest.mark.parametrize("said", ["judge_staleness: error: --max-days (got -1.0): give 0 (no limit)", ""])
-def test_a_wrong_argument_of_a_job_is_not_tried_again(
-    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, code: int, application: str, is_final: bool, said: str
-) -> None:
-    """The next try would start Spark to hear the same. What exit code 2 is in somebody else's job, nobody knows."""
-    submitted.answer(f"{said}\nINFO ShutdownHookManager", code)
-    spark = {"spark_binary": str(submitted.program)}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
-    task = KafkaSparkSubmitOperator(task_id="t", application=application, kafka="off", spark=spark)
-    with pytest.raises(Exception, match="has a wrong argument" if is_final else f"Error code is: {code}") as caught:
-        task.execute({})
-    assert isinstance(caught.value, ConfigurationError) == is_final
-    if is_final:
-        why = said.partition("error: ")[2] or "see its last line above"
-        assert str(caught.value) == f"judge_staleness: has a wrong argument: {why}"
-
-
-@pytest.mark.parametrize(
     ("spark", "why"),
     [
-        ({"jar": "x"}, "spark: give what Airflow's SparkSubmitHook takes: .*unexpected keyword argument 'jar'"),
-        ({"application_args": ["x"]}, "spark: give what Airflow's SparkSubmitHook takes: .*'application_args'"),
         ({"conf": "spark.ui.enabled=false"}, "spark, conf: must be a mapping"),
         ({"env_vars": ["A=b"]}, "spark, env_vars: must be a mapping"),
-        (
-            {"spark_binary": "/nowhere/spark-submit"},
-            "spark_binary .got '/nowhere/spark-submit'.: is not there: install",
-        ),
     ],
 )
 def test_an_argument_of_spark_that_cannot_be_is_named_and_not_tried_again(

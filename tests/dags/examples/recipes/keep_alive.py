@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
+from airflow_kafka_groups.operators.offset_changes import KeepOffsetsAliveOperator
 
 with DAG(dag_id="keep_standby_alive", schedule="@daily", start_date=datetime(2026, 1, 1), catchup=False):
     KeepOffsetsAliveOperator(

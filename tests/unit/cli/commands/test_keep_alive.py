@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_groups.cli.commands import change
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, GroupsFailedError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
+from airflow_kafka_groups.operators.offset_changes import KeepOffsetsAliveOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli

@@ -30,7 +30,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "DeleteGroupsOperator": {"storage_path": "/x", "group_ids": ["a"]},
     "DeleteGroupsSensor": {"group_ids": ["a"]},
     "DescribeGroupsOperator": {"group_ids": ["a"]},
-    "ExportGroupMetricsOperator": {"storage_path": "/x", "airflow_metrics": True},
+    "ExportGroupMetricsOperator": {"storage_path": "/x", "openmetrics_path": "/x.prom"},
     "FindCoordinatorsOperator": {},
     "FindCoordinatorsSensor": {"group_ids": ["a"]},
     "FixUnreadRangeOperator": {"storage_path": "/x", "group_id": "a"},

@@ -10,12 +10,12 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
-from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     CopyGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
+    KeepOffsetsAliveOperator,
     MigrateGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,

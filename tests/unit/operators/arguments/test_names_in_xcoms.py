@@ -8,19 +8,12 @@ from typing import Any, cast
 import pytest
 from airflow.sdk import Asset
 
-from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.groups import (
-    ChunkGroupsOperator,
-    DescribeGroupsOperator,
-    FindCoordinatorsOperator,
-    ListGroupsOperator,
-)
-from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
-from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
+from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
+from airflow_kafka_groups.operators.offset_changes import KeepOffsetsAliveOperator, ResetGroupOffsetsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import _growing
-from airflow_kafka_groups.operators.support.telemetry import update_asset_events
+from airflow_kafka_groups.operators.support.base import update_asset_events
 from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from airflow_kafka_groups.triggers.conditions import PollResult
 from airflow_kafka_groups.triggers.poll import EventStatus, _event
@@ -71,43 +64,6 @@ def test_what_a_task_returns(
     stored = {} if operator in (FindCoordinatorsOperator, ListGroupLagOperator) else {"storage_path": str(tmp_path)}
     task = operator(task_id="t", group_ids=[NAME, "b"], **stored, **arguments)
     check(task.execute({}), named=False)
-
-
-@pytest.mark.parametrize(
-    ("operator", "arguments"), [(ListGroupsOperator, {}), (DescribeGroupsOperator, {"group_ids": [NAME]})]
-)
-def test_a_listing_is_written_to_a_file_or_refused_before_its_end(
-    admin: FakeAdmin, tmp_path: Path, operator: Any, arguments: dict[str, Any]
-) -> None:
-    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
-    with pytest.raises(ConfigurationError, match=r"the name of \\x00first has a zero byte") as caught:
-        operator(task_id="t", **arguments).execute({})
-    assert "set a path to write them to" in str(caught.value)
-    found = operator(task_id="t", storage_path=str(tmp_path), cluster=scene.CLUSTER, **arguments).execute({})
-    check(found, named=False)
-    assert "u0000first" in Path(found["path"]).read_text(), "the file has the exact name"
-
-
-@pytest.mark.parametrize(
-    ("operator", "arguments"), [(ListGroupsOperator, {}), (DescribeGroupsOperator, {"group_ids": ["a"]})]
-)
-def test_what_the_members_of_a_group_made_up_is_as_good_as_a_name(
-    admin: FakeAdmin, tmp_path: Path, operator: Any, arguments: dict[str, Any]
-) -> None:
-    """Clients choose the type of their protocol, and the topics of the assignments that they write: any strings."""
-    admin.groups = {"a": FakeGroup(protocol_type="con\0sumer"), "b": FakeGroup()}
-    with pytest.raises(ConfigurationError, match=r"the description of a has a zero byte.*set a path"):
-        operator(task_id="t", **arguments).execute({})
-    check(operator(task_id="t", storage_path=str(tmp_path), **arguments).execute({}), named=False)
-
-
-def test_chunks_cannot_name_such_a_group_and_say_how_to_leave_it_out(admin: FakeAdmin) -> None:
-    """Tasks that are mapped over chunks take names: another name would be another group."""
-    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
-    with pytest.raises(ConfigurationError, match=r"leave \\x00first out, by 're:\(\?s\)\.\*\\x00\.\*'") as caught:
-        ChunkGroupsOperator(task_id="t").execute({})
-    pattern = str(caught.value).split("'")[1]
-    assert ChunkGroupsOperator(task_id="t", exclude=[pattern]).execute({}) == [["b"]]
 
 
 def test_the_event_of_a_trigger() -> None:

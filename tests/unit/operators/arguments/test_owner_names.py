@@ -1,6 +1,5 @@
 """An owner that an id names (``owner_from_id``) is a stranger's text: it writes no line of its own anywhere."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +88,3 @@ def test_in_the_error_of_a_message_that_could_not_be_sent(admin: FakeAdmin, tmp_
     with pytest.raises(PolicyError, match="could not be notified") as caught:
         notify(tmp_path, planned(admin, tmp_path, OWNER), Mail(None))
     check(str(caught.value))
-
-
-def test_in_the_result_a_zero_byte_can_be_stored(admin: FakeAdmin, tmp_path: Path) -> None:
-    """PostgreSQL, where Airflow stores it, takes none."""
-    found = notify(tmp_path, planned(admin, tmp_path, "a\0b"), Mail([]))
-    assert "u0000" not in json.dumps(found)
-    assert found["notified"] == {r"a\x00b": 1}

@@ -19,11 +19,11 @@ from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.dag_params import dag_params
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.groups import RemoveMembersOperator
-from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     CopyGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
+    KeepOffsetsAliveOperator,
     MigrateGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,
@@ -64,7 +64,6 @@ OWN_WORDS = {
 ONLY_OPERATORS = {
     "lease": "no_lease",  # a command without the lease is a risk that is said out loud
     "if_lease_held": "a command fails where another run holds it",
-    "wait_for_quiet_end": "a command does not wait for hours",
     "fail_if_kept": "a command has an exit code for it",
     "protected": "a command goes by the connection's",
     "on_spark": "a command compares in its own process",

@@ -1,4 +1,4 @@
-"""A deletion in quiet hours is skipped, or waits without a worker."""
+"""A deletion in quiet hours waits without a worker."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.bases.operator import ExecutorSafeguard
-from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
@@ -43,18 +43,11 @@ def be_quiet(folder: Path) -> datetime:
     return end
 
 
-def test_the_task_is_skipped_by_default(admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path) -> None:
-    be_quiet(tmp_path)
-    with pytest.raises(AirflowSkipException, match=r"quiet hours .* Nothing was deleted"):
-        deletion(tmp_path, planned).execute({})
-    assert set(admin.groups) == {"a", "b"}
-
-
 def test_it_waits_without_a_worker_and_checks_everything_again(
     admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path
 ) -> None:
     end = be_quiet(tmp_path)
-    operator = deletion(tmp_path, planned, wait_for_quiet_end="true")
+    operator = deletion(tmp_path, planned)
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute({})
     assert deferred.value.trigger.moment == end
@@ -70,13 +63,13 @@ def test_airflow_lets_it_go_on_where_operators_may_not_be_nested(
     admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ExecutorSafeguard, "test_mode", False)
-    operator = deletion(tmp_path, planned, wait_for_quiet_end=True, allow_nested_operators=False)
+    operator = deletion(tmp_path, planned, allow_nested_operators=False)
     assert operator.execute_after_quiet_time({})["counts"]["deleted"] == 1
     assert set(admin.groups) == {"b"}
 
 
 def test_a_wait_is_never_so_short_that_airflow_loses_the_task(tmp_path: Path, planned: dict[str, Any]) -> None:
-    operator = deletion(tmp_path, planned, wait_for_quiet_end=True)
+    operator = deletion(tmp_path, planned)
     for end in (datetime.now(UTC), datetime.now(UTC) + timedelta(hours=1)):
         with pytest.raises(TaskDeferred) as deferred:
             operator._defer_until(end, "quiet hours")

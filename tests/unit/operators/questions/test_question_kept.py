@@ -256,14 +256,10 @@ def test_who_triggers_a_run_does_not_fill_in_what_the_approver_has_to_type(
     }
 
 
-@pytest.mark.parametrize(
-    "people",
-    ["ann", ["ann"], [], {"ann": "Ann"}, [{"id": 42, "name": "Ann"}], [{"id": "42"}], [{"id": "", "name": "A"}]],
-)
-def test_people_whom_airflow_would_not_take_are_refused_when_the_dag_is_parsed(people: Any) -> None:
-    """It failed when it was about to ask, after all the work; of an empty list, Airflow lets everybody answer."""
+def test_nobody_as_people_is_refused_when_the_dag_is_parsed() -> None:
+    """Of an empty list, Airflow lets everybody answer."""
     with pytest.raises(ConfigurationError, match=r"assigned_users.*\[\{\"id\": \"42\", \"name\": \"Ann\"\}\]"):
-        ApproveCleanupOperator(task_id="t", storage_path="/d", plan_id="p", plan_digest="d", assigned_users=people)
+        ApproveCleanupOperator(task_id="t", storage_path="/d", plan_id="p", plan_digest="d", assigned_users=[])
 
 
 @pytest.mark.parametrize("people", [None, {"id": "42", "name": "Ann"}, ONLY_ANN["assigned_users"], WITH_MORE])

@@ -59,14 +59,6 @@ def test_lag_that_nobody_knows_is_not_0(admin: FakeAdmin, gauges: dict[str, Any]
     assert gauges.get("kafka_groups.kafka_groups_default.lag.max") != 0, gauges
 
 
-def test_verdicts_of_another_version_that_are_gone_are_a_gauge_of_0(
-    admin: FakeAdmin, tmp_path: Path, gauges: dict[str, Any]
-) -> None:
-    planned = scene.plan_of(admin, tmp_path, ["a"])
-    assert gauges["kafka_groups.prod.plan.other"] == 0, "a statsd server keeps what an earlier plan sent"
-    assert "other" not in planned["counts"]
-
-
 def test_what_was_deleted_is_counted_where_its_last_record_cannot_be_written(
     admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,12 +8,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.dag_params import spark_settings
-from airflow_kafka_groups.operators.support.spark_connection import (
-    connection_extra,
-    deploy_mode,
-    submit_hook,
-    why_not_here,
-)
+from airflow_kafka_groups.operators.support.spark_connection import Place, submit_hook, why_not_here
 
 BAR = "[Stage 3:=======================>                       (120 + 2) / 200]"
 
@@ -35,8 +30,8 @@ def test_without_a_connection_the_job_runs_on_this_machine_and_says_so(caplog: p
     assert master({}) == "local[*]"
     assert "no Spark connection 'spark_default'" in caplog.text
     assert master({"conn_id": "nowhere"}) == "local[*]"
-    assert connection_extra({"conn_id": "nowhere"}) == {}
-    assert deploy_mode({"conn_id": "nowhere"}) == "client"
+    nowhere = Place({"conn_id": "nowhere"})
+    assert (nowhere.extra, nowhere.deploy_mode) == ({}, "client")
 
 
 @pytest.mark.parametrize("name", ["HADOOP_CONF_DIR", "YARN_CONF_DIR"])
@@ -50,8 +45,8 @@ def test_a_connection_decides(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
     spark = {"conn_type": "spark", "host": "spark://m", "port": 7077, "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_MINE", json.dumps(spark))
     assert master({"conn_id": "mine"}) == "spark://m:7077"
-    assert deploy_mode({"conn_id": "mine"}) == "cluster"
-    assert deploy_mode({"conn_id": "mine", "deploy_mode": "client"}) == "client"
+    assert Place({"conn_id": "mine"}).deploy_mode == "cluster"
+    assert Place({"conn_id": "mine", "deploy_mode": "client"}).deploy_mode == "client"
     assert "no Spark connection" not in caplog.text
 
 
