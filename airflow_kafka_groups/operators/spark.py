@@ -16,7 +16,6 @@ from airflow_kafka_groups.hooks.arguments import (
     read_place,
     read_switch,
     read_text,
-    read_text_or_nothing,
     read_words,
 )
 from airflow_kafka_groups.hooks.links import push_report_path
@@ -111,14 +110,12 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         ``spark_binary`` (templated).
     :param kafka: ``"required"`` (default) passes ``--kafka-properties``; ``"auto"`` runs the job without it if the
         connection has settings that Kafka's Java client does not support; ``"off"`` never passes it (templated).
-    :param table: a table of the session's catalogue, such as ``lake.kafka.verdicts``, to which the job also writes its
-        rows: its ``--table``. Default: none (templated).
 
     While the job runs, the log shows a bar of its stages, a line every ten seconds at most (deploy mode ``client``).
 
     Without a Spark connection the job runs on this machine, unless YARN is configured (``HADOOP_CONF_DIR``). If Spark
     cannot run there, because there is no Java, no spark-submit or no Spark provider, jobs that need none still run, in
-    the task itself: ``judge_staleness`` without ``table``, and with ``kafka="auto"`` or ``"off"``.
+    the task itself: ``judge_staleness`` without ``--table``, and with ``kafka="auto"`` or ``"off"``.
 
     Fails if the job fails, and if the connection has settings that Kafka's Java client does not support. In deploy mode
     ``cluster`` the file is shipped by ``--files``, so the place where Spark uploads files must be private.
@@ -130,7 +127,6 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     application_args = Argument(read_words, names=False)
     spark = Argument(optional(read_spark_arguments), names=False)  # a property may be secret, or the word None
     kafka = Argument(one_of(*COMMIT_LOG_MODES))
-    table = Argument(read_text_or_nothing)
 
     def __init__(
         self,
@@ -139,7 +135,6 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         application_args: Sequence[str] = (),
         spark: Mapping[str, Any] | None = None,
         kafka: str = REQUIRED,
-        table: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -149,16 +144,15 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         self.require_read()
         arguments = dict(self.spark or {})
         arguments.setdefault("name", self.task_id)
-        words = [*self.application_args, *(("--table", self.table) if self.table else ())]
         job, _ = application_of(self.application)
-        given = [*job, *words]
+        given = [*job, *self.application_args]
         if job and self.kafka != REQUIRED and needs_no_spark(given) and (why := why_not_here(arguments)):
             self._job.require_alive()
             self.log.warning("The job runs in this task, without Spark and without access to Kafka: %s", why)
             summary = run_plain_job(given, open_path("--base", base_of(given)), why)
             self.log.info("%s", json.dumps(summary))
             return
-        with self._job.prepared(self.application, words, arguments, self._properties) as submit:
+        with self._job.prepared(self.application, self.application_args, arguments, self._properties) as submit:
             submit()
 
     def _properties(self, folder: Path) -> dict[str, Path]:

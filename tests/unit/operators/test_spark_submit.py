@@ -104,11 +104,6 @@ def test_the_file_goes_when_the_job_fails(submitted: Submitted) -> None:
     assert not Path(given.after("--kafka-properties")).exists()
 
 
-def test_the_table_of_a_job_is_its_argument(submitted: Submitted) -> None:
-    found = [run(submitted, "lag_report", kafka="off", table=table)[1:] for table in ("lake.kafka.verdicts", "")]
-    assert found == [["lag_report", "--table", "lake.kafka.verdicts"], ["lag_report"]]
-
-
 @pytest.mark.parametrize("by_connection", [True, False])
 def test_a_driver_elsewhere_gets_the_file_shipped(
     submitted: Submitted, monkeypatch: pytest.MonkeyPatch, by_connection: bool
