@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
-from unicodedata import bidirectional
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
@@ -16,33 +13,19 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, Stora
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path, report_url_of
-from airflow_kafka_groups.judge.evidence import recorded_sentence
 from airflow_kafka_groups.ledger.approval_rules import RULES, ApprovalTerms
 from airflow_kafka_groups.operators.support.base import DryRunOperator, actor_of
-from airflow_kafka_groups.shown import MOST, NO_LINK, shortened, without_links
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-    from airflow_kafka_groups.observe.snapshot.members import LastMembers
     from airflow_kafka_groups.storage.layout import Layout
 
 
 APPROVE = "Approve"
 CONFIRM, EXCLUDE, PLAN = "confirm_groups", "exclude_groups", "plan_digest"
 """The fields of the form. The last one is filled in: Airflow takes an answer for a task, whatever that has asked."""
-
-FIRST_GROUPS = 10
-"""How many groups the question shows: the form is below them, and is not to be out of sight."""
-
-_ISOLATE = "\u2068\u2069"
-"""As ``<bdi>`` does in the report: Markdown has no such element."""
-_TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_PUT = re.compile(f"[{NO_LINK}{_ISOLATE}]")
-
-_SENTENCE = 500
-"""The most characters of what a judgement rests on: it ends with a remedy."""
 
 
 class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
@@ -75,6 +58,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     mended_by_retry = (PlanError,)  # a wrong number: the next try asks again
     final_here = (StorageError,)  # an answer that could not be sealed: who gave it is not asked again by itself
 
+    prunes: ClassVar[bool] = False
     counted: ClassVar[str] = "groups"
     """What a plan is about, in the form."""
     planned: ClassVar[str] = "groups are planned to be deleted"
@@ -135,7 +119,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         approvers = may_approve(layout, plan, terms.approvers, people.keys() if people else None)
         if approvers is not None:
             self.assigned_users = [people.get(id_) or HITLUser(id=id_, name=id_) for id_ in sorted(approvers)]
-        self.subject, self.body = self.question_of(context, layout, plan, why)
+        self.subject, self.body = self._question(context, layout, plan, why)
         fields = {name: self.params.get_param(name) for name in self.params}
         # Airflow has put there what the run's configuration has under these names: who triggers a run confirms none.
         self.params = ParamsDict({**fields, **self._form(), PLAN: _plan_field(plan)})
@@ -177,28 +161,20 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
                 "earlier try. Start a new DAG run. Nothing was deleted"
             )
 
-    def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
+    def _question(self, context: Context, layout: Layout, plan: DeletionPlan, why: str) -> tuple[str, str]:
         """Return the subject and the text of the question."""
+        from airflow_kafka_groups.change.plan.question import FIRST_GROUPS, counted, pruning_question, question
         from airflow_kafka_groups.observe.snapshot.members import last_members
         from airflow_kafka_groups.report.html import make_report
 
+        if self.prunes:
+            subject = f"Prune {counted(len(plan.groups), 'topic')} of live groups of {layout.cluster}?"
+            return subject, pruning_question(plan, why)
         report, _ = make_report(layout, plan, actor_of(context).get("dag_id"))
         push_report_path(context, report)
         last = last_members(layout, plan.group_ids[:FIRST_GROUPS], plan.kafka_cluster_id)
         subject = f"Delete {counted(len(plan.groups), 'consumer group')} of {layout.cluster}?"
         return subject, question(plan, report, why, report_url_of(context), last)
-
-    def exceptions(self, plan: Any, names: Any) -> Any:
-        """Return what is to be kept: the planned groups of families, too."""
-        from airflow_kafka_groups.change.plan.rulings import with_families
-
-        return with_families(plan.planned, as_typed(names, {*plan.group_ids, *plan.planned.column("family")}))
-
-    def load(self, layout: Layout) -> DeletionPlan:
-        """Read the plan. Raises ``PlanError``."""
-        from airflow_kafka_groups.ledger.deletion_plan import load_plan
-
-        return load_plan(layout, self.plan_id)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Seal the answer with which Airflow resumes the task into the storage, and return its summary.
@@ -208,6 +184,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         write: so the answer is sealed here. Raises ``PlanError`` for an approval that is not clear, such as a wrong
         number of groups: the next try asks again.
         """
+        from airflow_kafka_groups.change.plan.question import kept_names
         from airflow_kafka_groups.ledger.approval import refused, seal_answer
 
         if "error" in event:  # no answer in time, and no default: raised by Airflow's own operator
@@ -232,7 +209,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             person=answer["responded_by_user"],
             responded_at=answer["responded_at"],
             confirmed=values.get(CONFIRM),
-            excluded=self.exceptions(plan, values.get(EXCLUDE)),
+            excluded=kept_names(plan, values.get(EXCLUDE)),
             approvers=terms.approvers,
         )
         # Airflow's operator refuses an answer that leaves a field out, or has a number for a string: after it counts.
@@ -244,11 +221,12 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     def _plan_to_approve(self) -> tuple[Layout, DeletionPlan, ApprovalTerms]:
         """Return the plan, and when and by whom it has to be approved."""
         from airflow_kafka_groups.checks import check_digest
+        from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
         digest = check_digest("plan_digest", self.plan_digest)
         terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
         layout = self.layout()
-        plan = self.load(layout)
+        plan = load_plan(layout, self.plan_id, prunes=self.prunes)
         if self.dry_run or plan.digest != digest:  # a wrong digest is the deletion's to refuse
             return layout, plan, ApprovalTerms()
         return layout, plan, self.floors().approval(terms, plan)
@@ -283,139 +261,9 @@ class ApprovePruningOperator(ApproveCleanupOperator):
     Returns ``{"required": false}``, or the answer, as ``ApproveCleanupOperator``.
     """
 
+    prunes = True
     counted = "topics"
     planned = "topics are planned to have their offsets deleted"
     names = "topics, as group [topic],"
     default_subject = "Delete offsets of topics that live groups stopped reading?"
     operator_extra_links = ()  # type: ignore[assignment]  # there is no report of a pruning
-
-    def load(self, layout: Layout) -> DeletionPlan:
-        from airflow_kafka_groups.ledger.deletion_plan import load_plan
-
-        return load_plan(layout, self.plan_id, prunes=True)
-
-    def exceptions(self, plan: Any, names: Any) -> Any:
-        return as_typed(names, set(plan.group_ids))
-
-    def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
-        count = counted(len(plan.groups), "topic")
-        return f"Prune {count} of live groups of {layout.cluster}?", pruning_question(plan, why)
-
-
-def question(
-    plan: DeletionPlan,
-    report: str,
-    why: str,
-    report_url: str | None = None,
-    last: Mapping[str, LastMembers] | None = None,
-) -> str:
-    """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
-    known = {} if last is None else {group_id: members.sentence() for group_id, members in last.items()}
-    link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
-    counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in plan.counts.items() if count)
-    about = (
-        f"**{counted(len(plan.groups), 'group')}** of cluster **{plain(plan.cluster)}** "
-        f"(Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you approve. Their offsets are backed up."
-    )
-    facts = [
-        f"All groups: {plain(counts)}.",
-        f"Judged by {plain(recorded_sentence(plan.evidence), _SENTENCE)}.",
-        f"{link}: {_markup(report)}",
-    ]
-    rows = [(group.group_id, group.reason, known.get(group.group_id, "not known")) for group in _first(plan)]
-    return _written(plan, about, why, facts, _families(plan), ("group", "why", "last members"), rows, "report")
-
-
-def pruning_question(plan: DeletionPlan, why: str) -> str:
-    """Write the question about a pruning in Markdown, as ``question`` does."""
-    topics, partitions = counted(len(plan.groups), "topic"), counted(plan.planned.total("partitions"), "partition")
-    about = (
-        f"The committed offsets of **{topics}** ({partitions}) of {counted(plan.group_count, 'live group')} "
-        f"of cluster **{plain(plan.cluster)}** (Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you "
-        "approve. They are backed up first."
-    )
-    rows = [(item.name, item.reason, item.owner or "-") for item in _first(plan)]
-    return _written(plan, about, why, [], [], ("group [topic]", "why", "owner"), rows, "plan")
-
-
-def _first(plan: DeletionPlan) -> Any:
-    return plan.groups[:FIRST_GROUPS]
-
-
-def _written(
-    plan: DeletionPlan,
-    about: str,
-    why: str,
-    facts: Sequence[str],
-    families: Sequence[str],
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    where: str,
-) -> str:
-    lines = [
-        f"{about} You are asked because {plain(why)}.",
-        *(line for fact in facts for line in ("", fact)),
-        "",
-        f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
-        *[f"- Warning: {plain(warning)}" for warning in plan.warnings],
-        *families,
-        "",
-        f"| {' | '.join(columns)} |",
-        "|---|---|---|",
-        *[f"| {' | '.join(map(plain, row))} |" for row in rows],
-    ]
-    if len(plan.groups) > FIRST_GROUPS:
-        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the {where} | |")
-    return "\n".join(lines)
-
-
-def _families(plan: DeletionPlan) -> list[str]:
-    """Return the families with planned groups as a table: 208 groups become 8 lines."""
-    planned = [family for family in plan.families if family["planned"]]
-    if not planned:
-        return []
-    lines = ["", "| family | planned | of | new a day | owners |", "|---|---|---|---|---|"]
-    for family in planned[:FIRST_GROUPS]:
-        growth = "-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}"
-        owners = ", ".join(family["owners"][:3]) or "-"
-        numbers = f"{family['planned']:,} | {family['groups']:,} | {growth}"
-        lines.append(f"| {plain(family['name'])} | {numbers} | {plain(owners)} |")
-    every = sum(number > 0 for number in plan.planned_by_family.values())  # ``families`` has the first ones
-    if (more := every - FIRST_GROUPS) > 0:
-        lines.append(f"| … and {more:,} more | | | | see the report |")
-    return lines
-
-
-def as_typed(names: Any, known: Collection[str | None]) -> Any:
-    """Return the names without the empty last line of the form, and without what ``plain`` puts into or around them.
-
-    :param known: what has exactly its name in the plan stays as it is.
-    """
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return names
-    typed = [name if name in known else _PUT.sub("", name) for name in names]
-    return [name for name in typed if name or name in known]
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def plain(value: str, most: int = MOST) -> str:
-    """Return a string of the cluster, cut to a bearable length, of which nothing is markup and nothing a link.
-
-    :param most: that length. Default 200.
-
-    Links are made of plain text, also where it was written with character references: an invisible character in
-    ``https://``, ``www.`` and before ``@`` prevents that. What is written from right to left turns nothing around it:
-    it is isolated, and characters that do so by themselves are shown by their numbers.
-    """
-    made = without_links(_TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", shortened(value, most)))
-    is_turned = any(bidirectional(letter) in ("R", "AL") for letter in made)
-    return _markup(f"{_ISOLATE[0]}{made}{_ISOLATE[1]}" if is_turned else made)
-
-
-def _markup(value: str) -> str:
-    """Replace all that Markdown or HTML could understand by character references, on one line."""
-    return re.sub(r"[^\w .,;:/()=+-]|_", lambda found: f"&#{ord(found[0])};", value)

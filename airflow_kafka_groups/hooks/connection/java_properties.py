@@ -7,7 +7,6 @@ connection: it is only written to a file that only its owner can read.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.kafka.transport.security import TOKEN_URL
 from airflow_kafka_groups.observe.patterns import keeping_expressions
 from airflow_kafka_groups.spark.names import PROTECTED, READ_ONLY
+from airflow_kafka_groups.spark.session.private_files import write_secret_file
 
 
 def java_properties(settings: ConnectionSettings) -> dict[str, str]:
@@ -42,17 +42,6 @@ def write_spark_properties(settings: ConnectionSettings, path: Path) -> Path:
     :param path: a file that must not exist yet.
     """
     return write_secret_file(render_properties(java_properties(settings)), path)
-
-
-def write_secret_file(text: str, path: Path) -> Path:
-    """Write a new file that only its owner can read (mode 0600), from its first byte on.
-
-    :param path: a file that must not exist yet.
-    """
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
 
 
 def source_settings(settings: ConnectionSettings) -> dict[str, str]:

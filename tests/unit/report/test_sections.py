@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pytest
 from jinja2 import UndefinedError
 
+from airflow_kafka_groups.change.plan.question import question
 from airflow_kafka_groups.cli.main import parse
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.operators.approval import question
 from airflow_kafka_groups.report import page
 from airflow_kafka_groups.report import sections as rows
 from airflow_kafka_groups.report.page import HEAD, content_policy, counted, part, render, script

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
+from airflow_kafka_groups.change.plan.question import question
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.operators.approval import question
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
