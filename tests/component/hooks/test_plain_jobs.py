@@ -37,10 +37,10 @@ def asked(base: Any, *more: str) -> list[str]:
     return ["--base", str(base), "--cluster", CLUSTER, "--min-idle-seconds", "3600", *more]
 
 
-def judging(base: Any, kafka: str = "auto", table: str = "") -> KafkaSparkSubmitOperator:
-    arguments = asked(base) if kafka == "required" else asked(base, "--commit-log", kafka)
+def judging(base: Any, *more: str, kafka: str = "auto") -> KafkaSparkSubmitOperator:
+    arguments = asked(base, *more) if kafka == "required" else asked(base, "--commit-log", kafka, *more)
     return KafkaSparkSubmitOperator(
-        task_id="judge", application="judge_staleness", application_args=arguments, kafka=kafka, table=table
+        task_id="judge", application="judge_staleness", application_args=arguments, kafka=kafka
     )
 
 
@@ -56,7 +56,7 @@ def copied(base: Any, to: Path) -> Path:
 
 @pytest.mark.parametrize("kafka", ["auto", "off"])
 def test_a_worker_without_java_judges_and_says_how(store: Path, capsys: pytest.CaptureFixture[str], kafka: str) -> None:
-    judging(store, kafka).execute({})
+    judging(store, kafka=kafka).execute({})
     assert {row["group_id"]: row["verdict"] for row in verdicts(store, 2)} == VERDICTS
     said = capsys.readouterr().out
     assert "without Spark and without access to Kafka: Spark needs Java 17 or newer" in said
@@ -165,10 +165,10 @@ def test_a_key_that_is_wrong_or_expired_is_not_to_be_given_access(bucket: Any, s
         s3.heal()
 
 
-@pytest.mark.parametrize(("base", "more"), [("/store", {"kafka": "required"}), ("/store", {"table": "lake.verdicts"})])
-def test_what_needs_spark_is_told_that_there_is_no_java(base: str, more: dict[str, str]) -> None:
+@pytest.mark.parametrize(("kafka", "more"), [("required", ()), ("auto", ("--table", "lake.verdicts"))])
+def test_what_needs_spark_is_told_that_there_is_no_java(kafka: str, more: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError, match="Spark needs Java 17 or newer on this machine"):
-        judging(base, **more).execute({})
+        judging("/store", *more, kafka=kafka).execute({})
 
 
 @pytest.mark.safety

@@ -259,7 +259,7 @@ def test_the_list_names_every_operator_that_sends_metrics() -> None:
         name
         for file in folder.glob("*.py")
         for name, body in re.findall(
-            r"^class (\w+Operator)\((.*?)(?=^\S|\Z)", file.read_text(), re.MULTILINE | re.DOTALL
+            r"^class ([A-Z]\w+Operator)\((.*?)(?=^\S|\Z)", file.read_text(), re.MULTILINE | re.DOTALL
         )
         if re.search(r"\bgauges\(|self\.(emit_plan|conclude)\(", body)
     }

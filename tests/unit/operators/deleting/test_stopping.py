@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.change.deletion.request import DeletionLimits
+from airflow_kafka_groups.exceptions import KafkaGroupsError, LeaseNotAcquiredError
 from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE
 from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -49,12 +50,19 @@ def test_a_killed_task_says_so() -> None:
     assert task.why_stop() == "the task is being killed"
 
 
-def test_the_pace_is_passed_on_and_0_is_no_limit() -> None:
-    task = DeleteGroupsOperator(
-        task_id="t", storage_path="/x", group_ids=["a"], groups_per_second="25", bytes_per_second=0
-    )
-    limits = task.limits()
-    assert (limits.groups_per_second, limits.bytes_per_second) == (25.0, None)
+def test_the_pace_is_passed_on_and_0_is_no_limit(
+    backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[DeletionLimits]()
+
+    async def note(*given: Any, **_: Any) -> None:
+        seen.append(given[-1].limits)
+        raise LeaseNotAcquiredError("g", "somebody")
+
+    monkeypatch.setattr("airflow_kafka_groups.change.deletion.delete_by_plan.delete_by_plan", note)
+    with pytest.raises(AirflowSkipException):
+        apply(tmp_path, backed_up, groups_per_second="25", bytes_per_second=0)
+    assert seen == [DeletionLimits(groups_per_second=25.0)]
 
 
 def test_a_task_whose_time_is_over_remembers_what_it_had_begun(
