@@ -127,8 +127,8 @@ class GroupsEventTrigger(BaseEventTrigger):
                     first_seen = set() if began else found.listed - seen
                     new = sorted(found.matching.keys() - matched - first_seen)
                     matched = matching_groups(matched | first_seen, found)
-                    seen |= found.listed
                     began = began or found.complete
+                    seen = set() if began else seen | found.listed
                     if new:
                         what = "families" if self.event == "growing" else "groups"
                         self.log.info("%d %s became %s, first %s", len(new), what, self.event, one_line(new[0]))

@@ -114,6 +114,7 @@ class WatchResult:
 
     :param matching: the matching groups, with the reason.
     :param known: the groups that certainly match or certainly do not.
+    :param listed: the groups that are watched, of those that exist.
     :param complete: whether every broker listed its groups. A group that a complete listing lacks is gone.
     :param moved: whether this is the first poll of another cluster than before. Default false.
     """
@@ -162,7 +163,7 @@ class GroupWatch(Watching):
             return await self._growing(listed, chosen)
         matching, known = await self._found(admin, listed, chosen)
         return WatchResult(
-            matching=matching, known=frozenset(known), listed=frozenset(listed), complete=not listed.errors
+            matching=matching, known=frozenset(known), listed=frozenset(chosen), complete=not listed.errors
         )
 
     def _chosen(self, listed: list[str]) -> list[str]:
