@@ -21,7 +21,6 @@ from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.report.charts import Series, columns, time_labels
 from airflow_kafka_groups.report.page import render, words_of
-from airflow_kafka_groups.shown import shortened
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT, check_format, plain, read_model
 from airflow_kafka_groups.storage.json_files import parse_json, write_json
@@ -32,11 +31,8 @@ log = logging.getLogger(__name__)
 
 MOST_RUNS = 90
 """The number of runs that the trend has, the newest."""
-MOST_FAMILIES = 20
-"""The number of families that an entry has, the largest."""
 SHOWN_RUNS = 30
 """The number of runs in a chart of the report; the trend page has more."""
-_LONGEST_NAME = 100
 _DAMAGED = (MaintenanceError, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 """What a file raises that is not as this package writes it. JSON's Infinity is no integer."""
 _VERDICTS: Mapping[str, tuple[str, str]] = {
@@ -49,7 +45,6 @@ _VERDICTS: Mapping[str, tuple[str, str]] = {
     VerdictName.UNREADABLE: ("unreadable", "c-bad"),
 }
 """The name and the colour of each verdict."""
-_FAMILY_KINDS = ("c-live", "c-moving", "c-stale", "c-other", "c-bad", "c-settling")
 _COUNTS = ("found", "live", "moving", "settling", "stale", "planned")
 
 
@@ -60,7 +55,6 @@ class TrendPoint:
     :param counts: those of the plan.
     :param outcomes: the number of planned groups by outcome; empty before a run.
     :param dry_run: whether all its runs so far were dry ones; ``None`` before a run.
-    :param families: the number of groups of the largest families.
     """
 
     plan_id: str
@@ -68,7 +62,6 @@ class TrendPoint:
     counts: Mapping[str, int]
     outcomes: Mapping[str, int] = field(default_factory=dict)
     dry_run: bool | None = None
-    families: Mapping[str, int] = field(default_factory=dict)
 
 
 def point_of(
@@ -80,14 +73,12 @@ def point_of(
     :param dry_run: whether all its runs so far were dry ones. Default: it was not run.
     """
     found = Counter(item["outcome"] for item in outcomes.values())
-    largest = sorted(plan.families, key=lambda family: (-family["groups"], family["name"]))[:MOST_FAMILIES]
     return TrendPoint(
         plan_id=plan.plan_id,
         created_at=plan.created_at,
         counts=plan.counts,
         outcomes=dict(sorted(found.items())),
         dry_run=dry_run,
-        families={shortened(family["name"], _LONGEST_NAME): family["groups"] for family in largest},
     )
 
 
@@ -139,7 +130,6 @@ def trend_page(cluster: str, points: Sequence[TrendPoint], now: datetime) -> str
             ],
             over_time=True,
         ),
-        _families(points, labels),
     ]
     shown: dict[str, Any] = {"points": points, "charts": charts, "counts": _COUNTS, "most_runs": MOST_RUNS, "now": now}
     return render("trend.html.j2", title=f"Trend of the consumer groups of {cluster}", **shown)
@@ -157,14 +147,3 @@ def verdicts_over_time(points: Sequence[TrendPoint], most: int = SHOWN_RUNS) -> 
     ]
     labels = time_labels([point.created_at for point in shown])
     return columns("Groups over time, by verdict", labels, series, over_time=True)
-
-
-def _families(points: Sequence[TrendPoint], labels: Sequence[str]) -> Markup:
-    newest = points[-1].families if points else {}
-    names = sorted(newest, key=lambda name: (-newest[name], name))[: len(_FAMILY_KINDS)]
-    series = [
-        Series(name, kind, [point.families.get(name, 0) for point in points])
-        for name, kind in zip(names, _FAMILY_KINDS, strict=False)
-    ]
-    title = f"Groups of the largest families, of the {MOST_FAMILIES} on record for each run"
-    return columns(title, labels, series, over_time=True)

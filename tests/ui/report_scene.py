@@ -110,7 +110,6 @@ def trend_of(plan: DeletionPlan, runs: int = 90) -> list[TrendPoint]:
     for back in reversed(range(runs)):
         grown = 1 - back / runs / 2
         scaled = {name: round(count * grown * some.uniform(0.9, 1.1)) for name, count in plan.counts.items()}
-        families = {family["name"]: round(family["groups"] * grown) for family in plan.families[:20]}
         points.append(
             TrendPoint(
                 plan_id=f"{NOW - back * DAY:%Y%m%dT%H%M%SZ}-00000000",
@@ -118,7 +117,6 @@ def trend_of(plan: DeletionPlan, runs: int = 90) -> list[TrendPoint]:
                 counts=scaled,
                 outcomes={"deleted": scaled["planned"]} if back % 3 == 0 else {"would_delete": scaled["planned"]},
                 dry_run=back % 3 != 0,
-                families=families,
             )
         )
     return points

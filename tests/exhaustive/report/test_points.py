@@ -29,9 +29,9 @@ def layout(tmp_path: Path) -> Layout:
 
 def test_entries_are_kept_in_order_and_replaced(layout: Layout) -> None:
     update_trend(layout, point(2))
-    update_trend(layout, point(1, families={"a-<number>": 3}))
+    update_trend(layout, point(1, outcomes={"kept": 3}))
     found = update_trend(layout, point(2, outcomes={"deleted": 7}, dry_run=False))
-    assert found == [point(1, families={"a-<number>": 3}), point(2, outcomes={"deleted": 7}, dry_run=False)]
+    assert found == [point(1, outcomes={"kept": 3}), point(2, outcomes={"deleted": 7}, dry_run=False)]
 
 
 def test_the_newest_stay(layout: Layout) -> None:
@@ -42,8 +42,7 @@ def test_the_newest_stay(layout: Layout) -> None:
 
 LITERAL = (
     '{"format": 1, "cluster": "prod", "runs": [{"plan_id": "20261121T120000Z-00000000", "created_at": '
-    '"2026-11-21T12:00:00+00:00", "counts": {"found": 0}, "outcomes": {"deleted": 2}, "dry_run": false, '
-    '"families": {}}]}'
+    '"2026-11-21T12:00:00+00:00", "counts": {"found": 0}, "outcomes": {"deleted": 2}, "dry_run": false}]}'
 )
 
 
@@ -82,11 +81,11 @@ async def test_the_entry_of_a_plan_has_its_outcomes(tmp_path: Path, layout: Layo
 
 def test_the_page_shows_every_run_and_escapes_all_names() -> None:
     evil = "<script>"
-    points = [point(n, families={evil: n}, outcomes={"deleted": n}, dry_run=n == 1) for n in range(3)]
+    points = [point(n, outcomes={"deleted": n, evil: n}, dry_run=n == 1) for n in range(3)]
     page = trend_page(evil, points, LATER)
     assert "<script>" not in page
     assert page.count("20261121T") == 3
-    for shown in ("3 runs since", "dry run", "deletion", "Groups of the largest families"):
+    for shown in ("3 runs since", "dry run", "deletion"):
         assert shown in page
     assert "0 runs" in trend_page("prod", [], LATER)
     assert json.loads(LITERAL)["runs"]

@@ -125,7 +125,7 @@ def test_the_largest_deletions_come_first_and_at_most_200_families() -> None:
 
 
 def test_the_largest_families_are_not_lost_behind_small_ones_that_are_planned() -> None:
-    """The trend has the 20 largest families of the plan's header: a client that makes up ids was not in it."""
+    """The plan's header has the largest families, too: a client that makes up ids was not in it."""
     members = [member(n, 9, family=f"{n % 250}-<number>", planned=True) for n in range(500)]
     found = summarize([*members, *(member(n, 9, family="big-<number>") for n in range(3))], NOW)
     assert (len(found), found[-1].name, found[-1].groups) == (200, "big-<number>", 3)
