@@ -74,7 +74,7 @@ def too_fast(new: Iterable[NewGroup], days: float) -> list[FastFamily]:
 _GROWTH_DAYS = 7.0
 _SHOWN_FAMILIES = 200
 _LARGEST = 20
-"""How many of the shown ones are the largest, and how many grow fastest: trend and charts are about these."""
+"""How many of the shown ones are the largest, and how many grow fastest: tables and charts are about these."""
 
 
 class TailShape(StrEnum):

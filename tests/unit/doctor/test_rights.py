@@ -67,49 +67,43 @@ async def test_hidden_topics_stop_everything_and_the_finding_says_so(admin: Fake
     assert (topics.status, "Describe on all topics" in topics.remedy) == (Status.FAILED, True)
 
 
-@pytest.mark.parametrize(
-    ("operations", "status"),
-    [(frozenset({"describe"}), Status.WARNING), (None, Status.UNKNOWN), (frozenset({"read"}), Status.OK)],
-)
-async def test_whether_the_log_of_commits_can_be_read(
-    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, operations: frozenset[str] | None, status: Status
-) -> None:
-    async def authorized_operations(topics: list[str]) -> MetadataAnswer:
-        allowed = {topic: operations if topic == "__consumer_offsets" else ALL for topic in topics}
-        return MetadataAnswer("x", (), cluster_operations=frozenset({"create"}), topic_operations=allowed)
-
-    monkeypatch.setattr(admin, "authorized_operations", authorized_operations)
-    checks = await found(admin)
-    assert checks["log of commits"].status is status
-    assert checks["all groups"].status is Status.WARNING, "without Describe on the cluster"
-
-
-async def test_a_hidden_offsets_topic_is_one_that_cannot_be_read(
-    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def authorized_operations(topics: list[str]) -> MetadataAnswer:
-        return MetadataAnswer("x", (), cluster_operations=ALL)
-
-    monkeypatch.setattr(admin, "authorized_operations", authorized_operations)
-    assert (await found(admin))["log of commits"].status is Status.WARNING
+LOOK, READ = frozenset({"describe"}), frozenset({"read"})
 
 
 @pytest.mark.parametrize(
-    ("operations", "status"), [(frozenset({"describe"}), Status.WARNING), (None, Status.UNKNOWN), (ALL, Status.OK)]
+    ("of_topic", "of_spark", "status"),
+    [
+        ({"__consumer_offsets": LOOK}, ALL, Status.WARNING),
+        ({"__consumer_offsets": None}, ALL, Status.UNKNOWN),
+        ({"__consumer_offsets": READ}, ALL, Status.OK),
+        ({}, ALL, Status.WARNING),  # it is hidden
+        ({"__consumer_offsets": READ}, LOOK, Status.WARNING),
+        ({"__consumer_offsets": READ}, None, Status.UNKNOWN),
+    ],
 )
-async def test_the_log_of_commits_needs_read_on_spark_s_groups_too(
-    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, operations: frozenset[str] | None, status: Status
+async def test_the_log_of_commits_needs_read_on_the_topic_and_on_spark_s_groups(
+    admin: FakeAdmin,
+    monkeypatch: pytest.MonkeyPatch,
+    of_topic: dict[str, frozenset[str] | None],
+    of_spark: frozenset[str] | None,
+    status: Status,
 ) -> None:
     """docs/howto/connection.md has it in the table of ACLs: without it, the job goes on without the log."""
 
-    async def group_operations(group_id: str) -> frozenset[str] | None:
-        return operations if group_id.startswith("spark-kafka-") else ALL
+    async def authorized_operations(topics: list[str]) -> MetadataAnswer:
+        return MetadataAnswer("x", (), cluster_operations=frozenset({"create"}), topic_operations=of_topic)
 
+    async def group_operations(group_id: str) -> frozenset[str] | None:
+        return of_spark if group_id.startswith("spark-kafka-") else ALL
+
+    monkeypatch.setattr(admin, "authorized_operations", authorized_operations)
     monkeypatch.setattr(admin, "group_operations", group_operations)
-    finding = (await found(admin))["log of commits"]
+    checks = await found(admin)
+    finding = checks["log of commits"]
     assert finding.status is status
-    assert status is not Status.WARNING or "Read on groups whose names begin with spark-kafka-" in finding.remedy
+    assert ("Read on groups whose names begin with spark-kafka-" in finding.remedy) is (of_spark == LOOK)
     assert status is Status.UNKNOWN or "members of classic groups that come and go" in finding.text
+    assert checks["all groups"].status is Status.WARNING, "without Describe on the cluster"
 
 
 async def test_rights_that_cannot_be_asked_about_are_unknown(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
