@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 SAMPLE_GROUPS = 50
-_DAY = 86_400
 _ONLY_THERE = (
     "Only it shows consumers that commit the same offset again, and members of classic groups that come and go."
 )
@@ -169,19 +168,13 @@ async def examine_retention(
         why = next(iter(found.errors.values()), "no broker answered")
         report.unknown("offsets retention", f"{unknown}: {why}.", remedy)
         return
-    kept, idle = _days(found.minutes * 60), _days(min_idle_seconds)
+    kept, idle = show_duration(found.minutes * 60), show_duration(min_idle_seconds)
     text = f"Brokers keep the offsets of a group without members for {kept}, the idle time is {idle}."
     if found.minutes * 60 <= min_idle_seconds:
         text += " Brokers forget most idle groups before they become stale."
         report.warn("offsets retention", text, f"To find more, {fitting(min_idle_seconds, found.minutes)}.")
     else:
         report.ok("offsets retention", text)
-
-
-def _days(seconds: float) -> str:
-    if seconds < _DAY:
-        return show_duration(seconds)
-    return f"{seconds / _DAY:,.1f}".removesuffix(".0") + " days"
 
 
 SKEW_SECONDS = 5.0

@@ -108,5 +108,5 @@ def test_it_says_what_brokers_it_found(
     done, said = test_connection(monkeypatch, cluster.bootstrap)
     assert done, said
     assert expected in said
-    assert "Brokers keep the offsets of a group without members for 7 days, the idle time is 7 days." in said
+    assert "Brokers keep the offsets of a group without members for 7d, the idle time is 7d." in said
     assert "groups: Allowed" not in said

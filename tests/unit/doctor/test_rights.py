@@ -150,7 +150,7 @@ async def test_an_idle_time_of_an_hour_is_not_0_days() -> None:
 
     report = Report()
     await examine_retention(ask, 3600, report)
-    assert report.findings[0].text.endswith("for 7 days, the idle time is 1h.")
+    assert report.findings[0].text.endswith("for 7d, the idle time is 1h.")
 
 
 async def test_groups_that_may_not_be_described_are_not_allowed() -> None:

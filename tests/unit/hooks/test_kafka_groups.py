@@ -140,7 +140,7 @@ def test_the_connection_test_says_what_it_found_and_what_is_wrong(admin: FakeAdm
     assert done
     assert f"Cluster {CLUSTER_ID}: 2 brokers" in found
     assert "2 groups listed, and the listing is complete." in found
-    assert "Brokers keep the offsets of a group without members for 30 days, the idle time is 7 days." in found
+    assert "Brokers keep the offsets of a group without members for 30d, the idle time is 7d." in found
     assert len(found.split()) < 55, "it is a toast of Airflow's"
     admin.operations = frozenset({"describe"})
     found = KafkaGroupsHook().test_connection()[1]

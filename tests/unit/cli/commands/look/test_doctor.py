@@ -67,7 +67,7 @@ def test_the_idle_time_is_that_of_the_dags(stored: Cli, monkeypatch: pytest.Monk
     """Whoever lowers it as the remedy says reads the same warning no more."""
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"min_idle_seconds": "5d"}))
     for words, days in (((), 5), (("--min-idle", "6d"), 6)):
-        assert f"the idle time is {days} days" in of(stored("doctor", *words)[1], "offsets retention")[1]
+        assert f"the idle time is {days}d" in of(stored("doctor", *words)[1], "offsets retention")[1]
 
 
 @pytest.mark.parametrize("words", [(), ("--min-idle", "6d")])
