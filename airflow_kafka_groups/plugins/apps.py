@@ -69,7 +69,7 @@ def make_app() -> FastAPI:
     app.add_api_route("/{dag_id}/{run_id}", show_run, dependencies=may_read)
     app.add_api_route("/{dag_id}/{run_id}/{task_id}/{map_index}", show_task, dependencies=may_read)
     app.add_api_route("/{dag_id}", show_trend, dependencies=may_read)
-    app.add_api_route("/{dag_id}/trend/{cluster}", show_trend_of, dependencies=may_read)
+    app.add_api_route("/{dag_id}/trend/{cluster}", show_trend, dependencies=may_read)
     return app
 
 
@@ -120,21 +120,13 @@ def show_task(dag_id: str, run_id: str, task_id: str, map_index: int) -> Respons
     return _nothing()
 
 
-def show_trend(dag_id: str) -> Response:
-    """Return the trend of the DAG's cluster, or a list if its runs were on several."""
-    reports = newest_by_cluster(dag_id)
+def show_trend(dag_id: str, cluster: str | None = None) -> Response:
+    """Return the trend of one of the DAG's clusters, or a list if its runs were on several."""
+    reports = [report for report in newest_by_cluster(dag_id) if cluster in (None, cluster_of(report))]
     if len(reports) > 1:
         links = [(_path(dag_id, "trend", name), name, "") for name in map(cluster_of, reports)]
         return message_page("Trends of this DAG's clusters", f"DAG {dag_id}", 200, links)
     return response(read_trend(reports[0]), 200) if reports else _nothing("this DAG")
-
-
-def show_trend_of(dag_id: str, cluster: str) -> Response:
-    """Return the trend of one of the DAG's clusters."""
-    for report in newest_by_cluster(dag_id):
-        if cluster_of(report) == cluster:
-            return response(read_trend(report), 200)
-    return _nothing("this DAG")
 
 
 def _report(report: NamedReport, links: Mapping[str, str] | None = None) -> Response:

@@ -80,20 +80,16 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         try:
             result = self.hook.run(self.asked.check)
         except KafkaGroupsError as exc:  # what happened since the last poll is not known, also where Airflow polls on
-            self._tell_of_gap()
+            from airflow_kafka_groups.triggers.conditions import Watching
+
+            if isinstance(asked := self.__dict__.get("asked"), Watching):  # unless the condition could not be made
+                asked.missed()
             if (why := why_not_yet(exc)) is None:
                 raise
             self.log.warning("Not reached: %s", why)
             return False
         self.log.info("%s: %s", "Reached" if result.reached else "Not reached", result)
         return result.reached
-
-    def _tell_of_gap(self) -> None:
-        from airflow_kafka_groups.triggers.conditions import Watching
-
-        asked = self.__dict__.get("asked")  # unless the condition itself could not be made
-        if isinstance(asked, Watching):
-            asked.missed()
 
     def _first_poke(self, context: Context) -> bool:
         """Poll once, with errors as Airflow's own loop takes them."""
