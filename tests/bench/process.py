@@ -37,6 +37,7 @@ class Answer:
     checksum: int
     errors: int
     error: str = ""
+    requests: int = 0
     cpu_seconds: float | None = None
 
 

@@ -26,7 +26,7 @@ class PeerResult:
     read: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     peak_mb: float | None = None
-    traffic: dict[str, Any] = field(default_factory=dict)
+    requests: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -52,8 +52,8 @@ class PeerResult:
             made["peak_mb"] = self.peak_mb
         if self.notes:
             made["notes"] = self.notes
-        if self.traffic:
-            made["traffic"] = self.traffic
+        if any(self.requests.values()):
+            made["requests"] = self.requests
         return made
 
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.bench import traffic
 from tests.bench.cluster import CHECKSUM_OF_GROUP, FilledCluster
 from tests.bench.process import Answer, PeerError, PeerLostError, PeerProcess
 from tests.bench.results import PeerResult
@@ -88,8 +87,6 @@ def run_scenario(run: Run, scenario: Scenario, cluster: FilledCluster) -> dict[s
             run.history.setdefault((scenario.operation, scenario.broker, name), {})[scenario.groups] = (
                 result.warm_median
             )
-    if scenario.traffic:
-        _count_traffic(run, scenario, cluster, results)
     return results
 
 
@@ -159,8 +156,10 @@ class _Rounds:
         if name in self.fresh:
             self.fresh.discard(name)
             result.cold.append(answer.seconds)
+            result.requests["cold"] = answer.requests
             return
         result.warm.append(answer.seconds)
+        result.requests["warm"] = answer.requests
         result.read.append(answer.read_seconds)
         if answer.cpu_seconds is not None:
             result.cpu.append(answer.cpu_seconds)
@@ -215,24 +214,3 @@ def check(scenario: Scenario, answer: Answer) -> None:
         raise PeerError(f"gave {answer.offsets:,} offsets, and {scenario.offsets:,} are committed")
     if scenario.operation == "list_offsets" and answer.checksum != scenario.groups * CHECKSUM_OF_GROUP:
         raise PeerError("gave other offsets than were committed")
-
-
-def _count_traffic(run: Run, scenario: Scenario, cluster: FilledCluster, results: dict[str, PeerResult]) -> None:
-    """Count requests and bytes of a cold call and of a warm one, through proxies that slow everything down."""
-    with traffic.counting(cluster.bootstrap) as counter:
-        for name, result in results.items():
-            if result.skipped or result.failed:
-                continue
-            try:
-                with run.start(name, counter.bootstrap) as process:
-                    for kind in ("cold", "warm"):
-                        if scenario.operation == "delete":
-                            (group_file,) = cluster.groups_to_delete(scenario.groups, 1)
-                        else:
-                            group_file = cluster.groups_to_read(scenario.groups)
-                        counter.reset()
-                        check(scenario, process.call(scenario.operation, group_file))
-                        result.traffic[kind] = counter.report()
-            except PeerError as error:
-                run.say(f"    {name}: its requests were not counted: {error}")
-                result.notes.append(f"requests not counted: {error}")

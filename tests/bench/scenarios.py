@@ -49,7 +49,6 @@ class Scenario:
 
     :param colds: fresh processes of each peer, whose first call is a cold one.
     :param warms: further calls of each peer in the last of these processes.
-    :param traffic: also count requests and bytes, in a run of its own.
     :param budget_s: begin no further round after this time.
     :param peers: who takes part.
     """
@@ -59,7 +58,6 @@ class Scenario:
     groups: int
     colds: int = 3
     warms: int = 7
-    traffic: bool = False
     budget_s: float = 90.0
     peers: tuple[str, ...] = PEERS
 
@@ -74,7 +72,7 @@ class Scenario:
         return self.groups * PARTITIONS if self.operation == "list_offsets" else 0
 
 
-def _reads(operation: str, broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> list[Scenario]:
+def _reads(operation: str, broker: str, sizes: Sequence[int]) -> list[Scenario]:
     return [
         Scenario(
             operation,
@@ -82,14 +80,13 @@ def _reads(operation: str, broker: str, sizes: Sequence[int], traffic: Sequence[
             size,
             colds=2 if size > 10_000 else 5 if (broker, size) == _FEW_AND_FAR else 3,
             warms=4 if size > 10_000 else 7,
-            traffic=size in traffic,
             budget_s=150.0 if size > 10_000 else 90.0,
         )
         for size in sizes
     ]
 
 
-def _deletes(broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> list[Scenario]:
+def _deletes(broker: str, sizes: Sequence[int]) -> list[Scenario]:
     """Every run needs new groups, so there are fewer; first calls vary most, so there are more where an aim is."""
     return [
         Scenario(
@@ -98,7 +95,6 @@ def _deletes(broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> 
             size,
             colds=13 if size == 10_000 else 1,
             warms=1 if size > 10_000 else 3,
-            traffic=size in traffic,
             budget_s=180.0,
             peers=(OURS, "franz_go") if size > 10_000 else PEERS,
         )
@@ -107,10 +103,10 @@ def _deletes(broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> 
 
 
 FULL: tuple[Scenario, ...] = (
-    *_reads("list_offsets", "4x", (100, 1_000, 10_000), traffic=(1_000, 10_000)),
-    *_reads("find_coordinators", "4x", (100, 1_000, 10_000), traffic=(10_000,)),
-    *_reads("describe", "4x", (100, 1_000, 10_000), traffic=(10_000,)),
-    *_deletes("4x", (100, 1_000, 10_000), traffic=(1_000,)),
+    *_reads("list_offsets", "4x", (100, 1_000, 10_000)),
+    *_reads("find_coordinators", "4x", (100, 1_000, 10_000)),
+    *_reads("describe", "4x", (100, 1_000, 10_000)),
+    *_deletes("4x", (100, 1_000, 10_000)),
     *_reads("list_offsets", "4x", (50_000,)),
     *_reads("find_coordinators", "4x", (50_000,)),
     *_reads("describe", "4x", (50_000,)),
@@ -119,7 +115,7 @@ FULL: tuple[Scenario, ...] = (
     *_reads("find_coordinators", "4x_20ms", (1_000,)),
     *_reads("describe", "4x_20ms", (1_000,)),
     *_deletes("4x_20ms", (1_000,)),
-    *_reads("list_offsets", "28", (50, 100, 1_000, 2_000, 10_000), traffic=(1_000,)),
+    *_reads("list_offsets", "28", (50, 100, 1_000, 2_000, 10_000)),
     *_reads("find_coordinators", "28", (1_000,)),
     *_reads("describe", "28", (1_000,)),
     *_deletes("28", (1_000,)),
@@ -129,7 +125,7 @@ FULL: tuple[Scenario, ...] = (
     *_deletes("28_20ms", (1_000,)),
 )
 QUICK: tuple[Scenario, ...] = (
-    Scenario("list_offsets", "4x", 10_000, colds=2, warms=5, traffic=True, budget_s=60.0),
+    Scenario("list_offsets", "4x", 10_000, colds=2, warms=5, budget_s=60.0),
     Scenario("delete", "4x", 10_000, colds=1, warms=2, budget_s=140.0),
 )
 

@@ -62,9 +62,8 @@ def _measures(result: Mapping[str, Any]) -> dict[str, Number]:
         "client_cpu_seconds": result.get("client_cpu", {}).get("median"),
         "peak_mb": result.get("peak_mb"),
     }
-    traffic = result.get("traffic", {})
     for kind, suffix in (("cold", ""), ("warm", "_warm")):
-        found[f"requests{suffix}"] = traffic.get(kind, {}).get("requests")
+        found[f"requests{suffix}"] = result.get("requests", {}).get(kind)
     return {measure: value for measure, value in found.items() if value is not None}
 
 

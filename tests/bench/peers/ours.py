@@ -6,13 +6,33 @@ The timeout of a whole call is raised, as for every other peer. All results are 
 import asyncio
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection
+from airflow_kafka_groups.kafka.transport.pipeline import Pipeline
 from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, serve
 
 _loop = asyncio.new_event_loop()
+_requests = 0
+"""So many were sent, those that open connections included."""
+
+
+def _count(kind: type[Any], method: str, number: Callable[..., int]) -> None:
+    real = getattr(kind, method)
+
+    def counted(*given: Any, **more: Any) -> Any:
+        global _requests
+        _requests += number(*given)
+        return real(*given, **more)
+
+    setattr(kind, method, counted)
+
+
+_count(OpeningConnection, "send", lambda *_: 1)
+_count(Pipeline, "submit", lambda _pipeline, _first, frames, *_: len(frames))
 
 
 def _make() -> AdminClient:
@@ -87,4 +107,4 @@ CALLS: dict[str, Callable[[AdminClient, list[str]], Reading]] = {
 }
 
 if __name__ == "__main__":
-    serve(_make, CALLS)
+    serve(_make, CALLS, lambda: _requests)

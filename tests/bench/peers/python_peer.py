@@ -37,15 +37,22 @@ class Tally:
 Reading = Callable[[Tally], None]
 
 
-def serve(make_client: Callable[[], _Client], calls: Mapping[str, Callable[[_Client, list[str]], Reading]]) -> None:
-    """Answer commands until stdin ends."""
+def serve(
+    make_client: Callable[[], _Client],
+    calls: Mapping[str, Callable[[_Client, list[str]], Reading]],
+    requests: Callable[[], int] = int,
+) -> None:
+    """Answer commands until stdin ends.
+
+    :param requests: returns how many requests were sent so far. Default: they are not counted.
+    """
     client: _Client | None = None
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         group_ids = Path(asked["groups"]).read_text().split()
         call = calls[asked["op"]]
-        tally = Tally()
+        tally, before = Tally(), requests()
         begin = time.perf_counter()
         try:
             if client is None:
@@ -60,4 +67,5 @@ def serve(make_client: Callable[[], _Client], calls: Mapping[str, Callable[[_Cli
         done = time.perf_counter()
         del reading  # the result must not be there twice during the next call
         answer = {"seconds": called - begin, "read_seconds": done - called, **asdict(tally)}
+        answer["requests"] = requests() - before
         print(json.dumps(answer), flush=True)
