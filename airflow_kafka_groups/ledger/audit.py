@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.journal.columns import outcomes_of
+from airflow_kafka_groups.ledger.journal.entries import outcomes_of
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -355,10 +356,7 @@ def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | 
 
     Raises ``PlanError`` and ``StorageError``.
     """
-    data, body = _read(layout, plan_id)
-    _check_header(data)
-    with unless_damaged(PlanError, f"plan {plan_id!r}"):
-        _check_body(data, body)
+    with _body_of(layout, plan_id) as body:
         return next(iter(find_rows(body, group_id)), None)
 
 
@@ -367,11 +365,17 @@ def planned_columns(layout: Layout, plan_id: str, names: Sequence[str]) -> Any:
 
     :param names: of the columns in ``PLAN_COLUMNS``.
     """
+    with _body_of(layout, plan_id) as body:
+        return read_columns(body, names)
+
+
+@contextmanager
+def _body_of(layout: Layout, plan_id: str) -> Iterator[bytes]:
     data, body = _read(layout, plan_id)
     _check_header(data)
     with unless_damaged(PlanError, f"plan {plan_id!r}"):
         _check_body(data, body)
-        return read_columns(body, names)
+        yield body
 
 
 def _read(layout: Layout, plan_id: str, *, prunes: bool = False) -> tuple[dict[str, Any], bytes]:

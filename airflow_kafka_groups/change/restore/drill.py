@@ -21,7 +21,6 @@ from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES, Group
 from airflow_kafka_groups.ledger.proposed_changes import (
     Change,
     ChangeOutcome,
-    ChangeResult,
     Commits,
     commits_in,
     partition_name,
@@ -116,7 +115,6 @@ async def rehearse(
             result.group_id: result
             for result in await apply_changes(admin, changes, dry_run=False, may_be_absent=True, progress=progress)
         }
-        changes = [_as_applied(change, outcomes[change.group_id]) for change in changes]
         others = {name for name in scratch if outcomes[name].outcome is ChangeOutcome.KEPT}
         failed = {
             name: outcomes[name].reason for name in scratch if outcomes[name].outcome is not ChangeOutcome.CHANGED
@@ -152,15 +150,6 @@ def _exist(found: Verification) -> MaintenanceError:
         f"scratch groups exist already, or their state is unknown: {found.present or found.unclear}. Delete them if no "
         "other drill of this backup is running, or use another scratch_prefix"
     )
-
-
-def _as_applied(change: Change, result: ChangeResult) -> Change:
-    """Return a change without the partitions that were left out of it later: topics may be recreated in between."""
-    if result.skipped.keys() == {partition_name(where) for where in change.skipped}:
-        return change
-    late = {where: why for where in change.after if (why := result.skipped.get(partition_name(where))) is not None}
-    after = {where: value for where, value in change.after.items() if where not in late}
-    return replace(change, after=after, skipped={**change.skipped, **late})
 
 
 async def _differing(admin: MaintenanceClient, changes: Sequence[Change]) -> dict[str, str]:

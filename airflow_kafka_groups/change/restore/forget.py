@@ -7,9 +7,8 @@ deleted from within some seconds of its reading, and only by the broker that des
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
@@ -95,7 +94,11 @@ class DeleteOffsetsRequest(OffsetRequest):
                 except KafkaGroupsError as error:
                     failed[group_id] = error
         else:
-            failed |= await forget_offsets(admin, recorded, partial(terms.progress, "delete offsets"), left)
+            group_ids = list(recorded)
+            for start in range(0, len(group_ids), _AT_ONCE):
+                chunk = {group_id: recorded[group_id] for group_id in group_ids[start : start + _AT_ONCE]}
+                failed |= await _forget_chunk(admin, chunk, left)
+                terms.progress("delete offsets", start + len(chunk), len(group_ids))
         return [
             _result(change, failed.get(change.group_id), terms.dry_run, change.group_id in left) for change in changes
         ]
@@ -120,28 +123,11 @@ def _result(change: Change, error: KafkaGroupsError | None, dry_run: bool, is_le
     return ChangeResult(group_id=change.group_id, outcome=outcome, reason=reason, partitions=partitions)
 
 
-async def forget_offsets(
-    admin: MaintenanceClient,
-    recorded: Mapping[str, Commits],
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    kept: set[str] | None = None,
-) -> Failures:
+async def _forget_chunk(admin: MaintenanceClient, recorded: Mapping[str, Commits], unasked: set[str]) -> Failures:
     """Delete recorded offsets, and return the groups that failed, each with the reason.
 
-    :param recorded: the offsets to delete, by group.
-    :param progress: called with the number of groups that are done, and of all.
-    :param kept: gets those of the groups of which no request has named any offset. Default: nobody asks.
+    :param unasked: gets those of them of which no request has named any offset.
     """
-    unasked = set[str]() if kept is None else kept
-    group_ids, failed = list(recorded), Failures()
-    for start in range(0, len(group_ids), _AT_ONCE):
-        chunk = group_ids[start : start + _AT_ONCE]
-        failed |= await _forget_chunk(admin, {group_id: recorded[group_id] for group_id in chunk}, unasked)
-        progress(start + len(chunk), len(group_ids))
-    return failed
-
-
-async def _forget_chunk(admin: MaintenanceClient, recorded: Mapping[str, Commits], unasked: set[str]) -> Failures:
     send_by = clock.now() + MAX_READ_AGE_SECONDS
     readings = await read_groups(admin, list(recorded))
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError, SnapshotError
-from airflow_kafka_groups.ledger.journal.files import (
+from airflow_kafka_groups.ledger.journal.entries import (
     checkpoint_folder,
 )
 from airflow_kafka_groups.ledger.journal.history import (

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.journal.columns import end_of, outcomes_of
+from airflow_kafka_groups.ledger.journal.entries import end_of, outcomes_of
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.arrow_values import literal

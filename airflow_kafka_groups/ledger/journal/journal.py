@@ -18,12 +18,14 @@ from airflow_kafka_groups.ledger.journal.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from airflow_kafka_groups.ledger.journal.columns import end_json, intents_json, outcomes_json
-from airflow_kafka_groups.ledger.journal.files import (
+from airflow_kafka_groups.ledger.journal.entries import (
     begun_entries,
     begun_path,
+    end_json,
     ended_path,
+    intents_json,
     may_delete,
+    outcomes_json,
     probe_path,
     read_begun,
     require_begun,

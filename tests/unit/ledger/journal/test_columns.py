@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.ledger.journal.columns import (
+from airflow_kafka_groups.ledger.journal.entries import (
     end_json,
     end_of,
     outcomes_json,
