@@ -448,21 +448,30 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
 
     def __getitem__(self, key: TopicPartition) -> OffsetAndMetadata | None:
         if self._index is None:  # built on first use: most groups are only read by column
-            self._index = dict(_Items(self))
+            self._index = self._as_dict()
         return self._index[key]
 
     def values(self) -> ValuesView[OffsetAndMetadata | None]:
         """Return the committed offsets, in the order of the partitions."""
-        return _Values(self)
+        return self._as_dict().values()
 
     def items(self) -> ItemsView[TopicPartition, OffsetAndMetadata | None]:
         """Return (partition, committed offset) pairs."""
-        return _Items(self)
+        return self._as_dict().items()
+
+    def _as_dict(self) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return {
+            TopicPartition(topic.topic, partition): OffsetAndMetadata(offset, metadata, epoch if epoch >= 0 else None)
+            if offset >= 0
+            else None
+            for topic in self.topics
+            for partition, offset, epoch, metadata in topic.rows()
+        }
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, GroupOffsets) and self.group_id != other.group_id:
             return False
-        return isinstance(other, Mapping) and dict(self.items()) == dict(other.items())
+        return isinstance(other, Mapping) and self._as_dict() == dict(other.items())
 
     __hash__ = None  # type: ignore[assignment]  # compared by value, as every Mapping
 
@@ -521,26 +530,6 @@ class _PackedValues(ValuesView[GroupOffsets]):
     def __iter__(self) -> Iterator[GroupOffsets]:
         packed = self._mapping._packed
         return map(GroupOffsets, packed, repeat(()), packed.values())
-
-
-class _Values(ValuesView[OffsetAndMetadata | None]):
-    """Iterates over the columns. The inherited implementation looks up every key."""
-
-    _mapping: GroupOffsets
-
-    def __iter__(self) -> Iterator[OffsetAndMetadata | None]:
-        for topic in self._mapping.topics:
-            for _, offset, epoch, metadata in topic.rows():
-                yield OffsetAndMetadata(offset, metadata, epoch if epoch >= 0 else None) if offset >= 0 else None
-
-
-class _Items(ItemsView[TopicPartition, OffsetAndMetadata | None]):
-    """Iterates over the columns. The inherited implementation looks up every key."""
-
-    _mapping: GroupOffsets
-
-    def __iter__(self) -> Iterator[tuple[TopicPartition, OffsetAndMetadata | None]]:
-        return zip(self._mapping, self._mapping.values(), strict=True)
 
 
 def _plain_topics(packed: bytes) -> Iterator[TopicOffsets]:

@@ -21,9 +21,9 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
     OFFSET_FETCH,
     Api,
 )
+from airflow_kafka_groups.kafka.protocol.apis import decode_response
 from airflow_kafka_groups.kafka.protocol.codec import encode_body, response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.fakes.apis import ALL_APIS
 
 NONE = ErrorCode.none

@@ -7,6 +7,7 @@ connection: it is only written to a file that only its owner can read.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +15,21 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source, is_google
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.cluster.java import render_properties, to_java
 from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
-from airflow_kafka_groups.kafka.transport.security import TOKEN_URL
+from airflow_kafka_groups.kafka.transport.security import (
+    PASSWORD_MECHANISMS,
+    TOKEN_URL,
+    OAuthConfig,
+    Pem,
+    SaslConfig,
+    SecurityConfig,
+    naming,
+)
 from airflow_kafka_groups.observe.patterns import keeping_expressions
 from airflow_kafka_groups.spark.names import PROTECTED, READ_ONLY
-from airflow_kafka_groups.spark.session.private_files import write_secret_file
+from airflow_kafka_groups.spark.session.private_files import render_properties, write_secret_file
+
+_KAFKA_SECURITY = "org.apache.kafka.common.security"
 
 
 def java_properties(settings: ConnectionSettings) -> dict[str, str]:
@@ -83,3 +93,100 @@ def _check_portable(config: ClientConfig) -> None:
             "write config.file yourself with oauth_cb=package.module.function, a function that is installed on every "
             "executor",
         )
+
+
+def to_java(config: ClientConfig) -> dict[str, str]:
+    """Return the properties of a Java client that connects to the same cluster with the same security."""
+    security = config.security
+    # Defaults are omitted: a client id names metrics, which must not collide.
+    default = ClientConfig(bootstrap_servers=config.bootstrap_servers)
+    api_timeout = max(config.api_timeout, config.request_timeout)  # Java requires at least the request timeout
+    given = {
+        "client.id": (config.client_id, default.client_id),
+        "request.timeout.ms": (round(config.request_timeout * 1000), round(default.request_timeout * 1000)),
+        "default.api.timeout.ms": (round(api_timeout * 1000), round(default.api_timeout * 1000)),
+    }
+    made = {"bootstrap.servers": config.servers, "security.protocol": security.protocol}
+    made |= {name: str(value) for name, (value, by_default) in given.items() if value != by_default}
+    if security.sasl is not None and security.uses_sasl:
+        made |= _sasl(security.sasl)
+    if security.uses_tls:
+        made |= _tls(security)
+    return made
+
+
+def _sasl(sasl: SaslConfig) -> dict[str, str]:
+    made = {"sasl.mechanism": sasl.mechanism}
+    if sasl.mechanism in PASSWORD_MECHANISMS:
+        module = "plain.PlainLoginModule" if sasl.mechanism == "PLAIN" else "scram.ScramLoginModule"
+        options = {"username": sasl.username, "password": sasl.password}
+        return made | {"sasl.jaas.config": _jaas(f"{_KAFKA_SECURITY}.{module}", options)}
+    if sasl.mechanism == "GSSAPI":
+        keytab = {"useKeyTab": "true", "storeKey": "true", "keyTab": sasl.kerberos_keytab}
+        options = keytab if sasl.kerberos_keytab else {"useTicketCache": "true"}
+        options["principal"] = sasl.kerberos_principal
+        module = "com.sun.security.auth.module.Krb5LoginModule"
+        return made | {"sasl.kerberos.service.name": sasl.kerberos_service, "sasl.jaas.config": _jaas(module, options)}
+    return made | _oidc(sasl.oauth)
+
+
+def _oidc(oauth: OAuthConfig) -> dict[str, str]:
+    endpoint = oauth.endpoint
+    if endpoint is None:
+        raise ConfigurationError(
+            "oauth_cb",
+            None,
+            f"a Python token callback is not available in Spark: use {TOKEN_URL}, or write the job's properties file "
+            "yourself",
+        )
+    options = {"clientId": endpoint.client_id, "clientSecret": endpoint.client_secret, "scope": endpoint.scope}
+    return {
+        TOKEN_URL: endpoint.url,
+        "sasl.jaas.config": _jaas(f"{_KAFKA_SECURITY}.oauthbearer.OAuthBearerLoginModule", options),
+        "sasl.login.callback.handler.class": f"{_KAFKA_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
+    }
+
+
+def _tls(security: SecurityConfig) -> dict[str, str]:
+    given, tls = security.tls, security.embedded().tls
+    if not tls.verify:
+        raise ConfigurationError(
+            "enable.ssl.certificate.verification",
+            "false",
+            "Java's client always verifies the brokers' certificates: set their CA (ssl.ca.location) instead",
+        )
+    made = {"ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else ""}
+    if tls.ca.text:
+        made |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": tls.ca.text}
+    if chain := tls.certificate.text:
+        with naming(security.filled):
+            key = _private_key(given.key or given.certificate, tls.key.text or chain, tls.key_password)
+        made |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+    return made
+
+
+def _private_key(given: Pem, text: str, password: str | None) -> str:
+    """Return the key as PKCS#8, the only format that Java's client reads, without its password."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+
+    begin = text.find("-----BEGIN", 0)
+    while begin >= 0 and "PRIVATE KEY" not in text[begin : begin + 40]:  # certificates may precede it
+        begin = text.find("-----BEGIN", begin + 1)
+    pem = text[max(begin, 0) :].encode()
+    encrypted = b"ENCRYPTED" in pem
+    try:
+        key = load_pem_private_key(pem, password.encode() if password and encrypted else None)
+    except (ValueError, TypeError) as exc:
+        raise ConfigurationError(
+            given.setting, None, f"the private key cannot be read ({type(exc).__name__}): check it and its password"
+        ) from None
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def _jaas(module: str, options: Mapping[str, str | None]) -> str:
+    quoted = (
+        '{}="{}"'.format(name, value.replace("\\", "\\\\").replace('"', '\\"'))
+        for name, value in options.items()
+        if value
+    )
+    return f"{module} required {' '.join(quoted)};"

@@ -1,6 +1,5 @@
 """Requests to bytes and responses to answers, sans-IO. The only package that imports kio.
 
 ``apis`` has a module for each API: ``build`` makes a request of a version, ``from_kio`` converts a response that kio
-has read, ``decode`` reads one without kio. ``answers`` has the decoded types, ``responses`` the table of decoders,
-``compact`` the hand-written readers and writers for what kio is too slow for.
+has read, ``decode`` reads one without kio. ``answers`` has the decoded types.
 """

@@ -1,24 +1,35 @@
-"""Requests to bytes, and bytes to messages, by kio's native codec.
+"""Requests to bytes, and bytes to messages, by kio's native codec; and the compact encoding for what kio is slow for.
 
 A frame is four bytes of length (written by the transport), a header and a body. Flexible versions have tagged fields in
 both headers. The response to ApiVersions always has the old header, so that a client can read it before it knows
 anything about the broker.
+
+Hand-written codecs read single fields of the compact encoding (KIP-482) by kio's native primitives. Most responses are
+arrays of rows that differ only in a name, so ``named_rows`` looks for bytes that it has read before; and batched
+requests mostly consist of names, which are written together: for 10,000 names, kio's one at a time takes longer than
+everything else in a call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from io import BytesIO
 from itertools import chain
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kio.index import load_payload_module
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader, entity_writer, readers
+from kio.serial.readers import Reader, read_compact_array_length, read_unsigned_varint
 from kio.static.constants import EntityType
 
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Message = Any
 """A body as bytes, or one of kio's messages: one class for each API and version, which only its own module knows."""
@@ -82,3 +93,194 @@ def decode_message(api: Api, version: int, frame: bytes) -> Message:
     if header_size + body_size != len(frame):
         raise ValueError(f"{len(frame) - header_size - body_size} bytes too many")
     return message
+
+
+T = TypeVar("T")
+
+_KNOWN_TAILS = 8
+_LONGEST_TAIL = 128
+_RUN = 4
+_CHUNK = 4096
+
+
+def read_error_code(data: Buffer, position: int, /) -> tuple[ErrorCode, int]:
+    """Read a code as kio's own reader does, which refuses the complete response for one that it does not know."""
+    try:
+        return readers.read_error_code(data, position)
+    except ValueError:
+        value, size = readers.read_int16(data, position)
+        return ErrorCode(value), size
+
+
+class CompactReader:
+    """The cursor. It begins at the body.
+
+    A frame that is malformed raises ``IndexError``, ``ValueError`` or kio's ``SerialError``.
+    """
+
+    __slots__ = ("_tail", "data", "position", "row")
+
+    def __init__(self, frame: bytes) -> None:
+        self.data = frame
+        self.position = 4  # after the correlation id
+        self.row = 0  # where the row of ``named_rows`` begins that is read now
+        self._tail: tuple[bytes, Any] = (b"", None)
+        self.skip_tags()
+
+    def read(self, primitive: Reader[T]) -> T:
+        """Read one field.
+
+        :param primitive: one of ``kio.serial.readers``.
+        """
+        value, size = primitive(self.data, self.position)
+        self.position += size
+        return value
+
+    def array_length(self) -> int:
+        """Read the length of an array; null is refused."""
+        length = self.read(read_compact_array_length)
+        if length is None:
+            raise ValueError("null in place of an array")
+        return length
+
+    def named_rows(
+        self, read_row: Callable[[], tuple[str, T]], read_tail: Callable[[], T], head: bytes = b""
+    ) -> list[tuple[list[str], T]]:
+        """Read an array of rows, each of a name and what follows it; names that the same follows come together.
+
+        Bytes that were read once mean the same again at the same place. So what follows a name is read field by field
+        only when it is not among the last that were.
+
+        :param read_row: reads a row that has another head, or a long name.
+        :param read_tail: reads what follows the name.
+        :param head: what comes before the name in most rows. Default: nothing.
+        """
+        data, before = self.data, len(head)
+        rows: list[tuple[list[str], T]] = []
+        known: list[tuple[bytes, list[str]]] = []
+        last, run = b"", 0
+        left = self.array_length()
+        position = self.position
+        while left:
+            left -= 1
+            start = position + before
+            size = data[start]
+            if not 0 < size < 0x80 or not data.startswith(head, position):
+                self.position = self.row = position
+                name, value = read_row()
+                rows.append(([name], value))
+                position = self.position
+                continue
+            end = start + size
+            name = data[start + 1 : end].decode()
+            for tail, names in known:
+                if data.startswith(tail, end):
+                    names.append(name)
+                    position = end + len(tail)
+                    run = run + 1 if tail is last else 0
+                    last = tail
+                    if run >= _RUN and data.startswith(head, position):
+                        more, size = _alike(data, position + before, tail + head, left)
+                        names += more
+                        left -= len(more)
+                        position += size
+                        run = _RUN if more else 0
+                    break
+            else:
+                self.position, self.row = end, position
+                rows.append(([name], read_tail()))
+                position = self.position
+                if position - end <= _LONGEST_TAIL:
+                    known = [(data[end:position], rows[-1][0]), *known[: _KNOWN_TAILS - 1]]
+        self.position = position
+        return rows
+
+    def repeated(self, read_tail: Callable[[], T]) -> T:
+        """Return what the next bytes mean: what the same bytes meant the last time, or what ``read_tail`` reads.
+
+        :param read_tail: reads the same fields each time that this is called for a frame.
+        """
+        tail, value = self._tail
+        if tail and self.data.startswith(tail, self.position):
+            self.position += len(tail)
+            return cast("T", value)
+        start = self.position
+        read = read_tail()
+        if self.position - start <= _LONGEST_TAIL:
+            self._tail = self.data[start : self.position], read
+        return read
+
+    def skip_tags(self) -> None:
+        """Skip tagged fields; there are hardly ever any."""
+        if self.data[self.position] == 0:
+            self.position += 1
+            return
+        for _ in range(self.read(read_unsigned_varint)):
+            self.read(read_unsigned_varint)
+            self.skip(self.read(read_unsigned_varint))
+
+    def skip(self, size: int) -> None:
+        """Skip so many bytes."""
+        self.position += size
+        if self.position > len(self.data):
+            raise ValueError("the response ends too early")
+
+    def end(self) -> None:
+        """Raise ``ValueError`` unless this is the end of the frame."""
+        if self.position != len(self.data):
+            raise ValueError(f"{len(self.data) - self.position} bytes too many")
+
+
+def _alike(data: bytes, start: int, separator: bytes, most: int) -> tuple[list[str], int]:
+    """Return the short names from ``start`` on that the separator follows each time, and the size of it all.
+
+    The separator may be part of a name: then the length of what is before it is wrong, and the names end there.
+    """
+    names: list[str] = []
+    size = 0
+    for part in data[start : start + _CHUNK].split(separator, most)[:-1]:
+        if not part or part[0] != len(part) or part[0] >= 0x80:
+            break
+        names.append(part[1:].decode())
+        size += len(part) + len(separator)
+    return names, size
+
+
+NO_TAGS = b"\x00"
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
+
+
+def uvarint(value: int) -> bytes:
+    """Write an unsigned number, seven bits a byte."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    data = bytearray()
+    while value >= 0x80:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    data.append(value)
+    return bytes(data)
+
+
+def boolean(value: bool) -> bytes:
+    """Write a boolean."""
+    return _ONE_BYTE[value]
+
+
+def string(text: str) -> bytes:
+    """Write a compact string."""
+    encoded = text.encode()
+    return uvarint(len(encoded) + 1) + encoded
+
+
+def strings(texts: Iterable[str], after_each: bytes = b"") -> bytes:
+    """Write a compact array of compact strings.
+
+    :param after_each: what follows each string, where the elements have more fields. Default: nothing.
+    """
+    encoded = list(map(str.encode, texts))
+    try:  # short ones, as nearly always
+        written = [_ONE_BYTE[len(text) + 1] + text + after_each for text in encoded]
+    except IndexError:
+        written = [uvarint(len(text) + 1) + text + after_each for text in encoded]
+    return uvarint(len(written) + 1) + b"".join(written)

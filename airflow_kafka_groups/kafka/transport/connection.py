@@ -20,8 +20,8 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.kafka.protocol.api_versions import CHANGES, Api, ApiVersions
+from airflow_kafka_groups.kafka.protocol.apis import decode_response
 from airflow_kafka_groups.kafka.protocol.codec import Message, encode_body, header_around
-from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import (
     OpeningConnection,
     TlsContext,

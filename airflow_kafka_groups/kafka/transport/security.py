@@ -2,7 +2,7 @@
 
 ``cluster.librdkafka`` parses settings into it. Renderers write it as the settings of aiokafka
 (``transport.aiokafka_connection``), of librdkafka (``cluster.librdkafka``) and of Kafka's Java client
-(``kafka.cluster.java``). Errors use librdkafka's names. No secret is in a repr or an error.
+(``hooks.connection.java_properties``). Errors use librdkafka's names. No secret is in a repr or an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from airflow_kafka_groups.storage.disk import LARGEST, read_local
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SASL_MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI")
-MSK_IAM = (
+_MSK_IAM = (
     "write OAUTHBEARER as sasl.mechanism: the tokens for Amazon MSK are then made by the package "
     "aws-msk-iam-sasl-signer-python"
 )
@@ -271,7 +271,9 @@ class SaslConfig:
     oauth: OAuthConfig = field(default_factory=OAuthConfig)
 
     def __post_init__(self) -> None:
-        check_mechanism("sasl.mechanism", self.mechanism)
+        if self.mechanism not in SASL_MECHANISMS:
+            remedy = _MSK_IAM if self.mechanism == "AWS_MSK_IAM" else f"use one of {', '.join(SASL_MECHANISMS)}"
+            raise ConfigurationError("sasl.mechanism", self.mechanism or None, remedy)
         if self.mechanism in PASSWORD_MECHANISMS:
             if not self.username:
                 raise ConfigurationError("sasl.username", None, f"{self.mechanism} needs a user name")
@@ -346,13 +348,6 @@ def naming(filled: Mapping[str, str]) -> Iterator[None]:
     except ConfigurationError as error:
         error.rename(filled.get(error.field, error.field))
         raise
-
-
-def check_mechanism(name: str, mechanism: str) -> None:
-    """Raise ``ConfigurationError`` for a mechanism that is not supported."""
-    if mechanism not in SASL_MECHANISMS:
-        remedy = MSK_IAM if mechanism == "AWS_MSK_IAM" else f"use one of {', '.join(SASL_MECHANISMS)}"
-        raise ConfigurationError(name, mechanism or None, remedy)
 
 
 class CachedToken:

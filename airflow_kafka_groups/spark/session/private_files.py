@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.kafka.cluster.java import render_properties
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
 READ_BY_AIRFLOW = frozenset(
@@ -77,6 +76,16 @@ def private_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         guard.kill()
         guard.communicate()
+
+
+def render_properties(properties: Mapping[str, str]) -> str:
+    """Return the content of a Java properties file."""
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in sorted(properties.items()))
+
+
+def _escaped(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
+    return f"\\{escaped}" if escaped.startswith(" ") else escaped
 
 
 def write_secret_file(text: str, path: Path) -> Path:

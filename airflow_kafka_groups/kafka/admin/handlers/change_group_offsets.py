@@ -29,7 +29,7 @@ from airflow_kafka_groups.kafka.admin.engine.handler import (
     HandlerResult,
     KeyStatus,
 )
-from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES, cut
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import ALTER_SHARE_OFFSETS, OFFSET_COMMIT, OFFSET_DELETE, Api
@@ -57,16 +57,13 @@ def commit_bytes(group_id: str, offsets: Commits) -> int:
 
 def commit_slices(group_id: str, offsets: Commits, budget: int = BUDGET_BYTES) -> list[Commits]:
     """Split the offsets of one group into parts of at most so many bytes, or of one offset."""
-    parts: list[dict[TopicPartition, OffsetAndMetadata]] = [{}]
-    filled, size = 0, _RECORD_BYTES + len(group_id.encode())
-    for where, value in offsets.items():
-        record = size + len(where.topic.encode()) + len(value.metadata.encode())
-        if filled + record > budget and parts[-1]:
-            parts.append({})
-            filled = 0
-        parts[-1][where] = value
-        filled += record
-    return [cast("Commits", GroupOffsets.from_mapping(group_id, part)) for part in parts]
+    size = _RECORD_BYTES + len(group_id.encode())
+
+    def size_of(item: tuple[TopicPartition, OffsetAndMetadata]) -> int:
+        return size + len(item[0].topic.encode()) + len(item[1].metadata.encode())
+
+    parts = cut(offsets.items(), size_of, budget)
+    return [cast("Commits", GroupOffsets.from_mapping(group_id, dict(part))) for part in parts]
 
 
 def smaller_slices(group_id: str, offsets: Commits, error: KafkaGroupsError | None) -> list[Commits]:

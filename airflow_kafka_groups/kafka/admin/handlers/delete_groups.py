@@ -12,10 +12,10 @@ at most half of what a batch may hold. What is not known is estimated, and what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import ClassVar, cast
+from typing import ClassVar, TypeVar, cast
 
 from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult, KeyedHandler
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
@@ -24,6 +24,8 @@ from airflow_kafka_groups.kafka.protocol.answers import KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, Api
 from airflow_kafka_groups.kafka.protocol.apis import delete_groups
 from airflow_kafka_groups.kafka.protocol.codec import Message
+
+T = TypeVar("T")
 
 MAX_BATCH_BYTES = 1_048_588  # max.message.bytes, as brokers have it unless told otherwise
 BUDGET_BYTES = MAX_BATCH_BYTES // 2
@@ -102,17 +104,22 @@ def slices_of(
     group_id: str, partitions: Iterable[TopicPartition], budget: int = BUDGET_BYTES
 ) -> list[list[TopicPartition]]:
     """Split partitions of a group into parts whose tombstones each fit into one request."""
-    size = len(group_id.encode())
-    parts: list[list[TopicPartition]] = [[]]
+    size = _TOMBSTONE_BYTES + len(group_id.encode())
+    return cut(partitions, lambda partition: size + len(partition.topic.encode()), budget)
+
+
+def cut(items: Iterable[T], size_of: Callable[[T], int], budget: int) -> list[list[T]]:
+    """Split items into parts of at most so many bytes, or of one item."""
+    parts: list[list[T]] = []
     filled = 0
-    for partition in partitions:
-        tombstone = _TOMBSTONE_BYTES + size + len(partition.topic.encode())
-        if filled + tombstone > budget and parts[-1]:
+    for item in items:
+        size = size_of(item)
+        if not parts or filled + size > budget:
             parts.append([])
             filled = 0
-        parts[-1].append(partition)
-        filled += tombstone
-    return parts if parts[-1] else []
+        parts[-1].append(item)
+        filled += size
+    return parts
 
 
 BATCHES_IN_ONE = 20

@@ -25,8 +25,17 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
     STREAMS_GROUP_DESCRIBE,
     Api,
 )
-from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema, response_schema
-from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, boolean, read_error_code, strings
+from airflow_kafka_groups.kafka.protocol.codec import (
+    NO_TAGS,
+    CompactReader,
+    Message,
+    boolean,
+    fitting,
+    read_error_code,
+    request_schema,
+    response_schema,
+    strings,
+)
 from airflow_kafka_groups.kafka.protocol.consumer_protocol import read_assignment, subscribed_topics
 from airflow_kafka_groups.kafka.protocol.error_codes import UNKNOWN_OPERATIONS, ErrorCode, operations
 

@@ -15,8 +15,15 @@ from airflow_kafka_groups.exceptions import NoBatchedFindCoordinatorsError, Remo
 from airflow_kafka_groups.kafka.models import Broker, CoordinatorType
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
-from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
-from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, read_error_code, strings
+from airflow_kafka_groups.kafka.protocol.codec import (
+    NO_TAGS,
+    CompactReader,
+    Message,
+    fitting,
+    read_error_code,
+    request_schema,
+    strings,
+)
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 FIRST_BATCHED_VERSION = 4

@@ -12,8 +12,14 @@ from kio.serial.readers import read_compact_string, read_timedelta_i32
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, ListedGroup, ListGroupsAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import LIST_GROUPS
-from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
-from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, read_error_code, strings
+from airflow_kafka_groups.kafka.protocol.codec import (
+    NO_TAGS,
+    CompactReader,
+    Message,
+    read_error_code,
+    request_schema,
+    strings,
+)
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 FIRST_STATES_VERSION = 4

@@ -19,12 +19,14 @@ from kio.serial.readers import (
 from airflow_kafka_groups.kafka.models import Broker
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, MetadataAnswer, TopicAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import METADATA
-from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
-from airflow_kafka_groups.kafka.protocol.compact import (
+from airflow_kafka_groups.kafka.protocol.codec import (
     NO_TAGS,
     CompactReader,
+    Message,
     boolean,
+    fitting,
     read_error_code,
+    request_schema,
     string,
     uvarint,
 )

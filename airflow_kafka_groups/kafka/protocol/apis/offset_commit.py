@@ -25,8 +25,15 @@ from kio.serial.readers import read_compact_string, read_int32, read_timedelta_i
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT, OFFSET_DELETE
-from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
-from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, read_error_code, string, uvarint
+from airflow_kafka_groups.kafka.protocol.codec import (
+    NO_TAGS,
+    CompactReader,
+    Message,
+    read_error_code,
+    request_schema,
+    string,
+    uvarint,
+)
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 _FIRST_EPOCH_VERSION = 6

@@ -32,12 +32,14 @@ from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, RemotePro
 from airflow_kafka_groups.kafka.models import ListConsumerGroupOffsetsSpec, TopicOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, NO_THROTTLE, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
-from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
-from airflow_kafka_groups.kafka.protocol.compact import (
+from airflow_kafka_groups.kafka.protocol.codec import (
     NO_TAGS,
     CompactReader,
+    Message,
     boolean,
+    fitting,
     read_error_code,
+    request_schema,
     string,
     strings,
 )

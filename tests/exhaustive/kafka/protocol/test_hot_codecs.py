@@ -30,6 +30,7 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
     Api,
 )
 from airflow_kafka_groups.kafka.protocol.apis import (
+    decode_response,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -41,7 +42,6 @@ from airflow_kafka_groups.kafka.protocol.apis import (
 from airflow_kafka_groups.kafka.protocol.apis.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
 from airflow_kafka_groups.kafka.protocol.codec import decode_message, encode_body, response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.unit.kafka.protocol.texts import TEXTS
 
 MODULES: dict[Api, Any] = {

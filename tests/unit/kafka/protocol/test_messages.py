@@ -46,6 +46,7 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
     ApiVersions,
 )
 from airflow_kafka_groups.kafka.protocol.apis import (
+    decode_response,
     delete_groups,
     describe_groups,
     fetch,
@@ -67,7 +68,6 @@ from airflow_kafka_groups.kafka.protocol.codec import (
     response_schema,
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, operations
-from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.fakes import answers
 from tests.fakes.answers import _fits, fields_left_out, frame
 from tests.fakes.apis import ALL_APIS

@@ -15,9 +15,9 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, METADATA, Api, ApiVersions
+from airflow_kafka_groups.kafka.protocol.apis import decode_response
 from airflow_kafka_groups.kafka.protocol.codec import encode_body
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from airflow_kafka_groups.kafka.transport.connection import OnAnswers
 from tests.fakes import answers
 from tests.fakes.apis import ALL_APIS
