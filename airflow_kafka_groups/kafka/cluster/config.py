@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from airflow_kafka_groups.checks import check_integer, check_seconds
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.cluster.librdkafka import Servers, format_servers, parse_librdkafka
 from airflow_kafka_groups.kafka.transport.security import CachedToken, SecurityConfig, client_credentials, naming
@@ -60,15 +61,11 @@ class ClientConfig:
         if not (isinstance(client_id, str) and client_id.isprintable() and len(client_id.encode()) <= _MAX_ID_BYTES):
             raise ConfigurationError("client_id", client_id, f"give printable text of at most {_MAX_ID_BYTES} bytes")
         for name in ("connect_timeout", "request_timeout", "api_timeout"):
-            given = getattr(self, name)
-            if not (isinstance(given, int | float) and given > 0):
-                raise ConfigurationError(name, getattr(self, name), "give a number of seconds above 0")
+            check_seconds(name, getattr(self, name))
         for name in ("batch_size", "batches_in_flight", "singles_in_flight", "commit_connections"):
             given = getattr(self, name)
-            if given is None and name == "batch_size":
-                continue
-            if not (isinstance(given, int) and given >= 1):
-                raise ConfigurationError(name, getattr(self, name), "must be a whole number of at least 1")
+            if given is not None or name != "batch_size":
+                check_integer(name, given, 1, "must be a whole number of at least 1")
 
     @property
     def servers(self) -> str:

@@ -169,13 +169,8 @@ def check_protocols(protocols: Sequence[GroupProtocol]) -> None:
     given: object = protocols
     if not isinstance(given, Sequence) or not all(isinstance(item, GroupProtocol) for item in given):
         raise ConfigurationError("metadata()", protocols, "return a sequence of GroupProtocol")
-    names = [protocol.name for protocol in protocols]
-    if not names:
-        raise ConfigurationError("metadata()", names, "return at least one protocol")
-    if not all(names):
-        raise ConfigurationError("metadata()", names, "every protocol needs a name")
-    if len(set(names)) != len(names):
-        raise ConfigurationError("metadata()", names, "return each protocol once")
-    for protocol in protocols:
-        if not isinstance(protocol.metadata, bytes):
-            raise ConfigurationError(f"metadata() of {protocol.name}", protocol.metadata, "the metadata must be bytes")
+    names = {protocol.name for protocol in protocols}
+    if not names or not all(names) or len(names) < len(protocols):
+        raise ConfigurationError("metadata()", protocols, "return at least one protocol, each with a name of its own")
+    if not all(isinstance(protocol.metadata, bytes) for protocol in protocols):
+        raise ConfigurationError("metadata()", protocols, "the metadata of each protocol must be bytes")

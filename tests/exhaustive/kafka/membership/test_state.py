@@ -319,8 +319,8 @@ def test_leaving_ends_what_is_held_before_anyone_is_told() -> None:
     ("protocols", "words"),
     [
         ([], "at least one protocol"),
-        ([GroupProtocol("")], "needs a name"),
-        ([GroupProtocol("a"), GroupProtocol("a")], "once"),
+        ([GroupProtocol("")], "a name of its own"),
+        ([GroupProtocol("a"), GroupProtocol("a")], "a name of its own"),
         ([GroupProtocol("a", "text")], "must be bytes"),  # type: ignore[arg-type]
     ],
 )
