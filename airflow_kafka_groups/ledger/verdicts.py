@@ -10,13 +10,8 @@ from typing import Any, NamedTuple, cast
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.evidence import NOT_REPORTED, Evidence
-from airflow_kafka_groups.observe.snapshot.reader import (
-    MOST_PASSED,
-    PLANNED_WITHIN,
-    latest_manifest,
-    load_manifest,
-    snapshot_ids,
-)
+from airflow_kafka_groups.judge.policy.plan_policy import PLANNED_WITHIN
+from airflow_kafka_groups.observe.snapshot.reader import MOST_PASSED, latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.access import is_of_storage, storage_errors
 from airflow_kafka_groups.storage.arrow_values import in_one_piece, literal, release_unused
 from airflow_kafka_groups.storage.file_storage import FILES, read_few

@@ -129,8 +129,8 @@ class PruneFilesOperator(DryRunOperator):
     report. The newest of each kind are always kept, and so are files that this package did not write. No cluster is
     accessed. A backup is the only copy of deleted groups' offsets: keep clean-ups as long as a restore may be needed.
 
-    :param snapshot_days: age limit of snapshots, in days or such as ``"8w"``: at least a day, and longer than the idle
-        time of stale groups, which they show. Default 60 (templated).
+    :param snapshot_days: age limit of snapshots, in days or such as ``"8w"``: longer than the idle time of stale
+        groups, which they show. They stay for 32 days in any case: plans may wait for 31. Default 60 (templated).
     :param cleanup_days: age limit of plans, backups, records and reports in days: a backup is the only copy of what was
         deleted. Default 730 (templated).
     :param change_days: age limit of records of changed offsets, and of backlogs for Spark in days: a task that set
@@ -165,8 +165,7 @@ class PruneFilesOperator(DryRunOperator):
         super().__init__(dry_run=dry_run, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
-        from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
+        from airflow_kafka_groups.change.file_pruning import FileKind, PruningLimits, prune
         from airflow_kafka_groups.storage.layout import utc_now
 
         dry_run = self.dry_run

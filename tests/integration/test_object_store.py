@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, find_sets
+from airflow_kafka_groups.change.file_pruning import FileKind, find_sets
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.observe.snapshot.table import GroupRows, write_rows

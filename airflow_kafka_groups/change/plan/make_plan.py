@@ -47,7 +47,7 @@ from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdict, Verdicts, load_verdicts
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, recorded_view
-from airflow_kafka_groups.observe.snapshot.reader import PLANNED_WITHIN, GroupSummary, SnapshotReader, latest_manifest
+from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, SnapshotReader, latest_manifest
 from airflow_kafka_groups.shown import first_of
 from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
@@ -186,11 +186,6 @@ def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime
     if manifest.observed_at > now + CLOCK_SLACK:
         raise PlanError(f"snapshot {snapshot_id} is from the future ({manifest.observed_at}): check the clocks")
     # The age counts from when the first part of the snapshot was read.
-    if now - manifest.started_at > PLANNED_WITHIN:
-        raise PlanError(
-            f"snapshot {snapshot_id} is older than {show_duration(PLANNED_WITHIN.total_seconds())}: what other "
-            "connections have shown of its groups since may be gone. Take a new one"
-        )
     expires_at = manifest.started_at + timedelta(seconds=policy.max_plan_age_seconds)
     if now >= expires_at:
         age, most = (now - manifest.started_at).total_seconds(), policy.max_plan_age_seconds

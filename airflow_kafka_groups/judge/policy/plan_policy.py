@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from fractions import Fraction
 
 from airflow_kafka_groups.checks import check_integer, check_number, check_seconds, check_share, is_digest
@@ -27,7 +28,8 @@ from airflow_kafka_groups.observe.patterns import (
 
 DAY_SECONDS = 86_400.0
 WEEK_SECONDS = 7 * DAY_SECONDS
-YEAR_SECONDS = 366 * DAY_SECONDS
+PLANNED_WITHIN = timedelta(days=31)
+"""The longest time after a snapshot for which a plan by it lasts: prunings keep what shows its groups in use since."""
 ARGUMENTS_RULE = "arguments"
 """The name of the one rule of a policy without a file."""
 
@@ -97,10 +99,9 @@ class PlanPolicy:
             object.__setattr__(self, name, getattr(patterns, name))
         for name in ("min_idle_seconds", "max_plan_age_seconds"):
             object.__setattr__(self, name, check_seconds(name, getattr(self, name)))
-        if self.max_plan_age_seconds > YEAR_SECONDS:
-            raise ConfigurationError(
-                "max_plan_age_seconds", self.max_plan_age_seconds, "must be at most a year, 31622400"
-            )
+        if self.max_plan_age_seconds > PLANNED_WITHIN.total_seconds():
+            remedy = f"must be at most {PLANNED_WITHIN.days} days, {PLANNED_WITHIN.total_seconds():.0f}"
+            raise ConfigurationError("max_plan_age_seconds", self.max_plan_age_seconds, remedy)
         object.__setattr__(self, "max_share", check_share("max_share", self.max_share))
         if self.refuse_share is not None:
             check_share("refuse_share", self.refuse_share)

@@ -369,8 +369,6 @@ class SnapshotReader:
 
 SLOWEST = timedelta(hours=6)
 """A snapshot may take so long: those that began in this time before another one may have ended after it."""
-PLANNED_WITHIN = timedelta(days=31)
-"""For so long after a snapshot, a plan may be made by it: prunings of other folders keep theirs, and a day longer."""
 
 
 def is_news(manifest: SnapshotManifest, snapshot_id: str, idle_since: datetime | None) -> bool:

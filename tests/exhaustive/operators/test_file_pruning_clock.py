@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.change.file_pruning.prune import PruningLimits
-from airflow_kafka_groups.change.file_pruning.prune import prune as prune_files
+from airflow_kafka_groups.change.file_pruning import FileKind, PruningLimits
+from airflow_kafka_groups.change.file_pruning import prune as prune_files
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.storage.layout import Layout
 from tests.exhaustive.operators.test_file_pruning import files, prune

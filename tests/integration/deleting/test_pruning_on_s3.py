@@ -11,8 +11,7 @@ import pytest
 import s3fs
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, FileSet
-from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.change.file_pruning import FileKind, FileSet, PruneReport, PruningLimits, prune
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.doctor.storage import PROBE_FOLDER, examine_storage
 from airflow_kafka_groups.exceptions import StorageError

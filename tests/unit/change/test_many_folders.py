@@ -1,43 +1,22 @@
-"""The folders of many clusters in one storage: how often each is listed, and how many at once."""
+"""The folders of many clusters in one storage: how many are listed at once."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.file_pruning.file_sets import find_sets
-from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLeft
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, other_folders
 from airflow_kafka_groups.observe.snapshot.later_snapshots import later_snapshots
 from airflow_kafka_groups.storage.file_storage import READERS
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, NOW
+from tests.fakes.groups import CLUSTER_ID
 from tests.unit.change.scene import layout_in, snapshot
-
-
-@pytest.fixture
-def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count how often each folder is listed."""
-    counts, real = Counter[str](), os.scandir
-
-    def noted(folder: Any) -> Any:
-        counts[str(Path(folder).relative_to(tmp_path))] += 1
-        return real(folder)
-
-    monkeypatch.setattr(os, "scandir", noted)
-    return counts
-
-
-def left(layout: Layout) -> SnapshotsLeft:
-    return SnapshotsLeft(layout, partial(find_sets, layout))
 
 
 @pytest.mark.parametrize(
@@ -46,9 +25,8 @@ def left(layout: Layout) -> SnapshotsLeft:
         lambda layout, _: other_folders(layout),
         lambda layout, _: folders_with_snapshots(layout, CLUSTER_ID),
         lambda layout, snapshot_id: later_snapshots(layout, snapshot_id, CLUSTER_ID),
-        lambda layout, _: [left(layout).are_needed(NOW, {CLUSTER_ID}, NOW)],
     ],
-    ids=["what is in them", "their snapshots", "later snapshots", "plans"],
+    ids=["what is in them", "their snapshots", "later snapshots"],
 )
 async def test_several_folders_are_listed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Layout, str], Any]
@@ -59,7 +37,7 @@ async def test_several_folders_are_listed_at_once(
     admin.cluster = "another"
     for number in range(READERS):
         await snapshot(admin, Layout(tmp_path, f"other{number}"))
-    places = ("root", "manifests", "summaries", "verdicts", "plans", "prune_plans")
+    places = ("root", "manifests", "summaries", "verdicts")
     meetings, real = {name: Barrier(READERS) for name in places}, os.scandir
 
     def met(folder: Any) -> Any:
@@ -70,12 +48,3 @@ async def test_several_folders_are_listed_at_once(
 
     monkeypatch.setattr(os, "scandir", met)
     list(look(layout, judged))
-
-
-async def test_no_other_folder_is_looked_into_for_what_a_killed_snapshot_left(
-    tmp_path: Path, listed: Counter[str]
-) -> None:
-    await snapshot(FakeAdmin(), Layout(tmp_path, "other"))
-    listed.clear()
-    assert not left(layout_in(tmp_path)).are_needed(NOW, set(), NOW)
-    assert not listed

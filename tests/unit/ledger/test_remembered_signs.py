@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.change import file_pruning
+from airflow_kafka_groups.change.file_pruning import FileKind, PruneReport, PruningLimits, prune
 from airflow_kafka_groups.exceptions import JournalError, SnapshotError, StorageError
 from airflow_kafka_groups.judge.evidence import Evidence
 from airflow_kafka_groups.ledger.ledger import Ledger, fold_for_removal
@@ -29,7 +29,8 @@ LIMIT = timedelta(days=5)
 
 
 @pytest.fixture
-def admin() -> FakeAdmin:
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    monkeypatch.setattr(file_pruning, "LEAST_AGE", LIMIT)
     return FakeAdmin({"a": FakeGroup(), "b": FakeGroup()})
 
 

@@ -15,8 +15,7 @@ import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup, open_backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.change.file_pruning import FileKind, PruningLimits, prune
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.ledger.deletion_plan import save_plan

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.change import file_pruning
+from airflow_kafka_groups.change.file_pruning import FileKind, PruningLimits, prune
 from airflow_kafka_groups.judge.staleness.lives import NEVER
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.storage.layout import Layout
@@ -84,13 +84,14 @@ def test_a_group_record_in_the_log_makes_a_group_younger_and_never_older(
     assert row["last_record_at"] == hour(at)
 
 
-def test_pruning_leaves_no_hole_in_the_history(tmp_path: Path) -> None:
+def test_pruning_leaves_no_hole_in_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest snapshot has a file of somebody else and stays: those after it, which saw a member, stay too."""
     for number in range(12):
         live: dict[str, Any] = {"state": "Stable", "members": 1} if 1 <= number <= 8 else {}
         write_snapshot(tmp_path, number * DAY, seen(number * DAY, **live))
     (oldest, *_) = sorted((tmp_path / CLUSTER / "data").iterdir())
     (oldest / "README").write_text("keep")
+    monkeypatch.setattr(file_pruning, "LEAST_AGE", timedelta(0))
     limits = PruningLimits(days={FileKind.SNAPSHOT: 3}, keep_newest=1)
     now = hour(11 * DAY) + timedelta(hours=7)
     report = prune(Layout(tmp_path, CLUSTER), limits, now=now, dry_run=False)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups import exceptions
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.change import file_pruning
+from airflow_kafka_groups.change.file_pruning import FileKind, PruningLimits, prune
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.jobs import judge_staleness
@@ -28,6 +28,7 @@ def test_nothing_is_judged_by_snapshots_that_are_removed_before_the_summary_is_t
     for day in range(4):
         write_snapshot(tmp_path, 24 * day, seen(24 * day))
     original = getattr(judge_staleness, step)
+    monkeypatch.setattr(file_pruning, "LEAST_AGE", timedelta(0))
 
     def pruned_before(*args: Any) -> Any:
         limits = PruningLimits(days={FileKind.SNAPSHOT: 1}, keep_newest=1)

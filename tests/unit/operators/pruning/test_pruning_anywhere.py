@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.file_pruning.file_sets import FileSet
+from airflow_kafka_groups.change.file_pruning import FileSet
 from airflow_kafka_groups.operators.pruning import PruneFilesOperator
 from tests.unit.operators import scene
 from tests.unit.operators.pruning.test_what_pruning_keeps import write
@@ -156,13 +156,3 @@ def test_what_a_killed_job_was_about_to_write_holds_up_no_pruning(tmp_path: Path
     assert (found["foreign"], found["removed"]["snapshot"]) == ({}, 2)
     assert not torn.exists()
     assert not (tmp_path / scene.CLUSTER / folder).exists()
-
-
-def test_what_somebody_else_put_beside_it_keeps_the_set(tmp_path: Path) -> None:
-    folder = f"tables/verdicts/snapshot_id={OLD}"
-    write(tmp_path, f"{folder}/{ATTEMPT}/{PART}", {})
-    mine = write(tmp_path, f"{folder}/_temporary/0/mine.txt", {})
-    for snapshot_id in (OLD, new_id()):
-        write(tmp_path, f"manifests/{snapshot_id}.json", {"snapshot_id": snapshot_id})
-    assert prune(tmp_path)["removed"]["snapshot"] == 0
-    assert mine.exists()

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.change.file_pruning import FileKind, PruneReport, PruningLimits, prune
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backlog import write_backlog
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, FileSet
-from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
-from airflow_kafka_groups.report.page import HEAD
+from airflow_kafka_groups.change.file_pruning import FileKind, FileSet, PruneReport, PruningLimits, prune
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import TableName
 from tests.fakes.admin import FakeAdmin
@@ -53,24 +51,6 @@ def test_snapshots_that_came_to_nothing_are_not_the_newest_ones(tmp_path: Path) 
         write(tmp_path, f"data/{id_of(hour / 24)}/part-00000.parquet", {})
     assert len(run(tmp_path, newest=2).removed["snapshot"]) == 1
     assert [path.exists() for path in whole] == [False, True, True]
-
-
-@pytest.mark.parametrize("folder", ["plans", "prune_plans"])
-@pytest.mark.parametrize("known", [True, False])
-def test_the_rows_of_a_plan_s_backup_that_was_killed_do_not_keep_its_clean_up(
-    tmp_path: Path, folder: str, *, known: bool
-) -> None:
-    """The plan says whose rows they are: it stayed for good, with its report, as somebody else's."""
-    old = id_of(70)
-    rows = write(tmp_path, f"backups/{old}-0a1b2c3d.parquet", {})
-    write(tmp_path, f"reports/{old}.html", {}).write_text(HEAD)
-    if known:
-        write(tmp_path, f"{folder}/{old}.json", {"plan_id": old, "expires_at": "2020-01-02T00:00:00+00:00"})
-    snapshot(tmp_path, 0)
-    write(tmp_path, f"backups/{id_of(0)}.json", {"plan_id": id_of(0)})
-    found = run(tmp_path)
-    assert (found.removed["cleanup"], len(found.foreign)) == (((old,), 0) if known else ((), 1))
-    assert rows.exists() is not known
 
 
 def test_the_checksums_of_a_storage_that_hadoop_has_copied_keep_no_clean_up(tmp_path: Path) -> None:

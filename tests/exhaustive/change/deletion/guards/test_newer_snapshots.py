@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
-from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.ledger.ledger import fold_snapshots
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
@@ -260,39 +258,22 @@ async def test_nothing_is_deleted_while_a_newer_snapshot_cannot_be_read(tmp_path
     assert admin.deleted == []
 
 
-async def in_use_before_the_plan_is_carried_out(admin: FakeAdmin, layout: Layout) -> tuple[DeletionPlan, str]:
-    """Plan for 90 days; one snapshot then shows the group in use. Return the plan, and the newest snapshot."""
-    plan = await planned(admin, layout, replace(POLICY, max_plan_age_seconds=timedelta(days=90).total_seconds()))
-    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
-    joins(admin)
-    await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=5)))
-    admin.groups["a"] = FakeGroup()
-    return plan, (await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=60)))).snapshot_id
-
-
 @pytest.mark.promise(6)
 async def test_a_plan_whose_snapshot_is_gone_deletes_nothing(tmp_path: Path) -> None:
     """A snapshot showed the group in use, and was removed before the plan was approved: plans wait."""
     admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
-    plan, newest = await in_use_before_the_plan_is_carried_out(admin, layout)
+    plan = await planned(admin, layout, replace(POLICY, max_plan_age_seconds=timedelta(days=30).total_seconds()))
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
+    joins(admin)
+    await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=5)))
+    admin.groups["a"] = FakeGroup()
+    newest = (await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=20)))).snapshot_id
     for manifest in (tmp_path / "prod" / "manifests").iterdir():  # it is fast
         if manifest.stem != newest:
             manifest.unlink()
     with pytest.raises(SnapshotError, match="plan again"):
-        await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=71)))
+        await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=21)))
     assert set(admin.groups) == {"a"}
-
-
-async def test_a_pruning_leaves_what_a_plan_that_waits_must_not_overlook(tmp_path: Path) -> None:
-    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
-    plan, _ = await in_use_before_the_plan_is_carried_out(admin, layout)
-    limits = PruningLimits(days={FileKind.SNAPSHOT: 30}, keep_newest=1)
-    assert prune(layout, limits, now=LATER + timedelta(days=70), dry_run=False).removed["snapshot"] == ()
-    assert fates(await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=71)))) == {
-        "a": "kept:alive_before"
-    }
-    await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=92)))
-    assert len(prune(layout, limits, now=LATER + timedelta(days=92), dry_run=False).removed["snapshot"]) == 3
 
 
 @pytest.mark.parametrize("left", ["a stray file in its folder", "a stray manifest", "no manifest at all"])

@@ -1,1 +1,0 @@
-"""Which files of a cluster are old enough to be removed, and their removal."""
