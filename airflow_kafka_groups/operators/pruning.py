@@ -130,7 +130,7 @@ class PruneFilesOperator(DryRunOperator):
     accessed. A backup is the only copy of deleted groups' offsets: keep clean-ups as long as a restore may be needed.
 
     :param snapshot_days: age limit of snapshots, in days or such as ``"8w"``: longer than the idle time of stale
-        groups, which they show. They stay for 32 days in any case: plans may wait for 31. Default 60 (templated).
+        groups, which they show; a snapshot stays for 32 days in any case. Default 60 (templated).
     :param cleanup_days: age limit of plans, backups, records and reports in days: a backup is the only copy of what was
         deleted. Default 730 (templated).
     :param change_days: age limit of records of changed offsets, and of backlogs for Spark in days: a task that set
