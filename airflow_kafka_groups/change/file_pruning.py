@@ -79,7 +79,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.CLEANUP: (
         (paths.PLANS, re.compile(rf"({ID})\.(?:json|parquet)"), False),
         (paths.PRUNE_PLANS, re.compile(rf"({ID})\.(?:json|parquet)"), False),
-        (paths.BACKUPS, re.compile(rf"({ID})(?:\.json|(?:-[0-9a-f]{{8}})?\.parquet)"), False),
+        (paths.BACKUPS, re.compile(rf"({ID})(?:\.json|-[0-9a-f]{{8}}\.parquet)"), False),
         (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
     ),
     FileKind.CHANGE: (

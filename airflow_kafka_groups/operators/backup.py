@@ -66,7 +66,7 @@ class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
 
     @collection_paused()
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.backup.request import BackupRequest, back_up
+        from airflow_kafka_groups.change.backup.make_backup import BackupRequest, back_up
 
         every = self.plan_id is None and self.group_ids is None
         request = request_of(BackupRequest, self, groups=self.matching if every else GroupFilter())

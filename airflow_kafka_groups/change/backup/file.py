@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
 from airflow_kafka_groups.exceptions import BackupError
@@ -79,8 +78,6 @@ _NUMBERS = {"partition": "i", "committed_offset": "q", "leader_epoch": "i", "log
 """The columns of numbers, and how wide they are. A number that is not known becomes -1."""
 
 
-Entries = Mapping[str, Target]
-_NO_ENTRIES: Entries = MappingProxyType({})
 _IDS = ("plan_id", "cluster", "kafka_cluster_id")
 """What every row says, too."""
 
@@ -107,7 +104,7 @@ class Backup:
     created_at: datetime
     path: str = ""
     rows: int
-    entries: Entries
+    entries: Mapping[str, Target]
     not_backed_up: Mapping[str, str]
     topic_ids: Mapping[str, str]
     partial: bool
@@ -129,13 +126,9 @@ class Backup:
         }
 
 
-def load_backup(layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | None = None) -> Backup:
-    """Read and verify a complete backup; raises ``BackupError``, also when there is none, and ``StorageError``.
-
-    :param verified: a backup, and the rows that its entries were read from. The same rows under the same manifest are
-        not decoded again. Default: none.
-    """
-    return _require_open(layout, plan_id, verified)[0]
+def load_backup(layout: Layout, plan_id: str) -> Backup:
+    """Read and verify a complete backup; raises ``BackupError``, also when there is none, and ``StorageError``."""
+    return open_backup(layout, plan_id)[0]
 
 
 def find_backup(layout: Layout, plan_id: str) -> Backup | None:
@@ -147,14 +140,24 @@ def find_backup(layout: Layout, plan_id: str) -> Backup | None:
     return None if found is None else found[0]
 
 
-def _open(
-    layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | None = None
-) -> tuple[Backup, StoragePath, bytes] | None:
-    manifest = _manifest(layout, plan_id)
-    if manifest is None:
+def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUpGroup]]:
+    """Read and verify a complete backup, and return it with its groups, sorted by id. Raises as ``load_backup``."""
+    if (found := _open(layout, plan_id)) is None:
+        path = layout.backup_manifest(plan_id)
+        remedy = "Check the id, storage_path and cluster"
+        raise BackupError(f"there is no backup {plan_id}: {path} does not exist. {remedy}")
+    backup, path, data = found
+    known = backup.entries  # of these very bytes: nothing is computed again
+    blocks = _blocks(path, data)
+    return backup, (group for block in blocks for group in groups_of(block, [known[id_] for id_ in block.group_ids]))
+
+
+def _open(layout: Layout, plan_id: str) -> tuple[Backup, StoragePath, bytes] | None:
+    content = FILES.read(place := layout.backup_manifest(plan_id))
+    if content is None:
         return None
-    path = _data_path(layout, plan_id, manifest)
-    data = _verified_bytes(path, manifest)
+    manifest = parse_json(content, place, "the backup's manifest", BackupError)
+    path, data = _verified_rows(layout, plan_id, manifest)
     with unless_damaged(BackupError, f"the manifest of backup {plan_id}"):
         backup = Backup(
             plan_id=manifest["plan_id"],
@@ -175,10 +178,7 @@ def _open(
     if backup.plan_id != plan_id or backup.cluster != layout.cluster:
         of = f"{path} belongs to plan {backup.plan_id!r} of cluster {backup.cluster!r}"
         raise BackupError(f"{of}: {elsewhere(backup.cluster, layout.cluster)}")
-    if verified and verified[1] == data and replace(verified[0], path=backup.path, entries={}) == backup:
-        entries = verified[0].entries
-    else:
-        entries = entries_of(path, data, backup)
+    entries = entries_of(path, data, backup)
     if len(entries) != groups:
         raise BackupError(f"{path} contains {len(entries)} groups, but its manifest says {groups}")
     # What a partial one lacks is named by topic, and a group may be called like a topic of another one.
@@ -187,38 +187,17 @@ def _open(
     return replace(backup, entries=entries), path, data
 
 
-def _require_open(
-    layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | None = None
-) -> tuple[Backup, StoragePath, bytes]:
-    if (found := _open(layout, plan_id, verified)) is not None:
-        return found
-    path = layout.backup_manifest(plan_id)
-    remedy = "Check the id, storage_path and cluster"
-    raise BackupError(f"there is no backup {plan_id}: {path} does not exist. {remedy}")
-
-
-def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUpGroup]]:
-    """Read and verify a complete backup, and return it with its groups, sorted by id. Raises as ``load_backup``."""
-    backup, path, data = _require_open(layout, plan_id)
-    known = backup.entries  # of these very bytes: nothing is computed again
-    blocks = _blocks(path, data)
-    return backup, (group for block in blocks for group in groups_of(block, [known[id_] for id_ in block.group_ids]))
-
-
-def entries_of(path: StoragePath, data: bytes, backup: Backup, known: Entries = _NO_ENTRIES) -> dict[str, Target]:
-    """Return the groups in the file's bytes, each verified by its own rows.
-
-    :param known: entries to use for equal ones that are read, which saves their memory. Default: none.
-    """
+def entries_of(path: StoragePath, data: bytes, backup: Backup) -> dict[str, Target]:
+    """Return the groups in the file's bytes, each verified by its own rows."""
     entries: dict[str, Target] = {}
     rows = 0
-    for block, of_block in _verified_blocks(path, data, backup):
+    for block in _blocks(path, data):
+        with unless_damaged(BackupError, f"the backup {path}"):
+            of_block = _verified_entries(path, block, backup)
         for entry in of_block:
             if entry.group_id in entries:
                 raise BackupError(f"{path} contains group {entry.group_id!r} twice")
-            of_memory = known.get(entry.group_id)
-            used = of_memory if of_memory is not None and of_memory == entry else entry
-            entries[used.group_id] = used
+            entries[entry.group_id] = entry
         rows += len(block.rows)
         release_unused()
     if rows != backup.rows:
@@ -243,38 +222,18 @@ def manifest_json(backup: Backup, name: str, sha256: str, size: int) -> dict[str
     }
 
 
-def _manifest(layout: Layout, plan_id: str) -> dict[str, Any] | None:
-    path = layout.backup_manifest(plan_id)
-    data = FILES.read(path)
-    return None if data is None else parse_json(data, path, "the backup's manifest", BackupError)
-
-
-def _data_path(layout: Layout, plan_id: str, manifest: Mapping[str, Any]) -> StoragePath:
-    """Return the file that the manifest vouches for; the first versions had one name for all tries."""
+def _verified_rows(layout: Layout, plan_id: str, manifest: Mapping[str, Any]) -> tuple[StoragePath, bytes]:
+    """Return the file that the manifest vouches for, and its bytes."""
     file = manifest.get("file")
     name = file.get("name") if isinstance(file, dict) else None
-    if not isinstance(name, str) or not re.fullmatch(rf"{re.escape(plan_id)}(-[0-9a-f]{{8}})?\.parquet", name):
+    if not isinstance(name, str) or not re.fullmatch(rf"{re.escape(plan_id)}-[0-9a-f]{{8}}\.parquet", name):
         raise BackupError(f"the manifest of backup {plan_id} is damaged: it names the file {name!r}")
-    return layout.root / BACKUPS / name
-
-
-def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
-    data = FILES.read(path)
+    data = FILES.read(path := layout.root / BACKUPS / name)
     if data is None:
         raise BackupError(f"the backup {path} is missing, and its manifest says that it was written")
     if hashlib.sha256(data).hexdigest() != manifest["file"].get("sha256"):
         raise BackupError(f"the backup {path} is damaged: its SHA-256 differs from the manifest's")
-    return data
-
-
-def _verified_blocks(path: StoragePath, data: bytes, backup: Backup) -> Iterator[tuple[GroupBlock, list[Target]]]:
-    import pyarrow as pa
-
-    try:
-        for block in _blocks(path, data):
-            yield block, _verified_entries(path, block, backup)
-    except (KeyError, ValueError, pa.ArrowException) as exc:
-        raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
+    return path, data
 
 
 def _blocks(path: StoragePath, data: bytes) -> Iterator[GroupBlock]:

@@ -19,8 +19,8 @@ import io
 import logging
 import secrets
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -34,10 +34,11 @@ from airflow_kafka_groups.change.backup.file import (
     open_backup,
 )
 from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds, planned_topics, read_topics
-from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError
+from airflow_kafka_groups.checks import check_digest
+from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, FileExistsAlreadyError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, collection_paused
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
-from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, require_here
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan, require_here
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
@@ -274,23 +275,21 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     """
     path = layout.backup_data(backup.plan_id, secrets.token_hex(4))  # what one try wrote no other replaces
     FILES.create(path, data)
-    manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
     rows = FILES.read(path) or b""
-    _require_same(backup.entries, entries_of(path, rows, backup, backup.entries), str(path))
-    try:
-        FILES.create(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
-    except FileExistsAlreadyError:
-        # Another try was faster, and groups may be deleted by its backup: what this one has just read may lack them.
-        return load_backup(layout, backup.plan_id)
-    read_back = load_backup(layout, backup.plan_id, (backup, rows))
-    _require_same(backup.entries, read_back.entries, read_back.path)
-    return read_back
-
-
-def _require_same(wanted: Mapping[str, Target], found: Mapping[str, Target], path: str) -> None:
+    wanted, found = backup.entries, entries_of(path, rows, backup)
     if wanted != found:
         differ = [group_id for group_id in {**wanted, **found} if wanted.get(group_id) != found.get(group_id)]
         raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")
+    place = layout.backup_manifest(backup.plan_id)
+    manifest = json_bytes(manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data)))
+    try:
+        FILES.create(place, manifest)
+    except FileExistsAlreadyError:
+        # Another try was faster, and groups may be deleted by its backup: what this one has just read may lack them.
+        return load_backup(layout, backup.plan_id)
+    if (FILES.read(path), FILES.read(place)) != (rows, manifest):
+        raise BackupError(f"{path} or its manifest differs when read back")
+    return replace(backup, path=str(path))
 
 
 def to_parquet(table: GroupRows, backup: Backup) -> bytes:
@@ -357,3 +356,45 @@ async def backup_named(
     if (warning := await why_short(admin, "This backup may lack")) is not None:
         _logger.warning("%s", warning)
     return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupRequest:
+    """Back up committed offsets. Raises ``ConfigurationError`` for invalid values.
+
+    :param plan_id: the plan whose groups are backed up, with ``plan_digest``; another plan is refused.
+    :param group_ids: without a plan: the groups.
+    :param groups: without both: the patterns of the groups. Default: all.
+    """
+
+    plan_id: str | None = None
+    plan_digest: str | None = None
+    group_ids: Sequence[str] | None = None
+    groups: GroupFilter = field(default_factory=GroupFilter)
+
+    def __post_init__(self) -> None:
+        if (self.plan_id is None) != (self.plan_digest is None):
+            raise ConfigurationError("plan_id, plan_digest", None, "give both or none")
+        if self.plan_id is not None:
+            check_digest("plan_digest", self.plan_digest)
+        if sum((self.plan_id is not None, self.group_ids is not None, self.groups != GroupFilter())) > 1:
+            raise ConfigurationError("backup", None, "give one of: a plan, group ids, or patterns")
+
+
+async def back_up(
+    admin: MaintenanceClient,
+    layout: Layout,
+    request: BackupRequest,
+    *,
+    protected: Sequence[str] = (),
+    progress: Progress = ignore_progress,
+) -> Backup:
+    """Write the backup of a request, and verify it by reading it back; see ``back_up_plan`` and ``backup_named``.
+
+    :param protected: patterns of groups that may be refused, besides those of platform groups: that is no failure.
+    """
+    if request.plan_id is not None:
+        plan = await asyncio.to_thread(load_plan, layout, request.plan_id)
+        return await back_up_plan(admin, layout, plan, approved_digest=request.plan_digest, progress=progress)
+    ids, groups = request.group_ids, request.groups
+    return await backup_named(admin, layout, group_ids=ids, groups=groups, protected=protected, progress=progress)

@@ -41,7 +41,7 @@ def add_backup(parser: ArgumentTarget) -> None:
 
 def backup(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the backup and verify it by reading it back. A group that is not backed up makes the exit code 3."""
-    from airflow_kafka_groups.change.backup.request import BackupRequest, back_up
+    from airflow_kafka_groups.change.backup.make_backup import BackupRequest, back_up
 
     request = request_of(BackupRequest, args, groups=filter_of(args))
     cluster = Cluster(args)

@@ -1,4 +1,4 @@
-"""A backup that lies in a storage: earlier formats are read, and nothing that is damaged or of another plan."""
+"""A backup that lies in a storage: nothing is read that is damaged or of another plan."""
 
 import json
 from collections.abc import Callable
@@ -16,22 +16,9 @@ from airflow_kafka_groups.change.backup import make_backup as backup_module
 from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError
-from airflow_kafka_groups.storage.file_storage import FILES
 from tests.fakes.groups import Ticking
 from tests.unit.change.backup.scene import cluster
 from tests.unit.change.scene import LATER, backed_up, layout_in, planned
-
-
-async def test_a_backup_of_the_first_versions_is_read_still(tmp_path: Path) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
-    plan, backup = await backed_up(admin, layout)
-    folder = tmp_path / "prod" / "backups"
-    (folder / f"{plan.plan_id}.parquet").write_bytes(FILES.read(Path(backup.path)) or b"")
-    manifest = folder / f"{plan.plan_id}.json"
-    data = json.loads(manifest.read_bytes())
-    rewrite(manifest, data, file={**data["file"], "name": f"{plan.plan_id}.parquet"})
-    assert load_backup(layout, plan.plan_id).entries == backup.entries
 
 
 async def test_the_backup_of_another_plan_is_none(tmp_path: Path) -> None:

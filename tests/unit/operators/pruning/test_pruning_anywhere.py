@@ -61,7 +61,7 @@ def test_a_file_where_a_folder_belongs_keeps_its_set_and_not_all_others(tmp_path
     keeps_only(odd, tmp_path)
 
 
-@pytest.mark.parametrize("where", [f"reports/{OLD}.html", f"members/{OLD}.parquet", f"backups/{OLD}.parquet"])
+@pytest.mark.parametrize("where", [f"reports/{OLD}.html", f"members/{OLD}.parquet", f"backups/{OLD}-0a1b2c3d.parquet"])
 def test_a_folder_where_a_file_belongs_keeps_its_set_and_not_all_others(tmp_path: Path, where: str) -> None:
     odd = tmp_path / scene.CLUSTER / where
     odd.mkdir(parents=True)
