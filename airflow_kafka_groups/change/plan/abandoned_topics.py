@@ -18,29 +18,28 @@ generously, which would widen a pruning.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
+from airflow_kafka_groups.change.backup.file import BackedUpGroup, groups_of
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.policy.rules import Rule, Ruling, matches_exactly
 from airflow_kafka_groups.judge.verdict_names import KeptTopic
-from airflow_kafka_groups.kafka.models import JUDGED_TYPES, GroupId
+from airflow_kafka_groups.kafka.models import JUDGED_TYPES, GroupId, GroupOffsets
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Reason
-from airflow_kafka_groups.ledger.plan_rows import name_of
+from airflow_kafka_groups.ledger.plan_rows import Target, name_of
 from airflow_kafka_groups.ledger.records import KeptAlive
-from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprints
+from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprint
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, is_news, looked_for, may_see_less, snapshot_ids
 from airflow_kafka_groups.observe.snapshot.subscriptions import CONSUMER_PROTOCOL, Subscriptions, read_subscriptions
-from airflow_kafka_groups.storage.arrow_values import column, literal
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import utc_times
@@ -59,20 +58,14 @@ class Resets:
 
         :param name: the topic's name in the journal.
         """
-        for reset in self._of(group_id, name):
-            if not reset.has_passed(judged_at, min_idle_seconds):
-                return reset
-        return None
-
-    def _of(self, group_id: str, name: str) -> Iterator[IdleReset]:
-        if (own := self._own.get(name)) is not None:
-            yield own
+        resets = [self._own[name]] if name in self._own else []
         if (deletion := self._groups.get(group_id)) is not None:
             reason = f"run {deletion.run_id} deleted the group, or may have, at {deletion.at:%Y-%m-%d %H:%M:%S %Z}"
-            yield IdleReset(deletion.at, Reason.DELETED_BEFORE, reason)
+            resets.append(IdleReset(deletion.at, Reason.DELETED_BEFORE, reason))
         if (gone := self._gone.get(group_id)) is not None:
             reason = f"run {gone.run_id} found the group gone at {gone.at:%Y-%m-%d %H:%M:%S %Z}"
-            yield IdleReset(gone.at, Reason.ALIVE_BEFORE, reason)
+            resets.append(IdleReset(gone.at, Reason.ALIVE_BEFORE, reason))
+        return next((each for each in resets if not each.has_passed(judged_at, min_idle_seconds)), None)
 
 
 _FACTS = ("group_type", "protocol_type")
@@ -82,12 +75,12 @@ class ObservedTopic(NamedTuple):
     """The committed offsets of one topic of a group.
 
     :param fingerprint: of these offsets.
-    :param partitions: the partitions, in order.
-    :param exists: whether the log of one of them could be read.
+    :param partitions: the number of these.
+    :param exists: whether the log of one of the partitions could be read.
     """
 
     fingerprint: str
-    partitions: tuple[int, ...]
+    partitions: int
     exists: bool
 
 
@@ -112,45 +105,28 @@ def observe(snapshot: SnapshotReader, group_ids: Collection[GroupId]) -> dict[Gr
     Raises ``SnapshotError`` for rows that this package does not write.
     """
     found: dict[GroupId, ObservedGroup] = {}
-    for block in snapshot.blocks(set(group_ids), ["observed_at", *_FACTS, "error", "log_end", *OFFSET_COLUMNS]):
-        topics = defaultdict(dict, _topics(snapshot, block.rows))
+    columns = ("observed_at", *_FACTS, "error", "log_start", "log_end", *OFFSET_COLUMNS)
+    for block in snapshot.blocks(set(group_ids), columns):
         facts = [block.first(name).to_pylist() for name in _FACTS]
         errors, times = block.errors(), utc_times(block.first("observed_at"))
         if None in times or found.keys() & set(block.group_ids):
             raise SnapshotError(f"snapshot {snapshot.manifest.snapshot_id} lacks the time of a group, or has it twice")
-        of_groups = [topics[group_id] for group_id in block.group_ids]
-        groups = map(ObservedGroup, block.group_ids, *facts, times, errors, of_groups)
+        entries = [Target(group_id, *kind, "") for group_id, *kind in zip(block.group_ids, *facts, strict=True)]
+        topics = map(_topics, groups_of(block, entries))
+        groups = map(ObservedGroup, block.group_ids, *facts, times, errors, topics)
         found |= {group.group_id: group for group in groups}
     return found
 
 
-def _topics(snapshot: SnapshotReader, rows: Any) -> dict[GroupId, dict[str, ObservedTopic]]:
-    import pyarrow.compute as pc
-
-    committed = rows.filter(pc.is_valid(rows["committed_offset"]))
-    if committed["topic"].null_count or committed["partition"].null_count:
-        raise SnapshotError(f"snapshot {snapshot.manifest.snapshot_id} is damaged: an offset lacks its partition")
-    keys = [(name, "ascending") for name in ("group_id", "topic", "partition")]
-    ordered = committed.take(pc.sort_indices(committed, sort_keys=keys))
-    found: dict[GroupId, dict[str, ObservedTopic]] = defaultdict(dict)
-    ends = list(_ends(ordered))
-    digests, _ = fingerprints(ordered, ends)
-    partitions, logs = ordered["partition"].to_pylist(), pc.is_valid(ordered["log_end"]).to_pylist()
-    last = column([end - 1 for end in ends], ordered["partition"].type)
-    names = zip(ordered["group_id"].take(last).to_pylist(), ordered["topic"].take(last).to_pylist(), strict=True)
-    for (group_id, topic), digest, (start, end) in zip(names, digests, pairwise([0, *ends]), strict=True):
-        found[group_id][topic] = ObservedTopic(digest, tuple(partitions[start:end]), any(logs[start:end]))
+def _topics(group: BackedUpGroup) -> dict[str, ObservedTopic]:
+    found, ends = dict[str, ObservedTopic](), iter(group.bounds[1])
+    for part in group.offsets.topics:
+        logs = list(islice(ends, len(part)))
+        if part.committed:
+            alone = GroupOffsets(group.entry.group_id, (part,))
+            exists = any(end >= 0 for end, row in zip(logs, part.rows(), strict=True) if row[1] >= 0)
+            found[part.topic] = ObservedTopic(fingerprint(alone), part.committed, exists)
     return found
-
-
-def _ends(rows: Any) -> Iterator[int]:
-    """Yield where the rows of each group and topic end."""
-    import pyarrow.compute as pc
-
-    if not len(rows):
-        return
-    names = pc.binary_join_element_wise(rows["group_id"], rows["topic"], literal("\t"))  # no topic has a tab
-    yield from pc.run_end_encode(names).run_ends.to_pylist()
 
 
 @dataclass(slots=True, kw_only=True)

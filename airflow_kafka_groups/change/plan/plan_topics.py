@@ -251,7 +251,7 @@ def _planned(group: PartlyReadGroup, topic: UnreadTopic, rule: str | None, owner
         group_type=newest.group_type,
         protocol_type=newest.protocol_type,
         state=GroupState.STABLE.value,  # of no other one, the subscriptions are known
-        partitions=len(topic.offsets.partitions),
+        partitions=topic.offsets.partitions,
         fingerprint=topic.offsets.fingerprint,
         idle_since=topic.idle_since,
         idle_seconds=idle,
