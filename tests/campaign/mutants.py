@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from airflow_kafka_groups.change import lease
 from airflow_kafka_groups.change.deletion import chunk_loop, delete_requests, recheck, run, verify
-from airflow_kafka_groups.change.deletion.guards import named_signs
+from airflow_kafka_groups.change.deletion.guards import exclusions
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.plan import abandoned_topics, make_plan, objections
 from airflow_kafka_groups.kafka.admin.results import GroupListings
@@ -131,7 +131,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         (lease.LeaseGuard, "run_while_held", _work),
     ),
     "the coordinator is not asked before a request": ((lease.LeaseGuard, "prove", _at_once),),
-    "signs of life do not keep what is named": ((named_signs.NamedSigns, "alive", _no_mapping),),
+    "signs of life do not keep what is named": ((exclusions.NamedSigns, "alive", _no_mapping),),
     "every listing is complete": ((GroupListings, "complete", property(lambda self: True)),),
     "all types may be deleted": ((recheck, "_by_kind", _nothing),),
     "nothing is verified": ((verify, "verify_deleted", _all_gone),),

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.deletion.guards.named_signs import NamedSigns
+from airflow_kafka_groups.change.deletion.guards.exclusions import NamedSigns
 from airflow_kafka_groups.change.deletion.recheck import decide
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.run import DeletionResult, DeletionRun

@@ -25,8 +25,13 @@ from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.change.backup.make_backup import find_backup_of
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkedDeletion
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
-from airflow_kafka_groups.change.deletion.guards.exclusions import exclude, kept_by_records, of_targets, spare_new
-from airflow_kafka_groups.change.deletion.guards.named_signs import NamedSigns
+from airflow_kafka_groups.change.deletion.guards.exclusions import (
+    NamedSigns,
+    exclude,
+    kept_by_records,
+    of_targets,
+    spare_new,
+)
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped

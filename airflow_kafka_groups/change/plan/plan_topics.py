@@ -7,7 +7,7 @@ kept, with the reason. Caps count groups, the longest idle first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -29,7 +29,7 @@ from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE, PlanPo
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, RuleMatcher, Ruling, facts_of
 from airflow_kafka_groups.judge.verdict_names import KeptTopic
-from airflow_kafka_groups.kafka.models import GroupId, GroupState
+from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.ledger import Ledger
@@ -74,7 +74,7 @@ def plan_topics(
     ledger = Ledger(layout, cluster_id)
     planning = _Planning(
         policy=bounded,
-        rules=bounded.rules or (_by_arguments(bounded),),
+        rules=bounded.rules or (replace(bounded.every_rule[0], action=RuleAction.PRUNE_TOPICS),),
         owners=NO_OWNERS if file is None else file.owners,
         objections=Objections(
             patterns=bounded.groups,
@@ -126,16 +126,6 @@ def _kept(item: PlannedGroup, why: KeptTopic, reason: str) -> KeptGroup:
     )
 
 
-def _by_arguments(policy: PlanPolicy) -> Rule:
-    """Return the rule of a policy without a file."""
-    return Rule(
-        name=ARGUMENTS_RULE,
-        action=RuleAction.PRUNE_TOPICS,
-        min_idle_seconds=policy.min_idle_seconds,
-        min_observations=policy.min_observations,
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planning:
     policy: PlanPolicy
@@ -150,13 +140,25 @@ class _Planning:
         subscriptions = read_subscriptions(layout, snapshot.manifest)
         subscribed, committed = subscriptions.proven, snapshot.topics()
         unread = {id_: topics for id_, topics in subscribed.items() if not committed.get(id_, frozenset()) <= topics}
-        groups = self._judged(layout, snapshot, unread)
-        rulings = self._rulings(groups, committed)
+        pruning, gap = [rule for rule in self.rules if rule.prunes], self.policy.max_gap_seconds
+        judged = judge(
+            layout,
+            snapshot,
+            unread,
+            enough=timedelta(seconds=max((rule.min_idle_seconds for rule in pruning), default=0.0)),
+            observations=max((rule.min_observations for rule in pruning), default=1),
+            max_gap=timedelta(seconds=gap) if gap else None,
+        )
+        groups = {group.newest.group_id: group for group in judged}
+        facts = [
+            facts_of(id_, self.owners, group_type=group.newest.group_type, topics=committed[id_])
+            for id_, group in groups.items()
+        ]
         kept: list[KeptGroup] = []
         candidates = {
-            group.newest.group_id: topics
-            for group, (ruling, owner) in zip(groups, rulings, strict=True)
-            if (topics := self._sort_out_group(group, ruling, owner, kept))
+            each.group_id: topics
+            for each, ruling in zip(facts, RuleMatcher(self.rules).rule_all(facts), strict=True)
+            if (topics := self._sort_out_group(groups[each.group_id], ruling, ruling.rule.owner or each.owner, kept))
         }
         longest = [Ranked(id_, topics[0].idle_seconds, topics[0].rule) for id_, topics in candidates.items()]
         within, over, warnings = capped(longest, snapshot.manifest.groups, self.policy, what="have topics to prune")
@@ -172,44 +174,13 @@ class _Planning:
             "found": snapshot.manifest.groups,
             "subscriptions_known": len(subscribed),
             "with_unread_topics": len(groups),
-            "unread_topics": sum(len(group.topics) for group in groups),
+            "unread_topics": sum(len(group.topics) for group in groups.values()),
             **{verdict.value: found.get(verdict.value, 0) for verdict in KeptTopic},
             "planned_groups": len(within),
             "planned": len(planned),
             "planned_partitions": sum(item.partitions for item in planned),
         }
         return planned, kept, counts, [*warnings, *self._warnings(snapshot)]
-
-    def _judged(
-        self, layout: Layout, snapshot: SnapshotReader, unread: Mapping[GroupId, frozenset[str]]
-    ) -> list[PartlyReadGroup]:
-        pruning = [rule for rule in self.rules if rule.prunes]
-        gap = self.policy.max_gap_seconds
-        return list(
-            judge(
-                layout,
-                snapshot,
-                unread,
-                enough=timedelta(seconds=max((rule.min_idle_seconds for rule in pruning), default=0.0)),
-                observations=max((rule.min_observations for rule in pruning), default=1),
-                max_gap=timedelta(seconds=gap) if gap else None,
-            )
-        )
-
-    def _rulings(
-        self, groups: Sequence[PartlyReadGroup], committed: Mapping[GroupId, frozenset[str]]
-    ) -> list[tuple[Ruling, str | None]]:
-        facts = [
-            facts_of(
-                group.newest.group_id,
-                self.owners,
-                group_type=group.newest.group_type,
-                topics=committed[group.newest.group_id],
-            )
-            for group in groups
-        ]
-        rulings = RuleMatcher(self.rules).rule_all(facts)
-        return [(ruling, ruling.rule.owner or each.owner) for ruling, each in zip(rulings, facts, strict=True)]
 
     def _sort_out_group(
         self, group: PartlyReadGroup, ruling: Ruling, owner: str | None, kept: list[KeptGroup]

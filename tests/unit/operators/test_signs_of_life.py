@@ -285,7 +285,7 @@ DECISIONS = {
     "deletion.run": BY_PLACE,
     "deletion.guards.newer_snapshots": BY_PLACE,
     "deletion.ad_hoc": (__name__, "test_a_sign_on_record_keeps_the_group"),
-    "deletion.guards.named_signs": (
+    "deletion.guards.exclusions": (
         "tests.unit.change.deletion.test_named_signs",
         "test_each_sign_in_a_snapshot_of_any_connection_counts",
     ),
@@ -298,7 +298,7 @@ DECISIONS = {
         __name__,
         "test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore",
     ),
-    "file_pruning.prune": (
+    "change.file_pruning": (
         "tests.unit.ledger.test_remembered_signs",
         "test_what_a_removed_snapshot_showed_stays_known",
     ),

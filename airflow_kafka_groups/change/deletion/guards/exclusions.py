@@ -7,17 +7,20 @@ for every other request the idle time restarts with a deletion or a proof of lif
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from airflow_kafka_groups.change.deletion.guards.newer_policy import idle_times
-from airflow_kafka_groups.change.deletion.guards.owner_notices import kept_unnoticed
 from airflow_kafka_groups.change.plan.abandoned_topics import Resets
+from airflow_kafka_groups.durations import show_duration
+from airflow_kafka_groups.judge.policy.notice import why_not_noticed
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
+from airflow_kafka_groups.ledger.ledger import Known, Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
+from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.storage.layout import Layout
@@ -145,3 +148,97 @@ def news_of_groups(plan: DeletionPlan, seen: Mapping[str, SignOfLife]) -> dict[s
     planned = zip(plan.group_ids, utc_times(plan.planned.table["idle_since"]), strict=True)
     resets = ((group_id, news_of(seen.get(group_id), idle_since)) for group_id, idle_since in planned)
     return {group_id: reset for group_id, reset in resets if reset is not None}
+
+
+def kept_unnoticed(
+    layout: Layout,
+    plan: DeletionPlan,
+    history: DeletionHistory,
+    kept_alive: Mapping[str, KeptAlive],
+    now: datetime,
+    news: Mapping[str, IdleReset] | None = None,
+) -> dict[str, GroupOutcome]:
+    """Return the groups of a plan whose owners have not been notified for long enough, with the reason to keep them.
+
+    A plan checks the same. What counts here is the journal now: not what a plan, an XCom or an argument says.
+
+    :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
+    :param news: the restarts of idle times by signs of life that the plan does not know. Default: none.
+
+    Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
+    """
+    rules = plan.policy.rules
+    if not any(rule.deletes for rule in rules):
+        return {}
+    before = plan.policy.rules_before()
+    notices, resets = read_notices(layout, plan.kafka_cluster_id, rules), history.idle_resets()
+    found: dict[str, GroupOutcome] = {}
+    for group in plan.groups:
+        signs = [group.idle_since] if group.idle_since is not None else []
+        restarts = resets.get(group.group_id), (news or {}).get(group.group_id)
+        signs += [reset.at for reset in restarts if reset is not None]
+        if (wanted := kept_alive.get(group.group_id)) is not None:
+            signs.append(wanted.at)
+        why = why_not_noticed(
+            notices.get(group.group_id),
+            before.most(group.decided, lambda rule: rule.notice_seconds),
+            fingerprint=group.fingerprint,
+            at=min(now, plan.created_at),  # nobody looked later; and a clock may be ahead
+            alive_at=max(signs, default=None),
+            owner=group.owner,
+            contact=plan.policy.contact_of(group.owner),
+        )
+        if why is not None:
+            found[group.group_id] = kept(group.group_id, Reason.NOT_NOTIFIED, why)
+    return found
+
+
+class NamedSigns:
+    """The signs of life of named groups, as a plan would heed them: nobody has judged these.
+
+    :param idle_seconds: the idle time, in seconds, that a group must have.
+    """
+
+    def __init__(self, layout: Layout, idle_seconds: float) -> None:
+        self._layout = layout
+        self._idle_seconds = idle_seconds
+        self.watched: str | None = None
+        """Why little is known, a sentence; ``None`` if the cluster has been watched for the idle time."""
+
+    def alive(self, kafka_cluster_id: str | None, group_ids: Sequence[str], now: datetime) -> dict[str, GroupOutcome]:
+        """Return the groups that have a sign of life within the idle time, with the sign as the reason.
+
+        Raises ``SnapshotError``, ``JournalError``, ``MaintenanceError`` or ``StorageError`` for what cannot be read.
+        """
+        since = now - timedelta(seconds=self._idle_seconds)
+        known = Ledger(self._layout, kafka_cluster_id).known(group_ids, since)
+        known.require_read()
+        self.watched = self._why_unwatched(known, since)
+        wanted = dict.fromkeys(known.kept_alive, self._idle_seconds)
+        found = spare(known.kept_alive, now, now, wanted) | self._kept(known.resets(), now)
+        return {group_id: found[group_id] for group_id in group_ids if group_id in found}
+
+    def seen(self, kafka_cluster_id: str | None, group_ids: Sequence[str], now: datetime) -> dict[str, GroupOutcome]:
+        """Return those that snapshots show. During a run: by the journal, its own intents would be signs, too.
+
+        Raises as ``alive``.
+        """
+        since = now - timedelta(seconds=self._idle_seconds)
+        signs = Ledger(self._layout, kafka_cluster_id).seen(group_ids, since)
+        return self._kept({group_id: sign.reset() for group_id, sign in signs.items()}, now)
+
+    def _kept(self, resets: Mapping[str, IdleReset], now: datetime) -> dict[str, GroupOutcome]:
+        idle = show_duration(self._idle_seconds)
+        return {
+            group_id: kept(group_id, reset.code, f"{reset.reason}, less than {idle} ago")
+            for group_id, reset in resets.items()
+            if not reset.has_passed(now, self._idle_seconds)
+        }
+
+    def _why_unwatched(self, known: Known, since: datetime) -> str | None:
+        first, last = known.watched_since, known.watched_until
+        if first is not None and last is not None and first <= since < last:
+            return None
+        found = "there is no snapshot" if first is None or last is None else f"the snapshots are of {first} to {last}"
+        idle = show_duration(self._idle_seconds)
+        return f"this cluster was not watched for the last {idle} ({found}): signs of life may not be known"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.guards.owner_notices import kept_unnoticed
+from airflow_kafka_groups.change.deletion.guards.exclusions import kept_unnoticed
 from airflow_kafka_groups.change.plan.notify import Notified, OwnerNotice, notify_owners
 from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
