@@ -298,7 +298,7 @@ DECISIONS = {
         __name__,
         "test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore",
     ),
-    "change.file_pruning": (
+    "file_pruning": (
         "tests.unit.ledger.test_remembered_signs",
         "test_what_a_removed_snapshot_showed_stays_known",
     ),
