@@ -10,7 +10,7 @@ from airflow_kafka_groups.change import lease
 from airflow_kafka_groups.change.deletion import chunk_loop, delete_requests, recheck, run, verify
 from airflow_kafka_groups.change.deletion.guards import exclusions
 from airflow_kafka_groups.change.deletion.verify import Verification
-from airflow_kafka_groups.change.plan import abandoned_topics, make_plan, objections
+from airflow_kafka_groups.change.plan import abandoned_topics, objections
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.ledger import outcomes, plan_rows
 from airflow_kafka_groups.ledger.journal import history, journal
@@ -139,8 +139,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         (chunk_loop, "of_deletion", _optimistic),
         (delete_requests, "of_deletion", _optimistic),
     ),
-    "the plan trusts the judge": ((make_plan, "keep_by_verdict", _trusting),),
-    "the plan does not look at the snapshot": ((make_plan, "doubt", _nothing),),
+    "the plan trusts the judge": ((objections, "keep_by_verdict", _trusting),),
+    "the plan does not look at the snapshot": ((objections, "doubt", _nothing),),
     "clocks of brokers are not compared": ((BrokerClocks, "why_off", _no_text),),
 }
 

@@ -13,20 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.change.lease import RECENT, other_leases
 from airflow_kafka_groups.change.plan.caps import Ranked, capped
-from airflow_kafka_groups.change.plan.objections import (
-    doubt,
-    keep,
-    keep_alive,
-    keep_by_verdict,
-    keep_reset,
-    keep_unnoticed,
-)
+from airflow_kafka_groups.change.plan.objections import Objections, keep
 from airflow_kafka_groups.change.plan.rulings import RuledGroups
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
@@ -39,9 +31,9 @@ from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.ledger import Known, Ledger
-from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
+from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups
 from airflow_kafka_groups.ledger.records import KeptAlive
@@ -92,7 +84,7 @@ def make_plan(
         raise PlanError(f"group {group_id!r} has two verdicts: run the Spark job again")
     _require_judged(manifest, policy, verdicts.judged_by)
     ruled = RuledGroups(verdicts, snapshot, policy, owners)
-    objections = _Objections(
+    objections = Objections(
         ruled,
         policy,
         policy.groups.refused(verdicts.group_ids),
@@ -192,61 +184,6 @@ def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime
         which = f"{snapshot_id}, of {show_duration(round(age))} ago where {show_duration(most)} is the limit,"
         raise PlanError(f"snapshot {which} is older than max_plan_age_seconds allows: take a new one")
     return expires_at
-
-
-@dataclass(frozen=True, slots=True)
-class _Objections:
-    """The possible objections to deleting a group, except for the caps. ``number`` is the place of its verdict."""
-
-    ruled: RuledGroups
-    policy: PlanPolicy
-    refused: Mapping[str, str]
-    resets: Mapping[str, IdleReset]
-    notices: Mapping[str, Notice]
-    kept_alive: Mapping[str, KeptAlive]
-    seen: Mapping[str, SignOfLife]
-
-    def _reset(self, verdict: Verdict) -> IdleReset | None:
-        """Return when the idle time of a group restarted: by the journal, or by a sign that the judge has not seen."""
-        news = news_of(self.seen.get(verdict.group_id), verdict.idle_since)
-        return max(filter(None, (self.resets.get(verdict.group_id), news)), key=lambda each: each.at, default=None)
-
-    def by_record(self, number: int, verdict: Verdict) -> KeptGroup | None:
-        """Return the group as kept if its verdict, its rule, or what is on record of it is against a deletion."""
-        reset = self._reset(verdict) if verdict.verdict == VerdictName.STALE else None
-        is_on_record = reset is not None or verdict.group_id in self.kept_alive
-        least_idle = self.ruled.idle_seconds(number) if is_on_record else 0.0
-        return (
-            keep_by_verdict(verdict, self.ruled.rulings[number], self.refused)
-            or keep_alive(verdict, least_idle, self.kept_alive)
-            or keep_reset(verdict, least_idle, reset)
-        )
-
-    def counted(self, verdict: Verdict) -> tuple[datetime | None, float | None, str]:
-        """Return since when a group counts as idle, for how many seconds, and why: from the record of a restore, too.
-
-        A pruning may remove that while the plan waits, and its policy may demand a longer idle time by then.
-        """
-        since, idle = verdict.idle_since, verdict.idle_seconds
-        kept = self.kept_alive.get(verdict.group_id)
-        if kept is None or since is None or idle is None:
-            return since, idle, verdict.reason
-        since = max(since, kept.at)
-        if (shorter := (verdict.observed_at - since).total_seconds()) >= idle:
-            return since, idle, verdict.reason
-        counted = f"{show_duration(int(shorter))} since {kept.what} of {kept.at.isoformat()} count"
-        return since, shorter, f"{verdict.reason}; {counted}"
-
-    def by_snapshot(self, number: int, verdict: Verdict, group: GroupSummary) -> KeptGroup | None:
-        """Return the group as kept if the snapshot is against a deletion, or its owner had no notice."""
-        if (objection := doubt(group, verdict)) is not None:
-            return keep(group.group_id, KeptName.DOUBT, objection)
-        demands = self.ruled.notice_rule(number)
-        if not demands.notice_seconds and verdict.group_id not in self.notices:
-            return None
-        rule, owner = self.ruled.rulings[number].rule, self.ruled.owner(number)
-        on_record = self.notices, self._reset(verdict), self.kept_alive
-        return keep_unnoticed(group, verdict, rule, demands, *on_record, owner, self.policy.contact_of(owner))
 
 
 def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterator[tuple[Verdict, GroupSummary | None]]:

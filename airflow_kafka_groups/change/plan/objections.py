@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 
+from airflow_kafka_groups.change.plan.rulings import RuledGroups
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
-from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE
+from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE, PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, Ruling
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState, has_judged_kind
 from airflow_kafka_groups.ledger.journal.history import IdleReset
+from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.verdicts import Verdict
@@ -66,29 +70,6 @@ def _may_match(ruling: Ruling) -> str:
     return f"; the type, the topics or the last client that {rules} asks for are not known"
 
 
-def keep_alive(verdict: Verdict, least_idle: float, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:
-    """Keep what somebody keeps alive or restored; afterwards, its idle time counts from the last such run.
-
-    :param least_idle: the idle time that the deletion asks for, in seconds.
-    """
-    kept = kept_alive.get(verdict.group_id)
-    if kept is None or not kept.holds(verdict.observed_at, verdict.observed_at, least_idle):
-        return None
-    reason = f"{kept.what} of {kept.at.isoformat()} wants it to stay: {COUNTS_ANEW}"
-    return keep(verdict.group_id, KeptName.EXCLUDED, reason)
-
-
-def keep_reset(verdict: Verdict, least_idle: float, reset: IdleReset | None) -> KeptGroup | None:
-    """Keep what was deleted or found in use too short a while ago; its snapshots may not show it.
-
-    :param least_idle: the idle time that the deletion asks for, in seconds.
-    :param reset: when its idle time restarted, by the ledger; ``None`` if it did not.
-    """
-    if reset is None or reset.has_passed(verdict.observed_at, least_idle):
-        return None
-    return keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: {COUNTS_ANEW}")
-
-
 def doubt(group: GroupSummary, verdict: Verdict) -> str | None:
     """Return the objection in the snapshot to deleting the group, or ``None``."""
     if group.error is not None:
@@ -108,47 +89,94 @@ def doubt(group: GroupSummary, verdict: Verdict) -> str | None:
     return None
 
 
-def keep_unnoticed(
-    group: GroupSummary,
-    verdict: Verdict,
-    rule: Rule,
-    demands: Rule,
-    notices: Mapping[str, Notice],
-    reset: IdleReset | None,
-    kept_alive: Mapping[str, KeptAlive],
-    owner: str | None,
-    contact: str | None,
-) -> KeptGroup | None:
-    """Keep a group whose owner has not had the notice that its rule demands for long enough.
+@dataclass(frozen=True, slots=True)
+class Objections:
+    """The possible objections to deleting a group, except for the caps. ``number`` is the place of its verdict.
 
-    :param verdict: the job's verdict. It must be about the time after the notice period.
-    :param demands: the rule with the longest notice: its own, or one before it that the deletion, which knows less of
-        the group, asks for.
-    :param reset: when its idle time restarted, by the ledger; ``None`` if it did not.
-    :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
-    :param contact: where its owner is notified.
+    :param refused: the groups that the plan's patterns refuse, with the reason.
+    :param resets: when idle times restarted, by the journal.
+    :param notices: the notices that were given.
+    :param kept_alive: the groups that somebody keeps alive or restored: their idle times count from the last such run.
+    :param seen: the last sign of life of each group in the snapshots of all connections.
     """
-    signs = [verdict.idle_since]
-    signs.append(None if reset is None else reset.at)
-    signs.append(None if (kept := kept_alive.get(verdict.group_id)) is None else kept.at)
-    alive_at = max(sign for sign in signs if sign is not None)
-    why = why_not_noticed(
-        notices.get(verdict.group_id),
-        demands.notice_seconds,
-        fingerprint=group.fingerprint,
-        at=verdict.observed_at,
-        alive_at=alive_at,
-        owner=owner,
-        contact=contact,
-    )
-    if why is None:
+
+    ruled: RuledGroups
+    policy: PlanPolicy
+    refused: Mapping[str, str]
+    resets: Mapping[str, IdleReset]
+    notices: Mapping[str, Notice]
+    kept_alive: Mapping[str, KeptAlive]
+    seen: Mapping[str, SignOfLife]
+
+    def by_record(self, number: int, verdict: Verdict) -> KeptGroup | None:
+        """Return the group as kept if its verdict, its rule, or what is on record of it is against a deletion."""
+        if (against := keep_by_verdict(verdict, self.ruled.rulings[number], self.refused)) is not None:
+            return against
+        kept, reset = self.kept_alive.get(verdict.group_id), self._reset(verdict)
+        least_idle = self.ruled.idle_seconds(number) if kept is not None or reset is not None else 0.0
+        if kept is not None and kept.holds(verdict.observed_at, verdict.observed_at, least_idle):
+            wants = f"{kept.what} of {kept.at.isoformat()} wants it to stay"
+            return keep(verdict.group_id, KeptName.EXCLUDED, f"{wants}: {COUNTS_ANEW}")
+        if reset is not None and not reset.has_passed(verdict.observed_at, least_idle):  # snapshots may not show it
+            return keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: {COUNTS_ANEW}")
         return None
-    who = f"rule {demands.name!r}{'' if demands.name == rule.name else ', which may match it,'}"
-    return KeptGroup(
-        group_id=verdict.group_id,
-        verdict=KeptName.NOTICE.value,
-        reason=f"{why}; {who} demands it" if demands.notice_seconds else why,
-        group_type=verdict.group_type,
-        idle_since=alive_at,
-        fingerprint=group.fingerprint,
-    )
+
+    def _reset(self, verdict: Verdict) -> IdleReset | None:
+        """Return when the idle time of a group restarted: by the journal, or by a sign that the judge has not seen."""
+        news = news_of(self.seen.get(verdict.group_id), verdict.idle_since)
+        return max(filter(None, (self.resets.get(verdict.group_id), news)), key=lambda each: each.at, default=None)
+
+    def counted(self, verdict: Verdict) -> tuple[datetime | None, float | None, str]:
+        """Return since when a group counts as idle, for how many seconds, and why: from the record of a restore, too.
+
+        A pruning may remove that while the plan waits, and its policy may demand a longer idle time by then.
+        """
+        since, idle = verdict.idle_since, verdict.idle_seconds
+        kept = self.kept_alive.get(verdict.group_id)
+        if kept is None or since is None or idle is None:
+            return since, idle, verdict.reason
+        since = max(since, kept.at)
+        if (shorter := (verdict.observed_at - since).total_seconds()) >= idle:
+            return since, idle, verdict.reason
+        counted = f"{show_duration(int(shorter))} since {kept.what} of {kept.at.isoformat()} count"
+        return since, shorter, f"{verdict.reason}; {counted}"
+
+    def by_snapshot(self, number: int, verdict: Verdict, group: GroupSummary) -> KeptGroup | None:
+        """Return the group as kept if the snapshot is against a deletion, or its owner had no notice."""
+        if (objection := doubt(group, verdict)) is not None:
+            return keep(group.group_id, KeptName.DOUBT, objection)
+        demands = self.ruled.notice_rule(number)
+        if not demands.notice_seconds and verdict.group_id not in self.notices:
+            return None
+        return self._by_notice(number, verdict, group, demands)
+
+    def _by_notice(self, number: int, verdict: Verdict, group: GroupSummary, demands: Rule) -> KeptGroup | None:
+        """Keep a group whose owner has not had the notice that its rule demands for long enough.
+
+        :param demands: the rule with the longest notice: its own, or one before it that the deletion, which knows less
+            of the group, asks for.
+        """
+        owner, reset, kept = self.ruled.owner(number), self._reset(verdict), self.kept_alive.get(verdict.group_id)
+        signs = verdict.idle_since, reset and reset.at, kept and kept.at
+        alive_at = max(sign for sign in signs if sign is not None)
+        why = why_not_noticed(
+            self.notices.get(verdict.group_id),
+            demands.notice_seconds,
+            fingerprint=group.fingerprint,
+            at=verdict.observed_at,
+            alive_at=alive_at,
+            owner=owner,
+            contact=self.policy.contact_of(owner),
+        )
+        if why is None:
+            return None
+        decided = self.ruled.rulings[number].rule.name
+        who = f"rule {demands.name!r}{'' if demands.name == decided else ', which may match it,'}"
+        return KeptGroup(
+            group_id=verdict.group_id,
+            verdict=KeptName.NOTICE.value,
+            reason=f"{why}; {who} demands it" if demands.notice_seconds else why,
+            group_type=verdict.group_type,
+            idle_since=alive_at,
+            fingerprint=group.fingerprint,
+        )
