@@ -33,7 +33,6 @@ from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.approval import require_approval
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import (
-    NAMED_BY_HAND,
     DeletionPlan,
     find_in_plan,
     load_plan,
@@ -194,7 +193,7 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
         if group_id in in_use:
             yield Row("newer snapshots", "keeps", in_use[group_id].reason, _NEW_PLAN)
     known = ledger.history(), ledger.wanted(), now
-    kept = kept_by_records(layout, plan, plan.plan_id, *known, judged=True, seen=seen, policy=policy)
+    kept = kept_by_records(layout, plan, plan.plan_id, *known, seen=seen, policy=policy)
     if (decision := kept.get(group_id)) is not None:
         check, change = _BY_CODE.get(decision.code, ("journal", _NEW_PLAN))
         yield Row(check, "keeps", decision.reason, change)
@@ -300,7 +299,7 @@ def explain_group(
     cluster_id, reading, not_here, unseen = run(lambda admin: _read(admin, layout, group_id, plan, in_plan))
     rows = [*_rows_of_state(reading), _row_of_connection(request), *_rows_of_floors(request.floors)]
     rows += rows_on_record(layout, cluster_id, group_id, plan_id)
-    if plan is not None and plan.snapshot_id == NAMED_BY_HAND:
+    if plan is not None and not plan.judged:
         named = "its groups were named, and nobody has judged them: it cannot be applied"
         rows.append(Row("plan", "keeps", named, "name the group again, or another plan"))
     elif plan is not None and isinstance(in_plan, PlannedGroup):

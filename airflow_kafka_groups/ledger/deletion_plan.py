@@ -127,6 +127,11 @@ class DeletionPlan:
             raise PlanError(f"plan {self.plan_id}: {self.group_ids[first]!r} has no offsets, or no fingerprint of them")
 
     @property
+    def judged(self) -> bool:
+        """Whether it was made by verdicts or snapshots, so that idle times count."""
+        return self.snapshot_id != NAMED_BY_HAND
+
+    @property
     def noun(self) -> str:
         """What ``groups`` are, in messages."""
         return "topics" if self.prunes else "groups"

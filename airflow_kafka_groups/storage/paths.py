@@ -12,7 +12,7 @@ ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}"
 """The pattern of every id: ids sort by time and suit Hadoop paths and object stores."""
 
 ID_EXAMPLE = "20260131T235959Z-0a1b2c3d"
-CLUSTER_NAME_RULE = "use 1 to 100 letters, digits, '.', '_' or '-', and start with a letter or digit"
+CLUSTER_NAME_RULE = "use 1 to 100 letters, digits, '.', '_' or '-', start with a letter or digit, and not 'STOP'"
 
 CLOCK_SLACK = timedelta(minutes=5)
 """By how much the clocks of two workers may differ."""
@@ -20,7 +20,7 @@ CLOCK_SLACK = timedelta(minutes=5)
 _YEARS = range(1000, 9000)
 _TIME = "%Y%m%dT%H%M%SZ"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_CLUSTER = re.compile(r"(?!STOP\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # there the file for all clusters would be
 
 
 def new_id(now: datetime) -> str:

@@ -191,7 +191,6 @@ async def delete_by_name(
             request_id=request.request_id,
             expected=[group for group, _ in observed],
             plan=plan,
-            judged=False,
             signs=signs,
             ledger=ledger,
             observed={group.group_id: offsets for group, offsets in observed},

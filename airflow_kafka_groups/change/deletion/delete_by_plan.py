@@ -15,7 +15,7 @@ from airflow_kafka_groups.change.deletion.run import DeletionResult, DeletionRun
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
-from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, load_plan
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.storage.layout import Layout
 
@@ -58,7 +58,7 @@ async def delete_by_plan(
     plan = await asyncio.to_thread(load_plan, layout, plan_id, prunes=prunes)
     plan.require_digest(plan_digest)
     floors.require(plan, dry_run=request.dry_run)
-    if plan.snapshot_id == NAMED_BY_HAND:  # left over by a deletion by name: no floor of idle times was heeded
+    if not plan.judged:  # left over by a deletion by name: no floor of idle times was heeded
         floors.require_named(plan.group_count, dry_run=request.dry_run)
         raise PlanError(
             f"plan {plan.plan_id} is of groups that were named, and nobody has judged them: name them again"
@@ -71,7 +71,6 @@ async def delete_by_plan(
         request_id=plan.plan_id,
         expected=list(plan.targets()),
         plan=plan,
-        judged=True,
         approval=floors.approval(approval, plan),
         policy=policy,
     )

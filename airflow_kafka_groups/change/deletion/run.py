@@ -81,7 +81,6 @@ class DeletionRun:
     :param request_id: what all tries of this deletion have in common.
     :param expected: what to delete, and what it has to look like still.
     :param plan: the plan; ``None`` for groups that were named and are not to be deleted after all, or in a dry run.
-    :param judged: whether the plan was made by verdicts or snapshots, so that idle times count.
     :param approval: when a person has to have approved the plan.
     :param policy: returns the plan's policy file as it is now. It is read once, when the lease is held.
     :param ledger: where it was not judged: the one that was asked when the groups were named. Keep-alive runs and
@@ -98,7 +97,6 @@ class DeletionRun:
     request_id: str
     expected: Sequence[Target]
     plan: DeletionPlan | None
-    judged: bool
     approval: ApprovalTerms = field(default_factory=ApprovalTerms)
     policy: Callable[[], PolicyFile | None] = lambda: None
     ledger: Ledger | None = None
@@ -115,7 +113,7 @@ class DeletionRun:
         """Read newer snapshots, and the journal; judge by the policy as it is now."""
         plan, in_use = self.plan, dict[str, GroupOutcome]()
         seen: Mapping[str, SignOfLife] = {}
-        if plan is not None and self.judged:
+        if plan is not None and plan.judged:
             in_use = in_use_since(ledger, plan)
             if not plan.prunes:
                 signs = ledger.seen(plan.group_ids, plan.idle_from)
@@ -126,15 +124,15 @@ class DeletionRun:
         ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
 
         def excluded(newest: DeletionHistory) -> dict[str, GroupOutcome]:
-            kept_alive = ledger.wanted() if self.judged else {}
+            kept_alive = ledger.wanted() if plan is not None and plan.judged else {}
             how = (self.layout, plan, self.request_id, newest, kept_alive, started_at)
-            return ruled_out | in_use | kept_by_records(*how, judged=self.judged, seen=seen, policy=file)
+            return ruled_out | in_use | kept_by_records(*how, seen=seen, policy=file)
 
         return excluded
 
     def _excluded_since(self, ready: _Ready, plan: DeletionPlan) -> dict[str, GroupOutcome]:
         """Return what somebody began to keep alive during the run, or what a snapshot shows in use since."""
-        in_use = in_use_since(ready.ledger, plan) if self.judged else {}
+        in_use = in_use_since(ready.ledger, plan) if plan.judged else {}
         if self.signs is not None:
             in_use = self.signs.seen(plan.kafka_cluster_id, plan.group_ids, self.request.now())
         return in_use | of_targets(plan, spare_new(ready.ledger.wanted_since()))
@@ -149,7 +147,7 @@ class DeletionRun:
         return backup
 
     def _judged(self, group_ids: Collection[str]) -> Mapping[str, GroupOffsets]:
-        if self.plan is None or not self.judged:
+        if self.plan is None or not self.plan.judged:
             return self.observed
         return offsets_in_snapshot(self.layout, self.plan.snapshot_id, group_ids)
 

@@ -7,7 +7,7 @@ kept, with the reason. Caps count groups, the longest idle first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -83,7 +83,7 @@ def plan_topics(
             now=at,
         ),
     )
-    planned, kept, counts, warnings = planning.sort_out(layout, snapshot)
+    planned, kept, found, warnings = planning.sort_out(layout, snapshot)
     plan = DeletionPlan(
         plan_id=new_id(at),
         cluster=layout.cluster,
@@ -92,31 +92,29 @@ def plan_topics(
         created_at=at,
         expires_at=expires_at,
         policy=bounded,
-        counts=counts,
+        counts=_counts(found, planned, kept),
         warnings=(*bound, *floors.warnings(), *(file.warnings if file else ()), *warnings),
         groups=planned,
         kept=kept,
         prunes=True,
         view=recorded_view(snapshot.manifest.view, f"snapshot {snapshot.manifest.snapshot_id}"),
     )
-    plan = _without_used(plan, used_since(ledger, plan))
+    if used := used_since(ledger, plan):  # by a snapshot that their judgement does not know
+        kept += [_kept(item, KeptTopic.DOUBT, used[item.name]) for item in planned if item.name in used]
+        planned = [item for item in planned if item.name not in used]
+        plan = replace(plan, groups=planned, kept=kept, counts=_counts(found, planned, kept))
     return plan, save_plan(layout, plan)
 
 
-def _without_used(plan: DeletionPlan, used: Mapping[str, str]) -> DeletionPlan:
-    """Keep the topics of a plan that a snapshot shows in use which their judgement does not know."""
-    if not used:
-        return plan
-    kept = [_kept(item, KeptTopic.DOUBT, used[item.name]) for item in plan.groups if item.name in used]
-    planned = [item for item in plan.groups if item.name not in used]
-    counts = {
-        **plan.counts,
-        KeptTopic.DOUBT.value: plan.counts[KeptTopic.DOUBT.value] + len(kept),
+def _counts(found: Mapping[str, int], planned: Sequence[PlannedGroup], kept: Sequence[KeptGroup]) -> dict[str, int]:
+    by_verdict = Counter(item.verdict for item in kept)
+    return {
+        **found,
+        **{verdict.value: by_verdict.get(verdict.value, 0) for verdict in KeptTopic},
         "planned_groups": len({item.group_id for item in planned}),
         "planned": len(planned),
         "planned_partitions": sum(item.partitions for item in planned),
     }
-    return replace(plan, groups=planned, kept=[*plan.kept, *kept], counts=counts)
 
 
 def _kept(item: PlannedGroup, why: KeptTopic, reason: str) -> KeptGroup:
@@ -136,7 +134,7 @@ class _Planning:
     def sort_out(
         self, layout: Layout, snapshot: SnapshotReader
     ) -> tuple[list[PlannedGroup], list[KeptGroup], dict[str, int], list[str]]:
-        """Return the topics to prune, the others without subscription, the counts and warnings."""
+        """Return the topics to prune, the others without subscription, what was found, and warnings."""
         subscriptions = read_subscriptions(layout, snapshot.manifest)
         subscribed, committed = subscriptions.proven, snapshot.topics()
         unread = {id_: topics for id_, topics in subscribed.items() if not committed.get(id_, frozenset()) <= topics}
@@ -169,18 +167,13 @@ class _Planning:
             for item in candidates[group_id]
         ]
         planned = [item for first in within for item in candidates[first.group_id]]
-        found = Counter(item.verdict for item in kept)
-        counts = {
+        found = {
             "found": snapshot.manifest.groups,
             "subscriptions_known": len(subscribed),
             "with_unread_topics": len(groups),
             "unread_topics": sum(len(group.topics) for group in groups.values()),
-            **{verdict.value: found.get(verdict.value, 0) for verdict in KeptTopic},
-            "planned_groups": len(within),
-            "planned": len(planned),
-            "planned_partitions": sum(item.partitions for item in planned),
         }
-        return planned, kept, counts, [*warnings, *self._warnings(snapshot)]
+        return planned, kept, found, [*warnings, *self._warnings(snapshot)]
 
     def _sort_out_group(
         self, group: PartlyReadGroup, ruling: Ruling, owner: str | None, kept: list[KeptGroup]

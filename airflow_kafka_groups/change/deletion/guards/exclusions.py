@@ -94,7 +94,6 @@ def kept_by_records(
     kept_alive: Mapping[str, KeptAlive],
     now: datetime,
     *,
-    judged: bool,
     seen: Mapping[str, SignOfLife] | None = None,
     policy: PolicyFile | None = None,
 ) -> dict[str, GroupOutcome]:
@@ -104,7 +103,6 @@ def kept_by_records(
     :param request_id: the plan's id, or what the tries of a deletion by name have in common.
     :param history: everything that the journal says of the cluster.
     :param kept_alive: the groups that keep-alive runs and restores want to stay.
-    :param judged: whether the plan was made by verdicts, so that idle times count.
     :param seen: the last sign of life of each group in the snapshots of all connections. Default: none.
     :param policy: the plan's policy file as it is now, which may demand longer idle times. Default: nobody read it.
     """
@@ -129,11 +127,11 @@ def kept_by_records(
         history,
         request_id,
         now=now,
-        judged_at=judged_at if judged else None,
+        judged_at=judged_at if plan.judged else None,
         min_idle_seconds=idle,
         seen=news,
     )
-    spared = spare(kept_alive, now, judged_at if judged else now, of_group)
+    spared = spare(kept_alive, now, judged_at if plan.judged else now, of_group)
     return unnoticed | of_targets(plan, spared) | before
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.shown import printable
-from airflow_kafka_groups.storage.access import raised_by
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import STOP
@@ -19,26 +18,16 @@ _SHOWN = 200
 
 def why_stopped(layout: Layout) -> str | None:
     """Return why no deletion may go on in this storage, ``None`` if it may. A storage that fails stops it, too."""
-    return _why(layout.root / STOP) or _why(layout.base / STOP, may_be_cluster=True)
+    return _why(layout.root / STOP) or _why(layout.base / STOP)
 
 
-def _why(path: StoragePath, *, may_be_cluster: bool = False) -> str | None:
+def _why(path: StoragePath) -> str | None:
     try:
         content = FILES.read(path)
     except StorageError as exc:
-        if may_be_cluster and isinstance(raised_by(exc), IsADirectoryError) and _has_files(path):
-            return None
         return f"the stop switch could not be read: {exc}"
     if content is None:
         return None
     line = content[: 4 * _SHOWN].decode("utf-8", "replace").strip().partition("\n")[0].strip()
     said = printable(line[:_SHOWN])
     return f"somebody created {path}" + (f" ({said})" if said else "") + "; remove it to delete again"
-
-
-def _has_files(folder: StoragePath) -> bool:
-    """Return whether a folder is a cluster's of that name: one that is empty was meant to stop."""
-    try:
-        return bool(FILES.names(folder))
-    except StorageError:
-        return False

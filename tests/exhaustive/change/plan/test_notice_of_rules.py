@@ -182,7 +182,7 @@ async def test_what_a_deletion_keeps_for_its_record_is_not_planned_each_day(tmp_
     restored = {"pay1": KeptAlive(NOW - 5 * DAY, NOW - 5 * DAY, "a restore")}
     judged: dict[str, Any] = {"first_seen_at": NOW - 61 * DAY, "idle_since": NOW - 50 * DAY}
     plan = await story.plan(NOW, restored, **judged)
-    kept = kept_by_records(story.layout, plan, plan.plan_id, DeletionHistory([]), restored, NOW, judged=True)
+    kept = kept_by_records(story.layout, plan, plan.plan_id, DeletionHistory([]), restored, NOW)
     assert set(plan.group_ids) - set(kept) == set(plan.group_ids)
     assert (await story.plan(NOW + 26 * DAY, restored, **judged)).group_ids == ["pay1"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
-from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -52,18 +52,11 @@ def test_a_file_beside_the_folders_of_all_clusters_stops_each_of_them(tmp_path: 
     assert f"somebody created {tmp_path / 'STOP'} (incident 4711)" in (why_stopped(layout_in(tmp_path)) or "")
 
 
-@pytest.mark.parametrize("cluster", ["prod", "STOP"])
-def test_a_cluster_with_the_file_s_name_stops_nobody(tmp_path: Path, cluster: str) -> None:
-    """Its folder is where the file for all clusters would be."""
-    (tmp_path / "STOP" / "plans").mkdir(parents=True)
-    assert why_stopped(Layout(tmp_path, cluster)) is None
-    (tmp_path / "STOP" / "STOP").write_bytes(b"")
-    assert (why_stopped(Layout(tmp_path, cluster)) is None) is (cluster == "prod")
-
-
-def test_an_empty_folder_of_that_name_is_somebody_s_wish_to_stop(tmp_path: Path) -> None:
+def test_a_folder_of_that_name_is_somebody_s_wish_to_stop_and_no_cluster_s(tmp_path: Path) -> None:
     (tmp_path / "STOP").mkdir()
     assert "could not be read" in (why_stopped(layout_in(tmp_path)) or "")
+    with pytest.raises(ConfigurationError, match="not 'STOP'"):
+        Layout(tmp_path, "STOP")
 
 
 def test_a_file_that_another_machine_has_just_created_on_nfs_stops(
