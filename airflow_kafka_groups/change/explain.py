@@ -28,11 +28,12 @@ from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, PlanError, QuietTimeError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
-from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
+from airflow_kafka_groups.judge.verdict_names import KeptName, KeptTopic, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.approval import require_approval
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import (
+    PRUNING,
     DeletionPlan,
     find_in_plan,
     load_plan,
@@ -46,7 +47,7 @@ from airflow_kafka_groups.ledger.journal.history import RunRecord
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
-from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup, name_of
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
 from airflow_kafka_groups.observe.readings import GroupReading, read_groups
@@ -61,18 +62,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
-CHANGES = {
-    "topic_missing": "nothing: brokers forget the offsets of a deleted topic by themselves",
-    "settling": "wait, or relax the rule",
-    "group_idle": "a commit of the group in a topic that it reads",
-    "protected": "take its pattern out of the protected groups of the plan or of the connection",
-    "excluded": "take its pattern out of exclude, or end its keep-alive runs",
-    "by_rule": "a rule with the action prune-topics that certainly matches it, and a new plan",
-    "notice": "a rule without a notice",
-    "wrong_kind": "nothing: topics of groups of this kind are never pruned",
-    "doubt": "time, and a new plan",
-    "over_cap": "a later plan, or a higher max_groups or max_share",
-}
 _RUNS = 5
 
 
@@ -111,18 +100,18 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
     history = read_history(layout, cluster_id)
     # Runs before a checkpoint are found by the names in it.
     named = {*history.deletions(), *history.lives(), *chain.from_iterable(run.outcomes for run in history.runs)}
-    topics = {name: name.rpartition(" [")[2].removesuffix("]") for name in named}
     every = [
         (run, name)
-        for name in sorted(name for name, topic in topics.items() if name == name_of(group_id, topic))
+        for name in sorted(named)
+        if name.rpartition(" [")[0] == group_id
         for run in history.of_group(name, _RUNS)
-        if run.begun.get("what") == "prune-topics"
+        if run.begun.get("what") == PRUNING
     ]
     newest = sorted({run.number for run, _ in every})[-_RUNS:]
     for run, name in sorted(every, key=lambda item: item[0].number):
-        if run.number not in newest:
-            continue
-        yield Row("prune-topics", "info", f"topic {topics[name]!r}: {_what_became_of(name, run)}")
+        if run.number in newest:
+            topic = name.rpartition(" [")[2].removesuffix("]")
+            yield Row(PRUNING, "info", f"topic {topic!r}: {_what_became_of(name, run)}")
 
 
 def _what_became_of(name: str, run: RunRecord) -> str:
@@ -137,17 +126,17 @@ def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
     try:
         plan = load_plan(layout, plan_id, prunes=True)
     except KafkaGroupsError as error:
-        yield Row("prune-topics", "info", str(error), "a new plan")
-    else:
-        for item in plan.groups:
-            if item.group_id == group_id:
-                evidence = f"topic {item.topic!r}: planned in {plan_id}: {item.reason}"
-                yield Row("prune-topics", "info", evidence, "a member that subscribes to it, or a commit")
-        for kept in plan.kept:
-            if kept.group_id == group_id:
-                rule = f" (rule {kept.rule!r})" if kept.rule else ""
-                evidence = f"topic {kept.topic!r}: kept ({kept.verdict}) in {plan_id}{rule}: {kept.reason}"
-                yield Row("prune-topics", "info", evidence, CHANGES.get(kept.verdict, ""))
+        yield Row(PRUNING, "info", str(error), "a new plan")
+        return
+    for item in plan.groups:
+        if item.group_id == group_id:
+            evidence = f"topic {item.topic!r}: planned in {plan_id}: {item.reason}"
+            yield Row(PRUNING, "info", evidence, "a member that subscribes to it, or a commit")
+    for kept in plan.kept:
+        if kept.group_id == group_id:
+            rule = f" (rule {kept.rule!r})" if kept.rule else ""
+            evidence = f"topic {kept.topic!r}: kept ({kept.verdict}) in {plan_id}{rule}: {kept.reason}"
+            yield Row(PRUNING, "info", evidence, BY_TOPIC[kept.verdict])
 
 
 NOTICE = "a notice to its owner, and time; the task that notifies owners sends it"
@@ -235,7 +224,6 @@ def _rows_of_newer_policy(
 
 
 _RULES_SHOWN = 10
-_OTHER_CONNECTION = "another connection, or a change of this one"
 
 _BY_VERDICT: dict[str, str] = {
     VerdictName.UNREADABLE: "allow this user to describe the group and its topics, then take a snapshot",
@@ -256,6 +244,16 @@ _BY_PLAN: dict[str, str] = {
     KeptName.WAITING: "wait, or relax the rule",
     KeptName.NOTICE: NOTICE,
 }
+BY_TOPIC = _BY_PLAN | {
+    KeptTopic.MISSING: "nothing: brokers forget the offsets of a deleted topic by themselves",
+    KeptTopic.SETTLING: "wait, or relax the rule",
+    KeptTopic.GROUP_IDLE: "a commit of the group in a topic that it reads",
+    KeptTopic.EXCLUDED: "take its pattern out of exclude, or end its keep-alive runs",
+    KeptTopic.BY_RULE: "a rule with the action prune-topics that certainly matches it, and a new plan",
+    KeptTopic.NOTICE: "a rule without a notice",
+    KeptTopic.DOUBT: "time, and a new plan",
+    KeptTopic.KIND: "nothing: topics of groups of this kind are never pruned",
+}
 _NOW = {
     "has_members": "stop its consumers",
     "not_empty": "stop its consumers",
@@ -271,7 +269,8 @@ def rows_on_record(layout: Layout, cluster_id: str | None, group_id: str, plan_i
 
     :param plan_id: the plan. Default: the newest.
     """
-    yield _row_of_last_members(layout, cluster_id, group_id)
+    last = last_members(layout, [group_id], cluster_id).get(group_id)
+    yield Row("last members", "info", "none in any snapshot" if last is None else last.sentence())
     try:
         sign = Ledger(layout, cluster_id).known([group_id]).signs().get(group_id)
     except KafkaGroupsError as error:
@@ -280,7 +279,13 @@ def rows_on_record(layout: Layout, cluster_id: str | None, group_id: str, plan_i
         yield Row("last sign of life", "info", "none" if sign is None else sign.reset().reason)
     yield _row_of_verdict(layout, group_id)
     plan_id = plan_id or newest_plan(layout)
-    yield from _rows_of_plan(layout, plan_id, None if plan_id is None else find_in_plan(layout, plan_id, group_id))
+    if plan_id is None:
+        yield Row("plan", "keeps", "there is no plan", "make one: plan")
+    else:
+        in_plan = find_in_plan(layout, plan_id, group_id)
+        yield _row_of_plan(plan_id, in_plan)
+        if in_plan is not None:
+            yield from _rows_of_policy(layout, plan_id, in_plan)
     yield from _rows_of_journal(layout, cluster_id, plan_id, group_id)
     yield from rows_of_pruning(layout, cluster_id, group_id)
 
@@ -297,7 +302,7 @@ def explain_group(
     in_plan = None if plan_id is None else find_in_plan(layout, plan_id, group_id)
     plan = load_plan(layout, plan_id) if plan_id is not None and isinstance(in_plan, PlannedGroup) else None
     cluster_id, reading, not_here, unseen = run(lambda admin: _read(admin, layout, group_id, plan, in_plan))
-    rows = [*_rows_of_state(reading), _row_of_connection(request), *_rows_of_floors(request.floors)]
+    rows = [*_rows_of_state(reading), *_rows_of_terms(request)]
     rows += rows_on_record(layout, cluster_id, group_id, plan_id)
     if plan is not None and not plan.judged:
         named = "its groups were named, and nobody has judged them: it cannot be applied"
@@ -308,14 +313,6 @@ def explain_group(
         rows += rows_of_guards(layout, plan, request)
     keeps = [row.check for row in rows if row.finding == "keeps"]
     return {"group_id": group_id, "plan_id": plan_id, "would_be_deleted": not keeps, "kept_by": keeps}, rows
-
-
-def _row_of_connection(request: ExplainRequest) -> Row:
-    if request.protects(request.group_id):
-        return Row("connection", "keeps", "protects it (protected_groups)", _OTHER_CONNECTION)
-    if request.read_only:
-        return Row("connection", "keeps", "is read-only", _OTHER_CONNECTION)
-    return Row("connection", "deletes", "allows it")
 
 
 async def _read(
@@ -352,7 +349,14 @@ def _rows_of_state(reading: GroupReading) -> Iterator[Row]:
         yield Row("offsets", "info", f"{partitions} partition(s) of {len(topics)} topic(s): {', '.join(topics[:5])}")
 
 
-def _rows_of_floors(floors: SiteFloors) -> Iterator[Row]:
+def _rows_of_terms(request: ExplainRequest) -> Iterator[Row]:
+    floors, another = request.floors, "another connection, or a change of this one"
+    if request.protects(request.group_id):
+        yield Row("connection", "keeps", "protects it (protected_groups)", another)
+    elif request.read_only:
+        yield Row("connection", "keeps", "is read-only", another)
+    else:
+        yield Row("connection", "deletes", "allows it")
     if floors.dry_run_only:
         yield Row("site", "keeps", "allows dry runs only (dry_run_only)", "whoever sets the site's floors")
     if floors.approved_above is not None:
@@ -361,13 +365,7 @@ def _rows_of_floors(floors: SiteFloors) -> Iterator[Row]:
         yield Row("site", "info", evidence)
 
 
-def _row_of_last_members(layout: Layout, cluster_id: str | None, group_id: str) -> Row:
-    last = last_members(layout, [group_id], cluster_id).get(group_id)
-    return Row("last members", "info", "none in any snapshot" if last is None else last.sentence())
-
-
 def _row_of_verdict(layout: Layout, group_id: str) -> Row:
-
     try:
         newest = latest_manifest(layout, to_judge=True).snapshot_id
         snapshot_id = newest_judged(layout) or newest
@@ -385,14 +383,6 @@ def _row_of_verdict(layout: Layout, group_id: str) -> Row:
     return Row("verdict", "info", evidence, _BY_VERDICT.get(verdict.verdict, ""))
 
 
-def _rows_of_plan(layout: Layout, plan_id: str | None, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
-    if plan_id is None:
-        yield Row("plan", "keeps", "there is no plan", "make one: plan")
-        return
-    yield _row_of_plan(plan_id, found)
-    yield from _rows_of_policy(layout, plan_id, found)
-
-
 def _row_of_recheck(
     layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: GroupReading, unseen: GroupOutcome | None
 ) -> Row:
@@ -407,10 +397,8 @@ def _row_of_recheck(
     return Row("recheck", finding, decision.reason, _NOW.get(decision.code, ""))
 
 
-def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
+def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup) -> Iterator[Row]:
     """Yield the rule that decided about the group when the plan was made, and its owner and family."""
-    if found is None:
-        return
     policy = policy_of_plan(layout, plan_id)
     rule = next((rule for rule in policy.rules if rule.name == found.rule), None)
     if rule is not None and policy.file is not None:
