@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
@@ -136,7 +137,7 @@ async def remove_members(
     cluster_id = await admin.cluster_id()
     meant = await asyncio.to_thread(_meant_before, layout, terms, request.group_id, cluster_id)
     chosen = [member for member in group.members if request.selects(member)]
-    results = {member.member_id: _proposed(group, member, meant) for member in chosen}
+    results = {member.member_id: _result(group.group_id, member, *_proposed(group, member, meant)) for member in chosen}
     to_remove = [member for member in chosen if results[member.member_id].outcome is ChangeOutcome.WOULD_CHANGE]
     absent = _absent(request, chosen)
     if terms.dry_run or not to_remove:
@@ -173,7 +174,7 @@ async def _remove(
         errors = dict.fromkeys(keys, error)
     left = await _members_left(admin, group.group_id)
     return {
-        member.member_id: _removed(group.group_id, member, errors.get(key), left)
+        member.member_id: _result(group.group_id, member, *_outcome(member, errors.get(key), left))
         for key, member in zip(keys, members, strict=True)
     }
 
@@ -205,55 +206,37 @@ def _meant_before(
 
 def _proposed(
     group: GroupDescription, member: MemberDescription, meant: tuple[str, Collection[str]] | None
-) -> MemberResult:
+) -> tuple[ChangeOutcome, str]:
     if group.type is GroupType.CONSUMER and not member.uses_classic_protocol:
-        return _result(group.group_id, member, ChangeOutcome.KEPT, _NEW_PROTOCOL)
+        return ChangeOutcome.KEPT, _NEW_PROTOCOL
     if meant is not None and member.member_id not in meant[1]:
-        return _result(
-            group.group_id,
-            member,
-            ChangeOutcome.KEPT,
-            f"it has joined since an earlier try of this task, see {meant[0]}",
-        )
-    return _result(group.group_id, member, ChangeOutcome.WOULD_CHANGE, "it can be removed")
+        return ChangeOutcome.KEPT, f"it has joined since an earlier try of this task, see {meant[0]}"
+    return ChangeOutcome.WOULD_CHANGE, "it can be removed"
 
 
-def _removed(
-    group_id: str,
-    member: MemberDescription,
-    error: KafkaGroupsError | None,
-    left: Sequence[MemberDescription] | KafkaGroupsError,
-) -> MemberResult:
+def _outcome(
+    member: MemberDescription, error: KafkaGroupsError | None, left: Sequence[MemberDescription] | KafkaGroupsError
+) -> tuple[ChangeOutcome, str]:
     """Return what became of a member, by the answer of the brokers and by what was read back."""
     if isinstance(left, KafkaGroupsError):
-        return _result(
-            group_id, member, ChangeOutcome.UNKNOWN, f"{error or 'removed'}; the group cannot be read back: {left}"
-        )
+        return ChangeOutcome.UNKNOWN, f"{error or 'removed'}; the group cannot be read back: {left}"
     if any(each.member_id == member.member_id for each in left):
-        return _result(
-            group_id, member, ChangeOutcome.FAILED, f"it is a member still: {error or 'the brokers did not say why'}"
-        )
+        return ChangeOutcome.FAILED, f"it is a member still: {error or 'the brokers did not say why'}"
     if isinstance(error, BrokerError) and error.name in _GONE:
-        return _result(group_id, member, ChangeOutcome.UNCHANGED, "it had left, or joined again, by itself")
+        return ChangeOutcome.UNCHANGED, "it had left, or joined again, by itself"
     again = [each for each in left if each.group_instance_id == member.group_instance_id is not None]
     rejoined = f"; its process has joined again as {again[0].member_id}" if again else ""
-    return _result(group_id, member, ChangeOutcome.CHANGED, f"removed and verified{rejoined}")
+    return ChangeOutcome.CHANGED, f"removed and verified{rejoined}"
 
 
 def _absent(request: RemoveMembersRequest, chosen: Sequence[MemberDescription]) -> list[MemberResult]:
     """Return a result for each named member that is none."""
     ids, instances = {each.member_id for each in chosen}, {each.group_instance_id for each in chosen}
-    absent = [(name, None) for name in request.member_ids if name not in ids]
-    absent += [("", name) for name in request.instance_ids if name not in instances]  # type: ignore[misc]
-    return [
-        _result(
-            request.group_id,
-            MemberDescription(member_id=member_id, client_id="", host="", group_instance_id=instance_id),
-            ChangeOutcome.UNCHANGED,
-            "it is no member of the group",
-        )
-        for member_id, instance_id in absent
-    ]
+    nobody = partial(MemberDescription, client_id="", host="")
+    absent = [nobody(member_id=name, group_instance_id=None) for name in request.member_ids if name not in ids]
+    absent += [nobody(member_id="", group_instance_id=each) for each in request.instance_ids if each not in instances]
+    why = ChangeOutcome.UNCHANGED, "it is no member of the group"
+    return [_result(request.group_id, member, *why) for member in absent]
 
 
 def _result(group_id: str, member: MemberDescription, outcome: ChangeOutcome, reason: str) -> MemberResult:
