@@ -17,6 +17,7 @@ from airflow_kafka_groups.change.backup import make_backup as planned
 from airflow_kafka_groups.kafka.regexes import RegexSet
 from airflow_kafka_groups.ledger.journal import journal
 from airflow_kafka_groups.ledger.journal.checkpoint import CHECKPOINT_RUNS
+from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe import patterns
 from airflow_kafka_groups.storage import file_storage
 from airflow_kafka_groups.storage import paths as ids
@@ -159,29 +160,29 @@ def quick() -> Iterator[Loops]:
     """Provide the loops of a campaign, with the code's threads and repeated work taken out."""
     # More threads would make the order of calls, and so the faults, depend on the machine.
     readers, file_storage.READERS = file_storage.READERS, 1 << 30
-    decode, decoded = file._verified_blocks, dict[Any, list[Any]]()
+    decode, decoded = file.entries_of, dict[Any, dict[str, Target]]()
 
-    def blocks(path: StoragePath, data: bytes, backup: file.Backup) -> Iterator[Any]:
+    def entries(path: StoragePath, data: bytes, backup: file.Backup) -> dict[str, Target]:
         # The same bytes hold the same rows; Parquet is most of the time that a campaign takes.
-        key = (data, backup.plan_id, backup.cluster, backup.kafka_cluster_id)
+        key = (data, backup.plan_id, backup.cluster, backup.kafka_cluster_id, backup.rows)
         if key not in decoded:
             if len(decoded) > 100:
                 decoded.clear()
-            decoded[key] = list(decode(path, data, backup))
-        return iter(decoded[key])
+            decoded[key] = decode(path, data, backup)
+        return decoded[key]
 
     logging.disable(logging.CRITICAL)
     cpus = pyarrow.cpu_count()
     pyarrow.set_cpu_count(1)
     loops = Loops()
-    file._verified_blocks = blocks
+    file.entries_of = planned.entries_of = entries  # type: ignore[attr-defined]
     compile_set = RegexSet
     compiled = lru_cache(1_000)(compile_set)
     setattr(patterns, "RegexSet", lambda expressions: compiled(tuple(expressions)))  # noqa: B010 - it is a class
     try:
         yield loops
     finally:
-        file._verified_blocks = decode
+        file.entries_of = planned.entries_of = decode  # type: ignore[attr-defined]
         setattr(patterns, "RegexSet", compile_set)  # noqa: B010
         file_storage.READERS = readers
         pyarrow.set_cpu_count(cpus)

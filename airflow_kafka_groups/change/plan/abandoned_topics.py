@@ -111,8 +111,7 @@ def observe(snapshot: SnapshotReader, group_ids: Collection[GroupId]) -> dict[Gr
         errors, times = block.errors(), utc_times(block.first("observed_at"))
         if None in times or found.keys() & set(block.group_ids):
             raise SnapshotError(f"snapshot {snapshot.manifest.snapshot_id} lacks the time of a group, or has it twice")
-        entries = [Target(group_id, *kind, "") for group_id, *kind in zip(block.group_ids, *facts, strict=True)]
-        topics = map(_topics, groups_of(block, entries))
+        topics = map(_topics, groups_of(block, [Target(group_id, "", "", "") for group_id in block.group_ids]))
         groups = map(ObservedGroup, block.group_ids, *facts, times, errors, topics)
         found |= {group.group_id: group for group in groups}
     return found

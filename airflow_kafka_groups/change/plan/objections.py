@@ -157,7 +157,7 @@ class Objections:
             of the group, asks for.
         """
         owner, reset, kept = self.ruled.owner(number), self._reset(verdict), self.kept_alive.get(verdict.group_id)
-        signs = verdict.idle_since, reset and reset.at, kept and kept.at
+        signs = verdict.idle_since, None if reset is None else reset.at, None if kept is None else kept.at
         alive_at = max(sign for sign in signs if sign is not None)
         why = why_not_noticed(
             self.notices.get(verdict.group_id),
