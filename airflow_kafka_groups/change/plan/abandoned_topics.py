@@ -352,7 +352,7 @@ Objection = tuple[KeptTopic, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objections:
+class TopicObjections:
     """The possible objections to a pruning.
 
     :param patterns: the patterns of the plan, which no rule overrides.

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.change.plan.abandoned_topics import (
-    Objections,
     PartlyReadGroup,
     Resets,
+    TopicObjections,
     UnreadTopic,
     evidence_of,
     judge,
@@ -76,7 +76,7 @@ def plan_topics(
         policy=bounded,
         rules=bounded.rules or (replace(bounded.every_rule[0], action=RuleAction.PRUNE_TOPICS),),
         owners=NO_OWNERS if file is None else file.owners,
-        objections=Objections(
+        objections=TopicObjections(
             patterns=bounded.groups,
             resets=Resets(ledger.history()),
             kept_alive=ledger.wanted(),
@@ -129,7 +129,7 @@ class _Planning:
     policy: PlanPolicy
     rules: tuple[Rule, ...]
     owners: OwnerRules
-    objections: Objections
+    objections: TopicObjections
 
     def sort_out(
         self, layout: Layout, snapshot: SnapshotReader
