@@ -11,7 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -39,7 +39,7 @@ from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format, digest_of, plain, read_model
 from airflow_kafka_groups.storage.json_files import elsewhere, json_bytes, parse_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
-from airflow_kafka_groups.storage.paths import CLOCK_SLACK, PLANS, parse_time
+from airflow_kafka_groups.storage.paths import CLOCK_SLACK, PLANS
 from airflow_kafka_groups.storage.schemas import utc_times
 
 if TYPE_CHECKING:
@@ -55,24 +55,20 @@ _REQUIRED_OF_TOPICS = ("topic", "idle_since", "idle_seconds", "observations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionPlan:
-    """A plan of groups, or of topics of groups.
+class PlanHeader:
+    """A plan without its groups.
 
     :param cluster: the folder of the cluster.
     :param kafka_cluster_id: the id that the brokers report.
     :param expires_at: when it becomes unusable.
     :param policy: the limits that it was made within.
     :param counts: all groups in numbers.
-    :param groups: what it deletes, longest idle first.
-    :param kept: what it does not delete, sorted.
     :param prunes: whether it is of topics. Default: of groups.
     :param view: what the snapshot's connection saw of the cluster. Default: not known.
     :param evidence: what the judgement rests on, with a sentence for people; ``None`` for groups that were named.
     :param families: the families of groups in numbers.
     :param trial: whether it was made by the command line, and does not count as a run of the cluster until it is
         applied.
-
-    ``body`` is the file of the groups, and ``digest`` that of everything in it.
     """
 
     plan_id: str
@@ -84,13 +80,25 @@ class DeletionPlan:
     policy: PlanPolicy
     counts: Mapping[str, int]
     warnings: tuple[str, ...]
-    groups: Sequence[PlannedGroup]
-    kept: Sequence[KeptGroup]
     prunes: bool = False
     view: ClusterView | None = None
     evidence: Mapping[str, Any] | None = None
     families: tuple[Mapping[str, Any], ...] = ()
     trial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionPlan(PlanHeader):
+    """A plan of groups, or of topics of groups.
+
+    :param groups: what it deletes, longest idle first.
+    :param kept: what it does not delete, sorted.
+
+    ``body`` is the file of the groups, and ``digest`` that of everything in it.
+    """
+
+    groups: Sequence[PlannedGroup]
+    kept: Sequence[KeptGroup]
     body: bytes = field(init=False, repr=False, compare=False)
     digest: str = field(init=False)
 
@@ -234,17 +242,7 @@ class DeletionPlan:
     def _header(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            **({"kind": PRUNING} if self.prunes else {}),
-            "plan_id": self.plan_id,
-            "cluster": self.cluster,
-            "kafka_cluster_id": self.kafka_cluster_id,
-            "snapshot_id": self.snapshot_id,
-            "created_at": self.created_at.isoformat(),
-            "expires_at": self.expires_at.isoformat(),
-            "policy": plain(self.policy),
-            "counts": dict(self.counts),
-            "warnings": list(self.warnings),
-            **({} if self.evidence is None else {"evidence": dict(self.evidence)}),
+            **{each.name: plain(getattr(self, each.name)) for each in fields(PlanHeader)},
             "groups": len(self.groups),
             "kept": len(self.kept),
             "body": {
@@ -252,9 +250,6 @@ class DeletionPlan:
                 "bytes": len(self.body),
                 "sha256": hashlib.sha256(self.body).hexdigest(),
             },
-            **({} if self.view is None else {"view": self.view.to_json()}),
-            **({"families": [dict(family) for family in self.families]} if self.families else {}),
-            **({"trial": True} if self.trial else {}),
         }
 
     def _set(self, **values: Any) -> None:
@@ -275,26 +270,10 @@ class DeletionPlan:
         with unless_damaged(PlanError, f"plan {data.get('plan_id')!r}"):
             _check_body(data, body)
             groups, kept = read_rows(body)
-            plan._set(
-                plan_id=data["plan_id"],
-                cluster=data["cluster"],
-                kafka_cluster_id=data["kafka_cluster_id"],
-                snapshot_id=data["snapshot_id"],
-                created_at=parse_time(data["created_at"]),
-                expires_at=parse_time(data["expires_at"]),
-                policy=read_model(PlanPolicy, data["policy"], exactly=True),
-                counts=dict(data["counts"]),
-                warnings=tuple(data["warnings"]),
-                prunes=data.get("kind") == PRUNING,
-                view=recorded_view(data.get("view"), "it"),
-                evidence=dict(data["evidence"]) if "evidence" in data else None,
-                families=tuple(map(dict, data.get("families", ()))),
-                trial=data.get("trial", False),
-                groups=groups,
-                kept=kept,
-                body=body,
-                digest=data["digest"],
-            )
+            header = read_model(PlanHeader, {each.name: data[each.name] for each in fields(PlanHeader)}, exactly=True)
+            recorded_view(data["view"], "it")
+            plan._set(**{each.name: getattr(header, each.name) for each in fields(header)})
+            plan._set(groups=groups, kept=kept, body=body, digest=data["digest"])
             plan._check()
         if plan.to_json() != data:
             raise PlanError(f"plan {plan.plan_id!r} differs when read back: make a new plan")

@@ -264,61 +264,58 @@ async def change_offsets(
     there cannot be recorded, or not be logged; afterwards ``OutcomeUnknownError`` if only the result cannot be.
     """
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
-        return await _Chain(admin, layout, request, terms).run()
+        return await _change(admin, layout, request, terms)
 
 
-class _Chain:
-    """The steps of one change."""
+async def _change(
+    admin: MaintenanceClient, layout: Layout, request: OffsetRequest, terms: ChangeTerms
+) -> RecordedChanges:
+    writes, tries, facts = not terms.dry_run, terms.tries, dict(request.facts)
+    earlier: Earlier = no_earlier_tries
+    task_run: str | None = None
+    if tries is not None:
+        facts[TASK_RUN] = tries.task_run
+    if tries is not None and request.continues:
+        # Read once: a later look finds this try's own record.
+        earlier, task_run = cache(partial(tries.read, layout, request.facts)), tries.task_run
+    record = ChangeRecord(layout, request.what, dry_run=terms.dry_run, facts=facts)
+    cluster_id, began = await admin.cluster_id(), utc_now()
+    ledger = Ledger(layout, cluster_id)
+    wants = request.may_be_absent or request.keeps is not None
+    since, lasts = request.keeps or (began, timedelta(0))
+    known, at = await asyncio.to_thread(_known, ledger, since) if wants else ({}, since)
+    changes = await _propose(admin, layout, request, terms, earlier)
+    if writes:
+        await record.before(change.to_json() for change in changes)
+    if writes and wants:
+        names = [change.group_id for change in changes]
+        # A clean-up spares them from now on.
+        await asyncio.to_thread(record.log, cluster_id, at, lasts, names, task_run)
+        if await wait_for_deletions(layout, cluster_id, names, utc_now()):
+            changes = await _propose(admin, layout, request, terms, earlier)  # the groups are others by now, or none
+            await record.before(change.to_json() for change in changes)
+    elif writes and task_run is not None:
+        await asyncio.to_thread(record.log, cluster_id, began, task_run=task_run)
+    changes = await asyncio.to_thread(_with_signs, ledger, began, known, changes)
+    results = await request.apply(admin, changes, terms)
+    path = await record.result(results)
+    return RecordedChanges(results=results, changes=changes, path=path, dry_run=terms.dry_run)
 
-    def __init__(self, admin: MaintenanceClient, layout: Layout, request: OffsetRequest, terms: ChangeTerms) -> None:
-        self._admin, self._layout, self._request, self._terms = admin, layout, request, terms
-        self._earlier: Earlier | None = None
-        self._task_run: str | None = None
-        facts = dict(request.facts)
-        if terms.tries is not None:
-            facts[TASK_RUN] = terms.tries.task_run
-        if terms.tries is not None and request.continues:
-            # Read once: a later look finds this try's own record.
-            self._earlier = cache(partial(terms.tries.read, layout, request.facts))
-            self._task_run = terms.tries.task_run
-        self._record = ChangeRecord(layout, request.what, dry_run=terms.dry_run, facts=facts)
 
-    async def run(self) -> RecordedChanges:
-        writes = not self._terms.dry_run
-        cluster_id, began = await self._admin.cluster_id(), utc_now()
-        ledger = Ledger(self._layout, cluster_id)
-        wants = self._request.may_be_absent or self._request.keeps is not None
-        since, lasts = self._request.keeps or (began, timedelta(0))
-        known, at = await asyncio.to_thread(_known, ledger, since) if wants else ({}, since)
-        changes = await self._propose()
-        if writes:
-            await self._record.before(change.to_json() for change in changes)
-        if writes and wants:
-            names = [change.group_id for change in changes]
-            # A clean-up spares them from now on.
-            await asyncio.to_thread(self._record.log, cluster_id, at, lasts, names, self._task_run)
-            if await wait_for_deletions(self._layout, cluster_id, names, utc_now()):
-                changes = await self._propose()  # the groups are others by now, or none
-                await self._record.before(change.to_json() for change in changes)
-        elif writes and self._task_run is not None:
-            await asyncio.to_thread(self._record.log, cluster_id, began, task_run=self._task_run)
-        changes = await asyncio.to_thread(_with_signs, ledger, began, known, changes)
-        results = await self._request.apply(self._admin, changes, self._terms)
-        path = await self._record.result(results)
-        return RecordedChanges(results=results, changes=changes, path=path, dry_run=self._terms.dry_run)
-
-    async def _propose(self) -> list[Change]:
-        earlier, deletes = self._earlier, self._request.what == DELETION
-        changes = await self._request.propose(self._admin, self._layout, earlier or no_earlier_tries)
-        if earlier is not None:
-            tries = await asyncio.to_thread(earlier, await self._admin.cluster_id())
-            changes = spare_used(changes, tries, deletes=deletes)
-        protected = {change.group_id for change in changes if self._terms.protects(change.group_id)}
-        why = "the connection protects it"
-        if protected and deletes:
-            failed = KafkaGroupsError(f"{why}: nothing was deleted")
-            raise GroupsFailedError(dict.fromkeys(protected, failed), len(changes))
-        return [replace(each, kept=why, after={}) if each.group_id in protected else each for each in changes]
+async def _propose(
+    admin: MaintenanceClient, layout: Layout, request: OffsetRequest, terms: ChangeTerms, earlier: Earlier
+) -> list[Change]:
+    """Return what the request proposes, without the groups that are protected, or used since an earlier try."""
+    deletes = request.what == DELETION
+    changes = await request.propose(admin, layout, earlier)
+    tries = await asyncio.to_thread(earlier, await admin.cluster_id())
+    changes = spare_used(changes, tries, deletes=deletes)
+    protected = {change.group_id for change in changes if terms.protects(change.group_id)}
+    why = "the connection protects it"
+    if protected and deletes:
+        failed = KafkaGroupsError(f"{why}: nothing was deleted")
+        raise GroupsFailedError(dict.fromkeys(protected, failed), len(changes))
+    return [replace(each, kept=why, after={}) if each.group_id in protected else each for each in changes]
 
 
 def _known(ledger: Ledger, now: datetime) -> tuple[Mapping[str, KeptAlive], datetime]:
