@@ -1,6 +1,6 @@
-"""The command line. It uses hooks, maintenance and admin; nothing imports it.
+"""The command line; nothing imports it.
 
-``registry`` names the commands, each a module in ``commands``; ``main`` parses the arguments and translates errors into
-exit codes; ``connection`` finds the cluster; ``output`` writes data to stdout, ``messages`` writes text for people and
-progress bars to stderr.
+``registry`` names the commands, each in a module of ``commands``; ``main`` parses the arguments and translates errors
+into exit codes; ``connection`` finds the cluster and its files, ``options`` the groups and the policy that are meant;
+``deleting`` runs deletions; ``output`` writes data to stdout, and messages and progress bars to stderr.
 """

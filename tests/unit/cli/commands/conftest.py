@@ -17,6 +17,12 @@ from tests.unit.operators.scene import CLUSTER
 Cli = Callable[..., tuple[int, Any, str]]
 
 
+def connect(monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
+    """Give the connection restrictions."""
+    connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+
+
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Return a function that runs a command; it returns the exit code, what stdout has as JSON, and stderr."""

@@ -23,7 +23,7 @@ from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.lease import FakeLease
-from tests.unit.cli.commands.conftest import Cli, only_run
+from tests.unit.cli.commands.conftest import Cli, connect, only_run
 from tests.unit.operators.scene import CLUSTER
 
 pytestmark = pytest.mark.safety
@@ -145,9 +145,8 @@ def test_an_approval_counts_only_as_it_was_given_in_airflow(
 def test_a_read_only_connection_and_a_protected_group_are_refused(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"%s": %s}}'
-    for extra, code in ((("read_only", "true"), 2), (("protected_groups", '["b"]'), 1)):
-        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", fields % extra)
+    for extra, code in (({"read_only": True}, 2), ({"protected_groups": ["b"]}, 1)):
+        connect(monkeypatch, **extra)
         assert stored(*yes(backed_up))[0] == code
     assert admin.deleted == []
 

@@ -13,7 +13,7 @@ from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.storage.json_files import write_listing
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
-from tests.unit.cli.commands.conftest import Cli
+from tests.unit.cli.commands.conftest import Cli, connect
 from tests.unit.operators.scene import CLUSTER
 
 pytestmark = pytest.mark.safety
@@ -69,8 +69,7 @@ def test_records_that_were_removed_before_are_neither_skipped_nor_read_again(adm
 def test_who_is_alive_or_protected_is_kept_and_on_record(
     admin: FakeAdmin, stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connection = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"protected_groups": ["b"]}}'
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", connection)
+    connect(monkeypatch, protected_groups=["b"])
     code, found, _ = stored("reset", "a", "b", "live", "--to", "latest", "--topic", "t", "--yes")
     assert (code, found["counts"]["kept"], found["counts"]["changed"]) == (3, 2, 1)
     reasons = {row["group_id"]: row["reason"] for row in found["groups"] if row["outcome"] == "kept"}
@@ -80,9 +79,7 @@ def test_who_is_alive_or_protected_is_kept_and_on_record(
     before, result = records(tmp_path)
     assert (before["what"], result["counts"]["changed"], Path(found["record"]).exists()) == ("reset", 1, True)
     assert stored("delete-offsets", "a", "b", "--topic", "t", "--yes")[0] == 1
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", connection.replace('"protected_groups": ["b"]', '"read_only": true')
-    )
+    connect(monkeypatch, read_only=True)
     for words in (("reset", "a", "--to", "latest"), ("set", "a", "t:0=1"), ("delete-offsets", "a", "--topic", "t")):
         assert stored(*words, "--yes")[0] == 2
     assert stored("delete", "a", "--yes", "--observe", "0.01")[0] == 2
@@ -245,12 +242,11 @@ def test_yes_restores_the_groups_that_are_named(admin: FakeAdmin, deleted: str, 
 def test_a_group_that_is_protected_is_kept(
     admin: FakeAdmin, deleted: str, stored: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"%s": %s}}'
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", fields % ("protected_groups", '["b"]'))
+    connect(monkeypatch, protected_groups=["b"])
     code, found, _ = stored("restore", deleted, "--yes")
     assert (code, set(admin.groups)) == (3, {"live", "a"})
     assert found["counts"]["kept"] == 1
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", fields % ("read_only", "true"))
+    connect(monkeypatch, read_only=True)
     assert stored("restore", deleted, "b", "--yes")[0] == 2
     assert set(admin.groups) == {"live", "a"}
 

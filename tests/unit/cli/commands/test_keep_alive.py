@@ -12,7 +12,7 @@ from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.offset_changes import KeepOffsetsAliveOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.cli.commands.conftest import Cli
+from tests.unit.cli.commands.conftest import Cli, connect
 from tests.unit.operators import scene
 
 T0 = TopicPartition("t", 0)
@@ -115,10 +115,9 @@ def test_a_group_that_will_be_forgotten_is_a_failure_after_the_others_were_kept(
 def test_a_read_only_connection_keeps_nothing_alive(
     admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"%s": %s}}'
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", fields % ("read_only", "true"))
+    connect(monkeypatch, read_only=True)
     with pytest.raises(ConfigurationError, match="read-only"):
         keep(tmp_path, group_ids=["simple"])
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", fields % ("protected_groups", '["simple"]'))
+    connect(monkeypatch, protected_groups=["simple"])
     assert "protects" in keep(tmp_path, group_ids=["simple"])["left_alone"]["simple"]
     assert admin.asked("alter") == []

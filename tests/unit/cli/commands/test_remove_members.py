@@ -12,7 +12,7 @@ from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
 from airflow_kafka_groups.operators.groups import RemoveMembersOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
-from tests.unit.cli.commands.conftest import Cli
+from tests.unit.cli.commands.conftest import Cli, connect
 from tests.unit.operators import scene
 from tests.unit.operators.scene import context
 
@@ -113,7 +113,7 @@ def test_a_task_that_was_killed_removes_nobody_who_joined_since(
     monkeypatch.setattr(
         "airflow_kafka_groups.kafka.maintenance_client.MaintenanceClient", lambda config, settings: admin
     )
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
+    connect(monkeypatch)
     del admin.groups["a"].named["m1"]
     admin.groups["a"].named["m3"] = "pod-1"
     found = remove(tmp_path, instance_ids=["pod-1", "pod-2"])
@@ -194,8 +194,7 @@ def test_a_protected_group_and_a_read_only_connection(
     admin: FakeAdmin, tmp_path: Path, stored: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for extra, why in (({"protected_groups": ["a"]}, "protected"), ({"read_only": True}, "read-only")):
-        connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": extra}
-        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+        connect(monkeypatch, **extra)
         with pytest.raises(ConfigurationError, match=why):
             remove(tmp_path, all_members=True)
         assert stored("remove-members", "a", "--all-members", "--yes")[0] == 2

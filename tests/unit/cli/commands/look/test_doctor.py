@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import AuthenticationFailedError
 from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.cli.commands.conftest import Cli
+from tests.unit.cli.commands.conftest import Cli, connect
 from tests.unit.operators.scene import CLUSTER
 
 NEW = ApiVersions({2: (0, 6), 9: (1, 9), 10: (0, 6), 15: (0, 6), 16: (0, 5), 42: (0, 2)})
@@ -37,11 +37,6 @@ def of(found: list[dict[str, Any]], check: str) -> tuple[str, str]:
     """Return the status and the text of a check."""
     (row,) = [row for row in found if row["check"] == check]
     return row["status"], row["text"]
-
-
-def connect(monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
-    connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
 
 
 def test_everything_is_examined_and_nothing_is_changed(stored: Cli, admin: FakeAdmin, tmp_path: Path) -> None:

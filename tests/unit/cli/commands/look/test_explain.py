@@ -21,7 +21,7 @@ from airflow_kafka_groups.storage.layout import Layout, utc_now
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error
-from tests.unit.cli.commands.conftest import Cli
+from tests.unit.cli.commands.conftest import Cli, connect
 from tests.unit.operators import scene
 
 
@@ -130,18 +130,10 @@ def test_the_site_and_the_connection_keep_it(
     monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__DRY_RUN_ONLY", "True")
     monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__APPROVE_ABOVE", "0")
     monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
-    connection = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"protected_groups": ["a"]}}'
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", connection)
+    connect(monkeypatch, protected_groups=["a"])
     _, found, _ = stored("explain", "a")
     assert found["kept_by"] == ["connection", "site", "approval"]
     assert any("need an approval" in row["evidence"] for row in of(found, "site"))
-
-
-def test_explain_and_apply_agree_on_every_group(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
-    admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 9})
-    would = {group_id: stored("explain", group_id)[1]["would_be_deleted"] for group_id in ("a", "b")}
-    _, found, _ = stored("apply", backed_up["plan_id"])
-    assert would == {item["group_id"]: item["outcome"] == "would_delete" for item in found["outcomes"]}
 
 
 def test_another_plan_may_be_asked_for(
@@ -419,8 +411,7 @@ def test_a_plan_with_another_group_that_the_connection_protects_by_now(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan is refused as it stands: none of its groups is deleted."""
-    connection = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"protected_groups": ["b"]}}'
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", connection)
+    connect(monkeypatch, protected_groups=["b"])
     assert kept(stored, backed_up, "a") == ["connection"]
     _, found, _ = stored("explain", "a")
     assert "'b'" in of(found, "connection")[-1]["evidence"]
