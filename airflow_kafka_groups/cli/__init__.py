@@ -2,5 +2,5 @@
 
 ``registry`` names the commands, each in a module of ``commands``; ``main`` parses the arguments and translates errors
 into exit codes; ``connection`` finds the cluster and its files, ``options`` the groups and the policy that are meant;
-``deleting`` runs deletions; ``output`` writes data to stdout, and messages and progress bars to stderr.
+``output`` writes data to stdout, and messages and progress bars to stderr.
 """

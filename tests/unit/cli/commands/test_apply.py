@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.cli.commands.remove import Stoppable
 from airflow_kafka_groups.cli.connection import Cluster
-from airflow_kafka_groups.cli.deleting import Stoppable
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.cli.output import Output, say
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
