@@ -48,6 +48,7 @@ class FileKind(StrEnum):
     SNAPSHOT = "snapshot"
     CLEANUP = "cleanup"
     CHANGE = "change"
+    LISTING = "listing"
     BACKLOG = "backlog"
 
 
@@ -88,6 +89,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.CHANGES, re.compile(rf"({ID})-places\.parquet"), False),
         (paths.CHANGES, re.compile(rf"({ID})-translations"), True),
     ),
+    FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
     # Not its folder: what the job made of the records is the user's.
     FileKind.BACKLOG: ((paths.BACKLOGS, re.compile(rf"({ID})(?:-result)?\.json"), False),),
 }
@@ -103,6 +105,7 @@ _OWN_NAME = {
     paths.PLANS: "plan_id",
     paths.PRUNE_PLANS: "plan_id",
     paths.BACKUPS: "plan_id",
+    paths.LISTINGS: "",
     paths.BACKLOGS: "",
 }
 _BEGIN = 4_096

@@ -18,6 +18,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_integer,
     read_names,
     read_state_names,
+    read_storage_path,
     read_switch,
     read_text,
     read_type_names,
@@ -44,23 +45,48 @@ if TYPE_CHECKING:
 
 
 MAX_XCOM_GROUPS = 1_000
-"""The maximum number of groups in an XCom; a snapshot has any number."""
+"""The maximum number of groups in an XCom; larger lists are written to the storage."""
 
 
-def _few(rows: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Return rows for an XCom; ``None`` for too many, so that a part never looks complete."""
-    return rows if len(rows) <= MAX_XCOM_GROUPS else None
+class _ListingOperator(KafkaGroupsOperator):
+    """The base class of operators that return rows: a few in the XCom, many in a file.
+
+    :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    """
+
+    storage_path = Argument(optional(read_storage_path))
+    cluster = Argument(optional(read_text))
+
+    def __init__(self, *, storage_path: str | None = None, cluster: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+    def keep(self, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return ``{what: rows, "path": None}``, or ``{what: None, "path": …}``, so a part never looks complete."""
+        from airflow_kafka_groups.hooks.storage import open_layout
+        from airflow_kafka_groups.storage.formats import FORMAT
+        from airflow_kafka_groups.storage.json_files import write_json
+        from airflow_kafka_groups.storage.layout import utc_now
+        from airflow_kafka_groups.storage.paths import LISTINGS, new_id
+
+        if len(rows) <= MAX_XCOM_GROUPS:
+            return {what: rows, "path": None}
+        if self.storage_path is None:
+            remedy = f"{len(rows)} groups are too many for an XCom: set a path to write them to, or select fewer"
+            raise ConfigurationError("storage_path", None, remedy)
+        layout = open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
+        path = write_json(layout.root / LISTINGS, f"{new_id(utc_now())}.json", {"format": FORMAT, what: rows})
+        return {what: None, "path": str(path)}
 
 
-class ListGroupsOperator(MatchingOperator):
-    """List the groups of all brokers with state, type and coordinator: count them, and return up to 1,000.
+class ListGroupsOperator(MatchingOperator, _ListingOperator):
+    """List the groups of all brokers with state, type and coordinator.
 
     :param states: only groups in these states, such as ``Empty``. Default: all (templated).
     :param types: only groups of these types, such as ``classic``. Default: all (templated).
 
     Returns ``{"count", "states", "types", "groups": [{"group_id", "state", "type", "protocol_type", "coordinator"}] or
-    None}``: of more than 1,000 groups, none; ``ListGroupOffsetsOperator`` writes any number. Fails if a broker did not
-    answer.
+    None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails if a broker did not answer.
     """
 
     states = Argument(read_state_names)
@@ -83,7 +109,7 @@ class ListGroupsOperator(MatchingOperator):
         for broker, number in sorted(Counter(group.coordinator for group in groups).items()):
             self.log.info("Broker %s: %d groups", broker, number)
         self.log.info("%d groups: %s", len(rows), counts)
-        return {"count": len(rows), **counts, "groups": _few(rows)}
+        return {"count": len(rows), **counts, **self.keep("groups", rows)}
 
 
 def _row(group: GroupListing | GroupDescription) -> dict[str, Any]:
@@ -96,15 +122,15 @@ def _row(group: GroupListing | GroupDescription) -> dict[str, Any]:
     }
 
 
-class DescribeGroupsOperator(KafkaGroupsOperator):
+class DescribeGroupsOperator(_ListingOperator):
     """Describe groups of any type: state, members and the topics they read.
 
     :param group_ids: the groups; duplicates are ignored (templated).
     :param fail_on_error: fail the task if any group could not be described. Default false: it is in the result.
 
     Returns ``{"count", "states", "failed", "failures", "groups": [{"group_id", "state", "type", "protocol_type",
-    "coordinator", "members", "topics", "internal_topics"}] or None}``: of more than 1,000 groups, none. A group that
-    does not exist has the state ``Dead``.
+    "coordinator", "members", "topics", "internal_topics"}] or None, "path"}``. A group that does not exist has
+    the state ``Dead``.
     """
 
     group_ids = Argument(read_group_ids)
@@ -136,7 +162,7 @@ class DescribeGroupsOperator(KafkaGroupsOperator):
             "states": states,
             "failed": len(found.failed),
             "failures": failures,
-            "groups": _few(rows),
+            **self.keep("groups", rows),
         }
 
 

@@ -133,8 +133,8 @@ class PruneFilesOperator(DryRunOperator):
         groups, which they show; a snapshot stays for 32 days in any case. Default 60 (templated).
     :param cleanup_days: age limit of plans, backups, records and reports in days: a backup is the only copy of what was
         deleted. Default 730 (templated).
-    :param change_days: age limit of records of changed offsets, and of backlogs for Spark in days: a task that set
-        offsets fails when it is cleared later. Default 365 (templated).
+    :param change_days: age limit of records of changed offsets, of long listings and of backlogs for Spark in days:
+        a task that set offsets fails when it is cleared later. Default 365 (templated).
     :param keep_newest: number of each kind that are kept regardless of age, at least 1. Default 10 (templated).
     :param dry_run: only report what would be removed. Default true (templated).
     :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default`` (templated).
@@ -174,6 +174,7 @@ class PruneFilesOperator(DryRunOperator):
                 FileKind.SNAPSHOT: self.snapshot_days,
                 FileKind.CLEANUP: self.cleanup_days,
                 FileKind.CHANGE: self.change_days,
+                FileKind.LISTING: self.change_days,
                 FileKind.BACKLOG: self.change_days,
             },
             keep_newest=self.keep_newest,

@@ -97,6 +97,7 @@ BACKLOGS = "backlogs"
 BACKLOG_RECORDS = "_backlog_records"
 """Beside the file of a backlog, or its output; hidden from readers of tables by its first letter."""
 
+LISTINGS = "listings"
 TREND = "trend.json"
 TREND_PAGE = "trend.html"
 """In the folder of reports: the runs of the cluster in numbers, and the page that shows them."""

@@ -27,7 +27,7 @@ from tests.unit.made_once import made_once
 from tests.unit.operators import scene
 
 SNAPSHOT_FOLDERS = ("manifests", "data", "members", "subscriptions", "tables", "summaries")
-SETS = {"snapshot": 3, "cleanup": 3, "change": 0, "backlog": 0}
+SETS = {"snapshot": 3, "cleanup": 3, "change": 0, "listing": 0, "backlog": 0}
 
 
 def files(storage: Path) -> set[str]:

@@ -53,7 +53,7 @@ def test_backups_drills_and_pruning_work_on_object_storage(
 
     older, newer = sorted(scene.take_snapshot(tmp_path) for _ in range(2))
     monkeypatch.setattr("airflow_kafka_groups.storage.layout.utc_now", lambda: utcnow() + timedelta(days=100))
-    listings = tmp_path / scene.CLUSTER / "backlogs"  # without a new file, the clock is taken to be ahead
+    listings = tmp_path / scene.CLUSTER / "listings"  # without a new file, the clock is taken to be ahead
     listings.mkdir()
     (listings / f"{utcnow() + timedelta(days=99):%Y%m%dT%H%M%SZ}-00000000.json").write_text('{"format": 1}')
     found = PruneFilesOperator(task_id="p", keep_newest=1, dry_run=False, **place).execute({})

@@ -1,9 +1,11 @@
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
     GroupsFailedError,
     IncompleteListingError,
     RequestTimeoutError,
@@ -29,7 +31,7 @@ def _groups(admin: FakeAdmin) -> None:
 
 def test_groups_are_listed_by_pattern_state_and_type() -> None:
     found = run(ListGroupsOperator)
-    assert (found["count"], found["states"]) == (6, {"Empty": 5, "Stable": 1})
+    assert (found["count"], found["states"], found["path"]) == (6, {"Empty": 5, "Stable": 1}, None)
     assert found["groups"][0] == {
         "group_id": "g0",
         "state": "Empty",
@@ -42,11 +44,13 @@ def test_groups_are_listed_by_pattern_state_and_type() -> None:
     assert run(ListGroupsOperator, types='["classic"]')["count"] == 5
 
 
-def test_a_long_list_is_counted_and_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_list_is_in_a_file_and_never_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "MAX_XCOM_GROUPS", 3)
-    found = run(ListGroupsOperator)
-    assert (found["count"], found["states"], found["groups"]) == (6, {"Empty": 5, "Stable": 1}, None)
-    assert run(DescribeGroupsOperator, group_ids=["g0", "g1", "g2", "g3"])["groups"] is None
+    with pytest.raises(ConfigurationError, match="storage_path"):
+        run(ListGroupsOperator)
+    found = run(ListGroupsOperator, storage_path=str(tmp_path), cluster="prod")
+    assert (found["count"], found["groups"]) == (6, None)
+    assert len(json.loads(Path(found["path"]).read_text())["groups"]) == 6
 
 
 def test_groups_are_described(admin: FakeAdmin) -> None:

@@ -43,14 +43,14 @@ def test_a_plan_or_a_backup_alone_goes_whatever_the_folders_above_are_called(tmp
 
 def keeps_only(odd: Path, storage: Path) -> None:
     """Check that a pruning keeps an odd entry, and removes another old set."""
-    backlog = write(storage, f"backlogs/{OLD}.json", {})
-    for kind in ("backlogs", "manifests", "plans"):
+    listing = write(storage, f"listings/{OLD}.json", {})
+    for kind in ("listings", "manifests", "plans"):
         newest = new_id()
         ids = {"snapshot_id": newest, "plan_id": newest, "expires_at": "2020-01-02T00:00:00+00:00"}
         write(storage, f"{kind}/{newest}.json", ids)
     found = prune(storage)
     assert odd.exists()
-    assert not backlog.exists()
+    assert not listing.exists()
     assert len(found["foreign"]) == 1
 
 
@@ -82,7 +82,7 @@ LEFT = ".0a1b2c3d.tmp"
         f"backups/.{OLD}-0a1b2c3d.parquet{LEFT}",
         f"reports/.{OLD}.html{LEFT}",
         f"changes/.{OLD}-before.json{LEFT}",
-        f"backlogs/.{OLD}.json{LEFT}",
+        f"listings/.{OLD}.json{LEFT}",
     ],
 )
 def test_what_a_killed_process_was_about_to_write_is_not_kept_for_ever(tmp_path: Path, where: str) -> None:
@@ -118,10 +118,10 @@ def test_two_prunings_at_once_both_come_to_their_end(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the other one has removed since this one looked is no error of the storage."""
-    name = f"backlogs/{OLD}.json" if kind == "file" else f"data/{OLD}/part-00000.parquet"
+    name = f"listings/{OLD}.json" if kind == "file" else f"data/{OLD}/part-00000.parquet"
     gone = write(tmp_path, name, {})
     newest = new_id()
-    for where in ("manifests", "backlogs"):
+    for where in ("manifests", "listings"):
         write(tmp_path, f"{where}/{newest}.json", {"snapshot_id": newest})
     looked: list[str] = []
     look_into = FileSet.look_into
