@@ -249,19 +249,6 @@ class TestBadInput:
                 async with AdminClient(config_of_address(f"127.0.0.1:{port}")):
                     pass
 
-    async def test_an_http_server_that_waits_for_the_end_of_a_line(self) -> None:
-        async def http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if await reader.readline():
-                writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
-            writer.close()
-
-        server = await asyncio.start_server(http, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with server:
-            with pytest.raises(ConnectionFailedError, match="HTTP server, not a Kafka broker"):
-                async with AdminClient(config_of_address(f"127.0.0.1:{port}", connect_timeout=0.3)):
-                    pass
-
     async def test_a_port_that_hangs_up_or_says_nothing(self) -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read(1000)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, InvalidAssignmentError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import BrokerError, InvalidAssignmentError, KafkaGroupsError
 from airflow_kafka_groups.kafka import (
     AdminClient,
     ClusterClient,
@@ -44,21 +44,9 @@ async def stay(session: MemberSession) -> None:
             await session.wait_change(60)
 
 
-class Silent(Toy):
-    async def metadata(self) -> Sequence[GroupProtocol]:
-        return []
-
-
 class Wordy(Toy):
     async def metadata(self) -> Sequence[GroupProtocol]:
         return [GroupProtocol("numbers-v1", b"x" * 2_000_000)]
-
-
-async def test_no_protocols_is_an_error_before_anything_is_sent(kafka: KafkaCluster, client: ClusterClient) -> None:
-    error = await fails(client, Silent(), options("limits-silent"))
-    assert isinstance(error, ConfigurationError)
-    assert "at least one protocol" in str(error)
-    assert await members_of(kafka, "limits-silent") == set()
 
 
 async def test_metadata_that_the_broker_cannot_store_is_said_to_be_too_large(

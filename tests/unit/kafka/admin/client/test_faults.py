@@ -202,33 +202,21 @@ class TestSlowAndLost:
         assert max(times[group] for group in owned_by(fake, 1)) < 0.4
         assert min(times[group] for group in owned_by(fake, 2)) >= 0.6
 
-    async def test_a_question_without_an_answer_is_asked_again(self) -> None:
+    @pytest.mark.parametrize("faults", [[Drop], [Cut, Cut]], ids=["no answer", "breaks off"])
+    async def test_a_question_without_an_answer_is_asked_again(self, faults: list[Any]) -> None:
         async with FakeCluster() as fake, client(fake, request_timeout=0.1) as admin:
-            dropped = iter([Drop])
-            fake.control(OFFSET_FETCH, lambda broker_id, version, request: next(dropped, None))
+            left = iter(faults)
+            fake.control(OFFSET_FETCH, lambda broker_id, version, request: next(left, None))
             (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
 
-    async def test_a_deletion_without_an_answer_is_not_sent_again(self) -> None:
+    @pytest.mark.parametrize("fault", [Drop, Cut], ids=["no answer", "breaks off"])
+    async def test_a_deletion_without_an_answer_is_not_sent_again(self, fault: Any) -> None:
         async with FakeCluster(groups=set(GROUPS)) as fake, client(fake, request_timeout=0.1) as admin:
-            fake.control(DELETE_GROUPS, lambda broker_id, version, request: Drop if broker_id == 2 else None)
+            fake.control(DELETE_GROUPS, lambda broker_id, version, request: fault if broker_id == 2 else None)
             results = await admin.delete_consumer_groups(GROUPS)
         assert set(results.succeeded) == set(owned_by(fake, 1))
         assert all(isinstance(error, OutcomeUnknownError) for error in results.failed.values())
         assert len(fake.requests(DELETE_GROUPS)) == 2
-
-    async def test_a_connection_that_breaks_off_in_an_answer_is_opened_again(self) -> None:
-        async with FakeCluster() as fake, client(fake) as admin:
-            cuts = iter([Cut, Cut])
-            fake.control(OFFSET_FETCH, lambda broker_id, version, request: next(cuts, None))
-            (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
-
-    async def test_a_deletion_that_breaks_off_in_its_answer_is_of_unknown_outcome(self) -> None:
-        async with FakeCluster({1: MODERN}, groups=set(GROUPS)) as fake, client(fake) as admin:
-            fake.control(DELETE_GROUPS, lambda broker_id, version, request: Cut)
-            results = await admin.delete_consumer_groups(GROUPS)
-        assert {type(error) for error in results.failed.values()} == {OutcomeUnknownError}
-        assert len(results.failed) == len(GROUPS)
-        assert len(fake.requests(DELETE_GROUPS)) == 1
 
     async def test_cancelling_leaves_no_task_and_no_socket_behind(self) -> None:
         async with FakeCluster() as fake:
