@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
@@ -49,7 +48,6 @@ NAMED_BY_HAND = "explicit"
 """The snapshot id in a plan of groups that were named: nobody has judged their idle time."""
 PRUNING = "prune-topics"
 """The kind of a plan of topics, in its header and in the records of its runs."""
-_MOST_TRIALS = 100
 _REQUIRED = ("group_id", "reason", "group_type", "protocol_type", "state", "partitions", "fingerprint")
 _REQUIRED_OF_TOPICS = ("topic", "idle_since", "idle_seconds", "observations")
 
@@ -67,8 +65,6 @@ class PlanHeader:
     :param view: what the snapshot's connection saw of the cluster. Default: not known.
     :param evidence: what the judgement rests on, with a sentence for people; ``None`` for groups that were named.
     :param families: the families of groups in numbers.
-    :param trial: whether it was made by the command line, and does not count as a run of the cluster until it is
-        applied.
     """
 
     plan_id: str
@@ -84,7 +80,6 @@ class PlanHeader:
     view: ClusterView | None = None
     evidence: Mapping[str, Any] | None = None
     families: tuple[Mapping[str, Any], ...] = ()
-    trial: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,19 +315,13 @@ def load_plan(layout: Layout, plan_id: str, *, prunes: bool = False) -> Deletion
 
 
 def newest_plan(layout: Layout) -> str | None:
-    """Return the newest plan that was made by verdicts, a trial only where none of the newest plans is another.
+    """Return the newest plan that was made by verdicts; ``None`` if there is none.
 
-    ``None`` if there is none. Raises ``PlanError`` and ``StorageError``.
+    Raises ``PlanError`` and ``StorageError``.
     """
     newest_first = sorted(FILES.ids(layout.root / PLANS), reverse=True)
-    headers = ((id_, _read_header(layout.plan(id_))) for id_ in newest_first)
-    judged = ((id_, data.get("trial")) for id_, data in headers if data.get("snapshot_id") != NAMED_BY_HAND)
-    newest: str | None = None
-    for id_, trial in islice(judged, _MOST_TRIALS):
-        newest = newest or id_
-        if not trial:
-            return id_
-    return newest
+    judged = (id_ for id_ in newest_first if _read_header(layout.plan(id_)).get("snapshot_id") != NAMED_BY_HAND)
+    return next(judged, None)
 
 
 def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | KeptGroup | None:

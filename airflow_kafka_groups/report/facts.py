@@ -142,7 +142,7 @@ def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> Repor
             return otherwise
 
     named = plan.snapshot_id == NAMED_BY_HAND
-    runs = [] if named or (plan.trial and point.dry_run is not False) else [point]
+    runs = [] if named else [point]
     return ReportFacts(
         judged=None if named else read("idle times and lag of all groups", lambda: _judged(layout, plan), None),
         trend=read("the trend", lambda: update_trend(layout, *runs), runs),

@@ -61,7 +61,6 @@ def make_plan(
     notices: Mapping[str, Notice] | None = None,
     kept_alive: Mapping[str, KeptAlive] | None = None,
     seen: Mapping[str, SignOfLife] | None = None,
-    trial: bool = False,
 ) -> DeletionPlan:
     """Make a plan, which may be empty.
 
@@ -72,7 +71,6 @@ def make_plan(
     :param notices: the notices that were given, by group. Default: none.
     :param kept_alive: the groups of keep-alive runs, which are not deleted. Default: none.
     :param seen: the last sign of life of each group in the snapshots of all connections. Default: none.
-    :param trial: whether it counts as a run of the cluster only when it is applied. Default false.
 
     Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
     from its user, or if the job bridged longer gaps than the policy allows or did not read the log of commits that the
@@ -138,7 +136,6 @@ def make_plan(
         view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
         evidence={**evidence.to_json(), "sentence": evidence.sentence(manifest, policy.longest_idle_seconds)},
         families=ruled.families(manifest.observed_at, {candidate.number for candidate in planned}, fast),
-        trial=trial,
     )
 
 
@@ -253,7 +250,6 @@ def plan_snapshot(
     lease_group_id: str,
     file: PolicyFile | None = None,
     offsets_retention_minutes: int | None = None,
-    trial: bool = False,
     notifies: bool = False,
 ) -> tuple[DeletionPlan, StoragePath]:
     """Make a plan within the site's floors, and write it; return it with its path.
@@ -264,7 +260,6 @@ def plan_snapshot(
     :param lease_group_id: the lease of the connection; others on the cluster are a warning.
     :param file: the policy file whose rules decide. Default: none, so that the policy's own idle time counts.
     :param offsets_retention_minutes: the brokers' setting. Default: what the snapshot has of it.
-    :param trial: whether it counts as a run of the cluster only when it is applied. Default false.
     :param notifies: whether owners are notified, whatever the policy has. Default: by ``PlanPolicy.notify`` only.
 
     Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
@@ -301,7 +296,6 @@ def plan_snapshot(
         kept_alive=known.kept_alive,
         seen=known.seen,
         notices=read_notices(layout, cluster_id, bounded.rules),
-        trial=trial,
     )
     return plan, save_plan(layout, plan)
 

@@ -164,7 +164,6 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
         lease_group_id=settings.lease_group_id,
         file=file,
         offsets_retention_minutes=retention,
-        trial=True,
     )
     report = None
     try:

@@ -1,19 +1,14 @@
-"""A plan of the command line is a trial: none of the runs, and not what explain goes by; nor is a dry run one."""
+"""A dry run of a plan that was applied: what it says, and what it leaves as it was."""
 
 import json
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from airflow_kafka_groups.change.plan import make_plan as plan_snapshot
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.storage.layout import Layout, utc_now
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
-from tests.unit.operators import scene
 from tests.unit.operators.scene import CLUSTER
 
 
@@ -21,36 +16,6 @@ def trend(storage: Path) -> list[tuple[str, bool | None]]:
     path = storage / CLUSTER / "reports" / "trend.json"
     runs = json.loads(path.read_text())["runs"] if path.exists() else []
     return [(run["plan_id"], run["dry_run"]) for run in runs]
-
-
-def test_a_trial_is_no_run_of_the_trend_until_it_is_applied(
-    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    before = trend(tmp_path)
-    assert [name for name, _ in before] == [planned["plan_id"]]
-    _, trial, _ = stored("plan", "--max-share", "1")
-    assert load_plan(Layout(tmp_path, CLUSTER), trial["plan_id"]).trial
-    stored("apply", trial["plan_id"])
-    assert (trial["plan_id"] not in dict(trend(tmp_path)), planned["plan_id"] in dict(trend(tmp_path))) == (True, True)
-    words = ("--digest", trial["digest"])
-    stored("backup", "--plan-id", trial["plan_id"], *words)
-    assert stored("apply", trial["plan_id"], *words, "--yes")[1]["counts"]["deleted"] > 0
-    assert dict(trend(tmp_path))[trial["plan_id"]] is False
-
-
-def test_explain_goes_by_the_newest_plan_of_the_dags(
-    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan_snapshot, "utc_now", lambda: utc_now() + timedelta(seconds=2))  # ids begin with it
-    _, trial, _ = stored("plan", "--include", "nothing-*")
-    assert stored("explain", "a")[1]["plan_id"] == planned["plan_id"]
-    assert stored("explain", "a", "--plan-id", trial["plan_id"])[1]["plan_id"] == trial["plan_id"]
-
-
-def test_without_another_plan_explain_goes_by_the_newest_trial(admin: FakeAdmin, stored: Cli, tmp_path: Path) -> None:
-    scene.judged_once(admin, tmp_path, ["a", "b"])
-    made = [stored("plan", "--max-share", "1")[1]["plan_id"] for _ in range(2)]
-    assert stored("explain", "a")[1]["plan_id"] == max(made)
 
 
 def test_a_dry_run_of_an_applied_plan_changes_neither_its_report_nor_what_the_journal_says(
