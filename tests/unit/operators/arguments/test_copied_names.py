@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
 from airflow_kafka_groups.shown import without_links
 from tests.fakes.admin import FakeAdmin
@@ -54,18 +54,6 @@ def test_a_name_that_has_such_a_character_itself_is_kept_and_not_its_twin(
     operator.execute_complete(context(), airflow.answer)
     scene.apply(tmp_path, planned)
     assert admin.deleted == [twin]
-
-
-def test_a_name_with_a_blank_at_its_end_is_misspelt_all_the_same(
-    admin: FakeAdmin, tmp_path: Path, airflow: Airflow
-) -> None:
-    planned = scene.planned_once(admin, tmp_path, ["a", "b"], ["live"], backed_up=True)
-    operator = ask(tmp_path, planned)
-    operator.execute(context())
-    airflow.answer["params_input"] = {"confirm_groups": "2", "exclude_groups": ["a "]}
-    with pytest.raises(PlanError, match="misspelt"):
-        operator.execute_complete(context(), airflow.answer)
-    assert admin.deleted == []
 
 
 def test_what_is_copied_out_of_a_message_is_restored(admin: FakeAdmin, tmp_path: Path) -> None:

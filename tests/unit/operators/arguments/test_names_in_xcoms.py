@@ -5,20 +5,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
 from airflow.sdk import Asset
 
-from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
-from airflow_kafka_groups.operators.offset_changes import KeepOffsetsAliveOperator, ResetGroupOffsetsOperator
-from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import _growing
 from airflow_kafka_groups.operators.support.base import update_asset_events
 from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from airflow_kafka_groups.triggers.conditions import PollResult
 from airflow_kafka_groups.triggers.poll import EventStatus, _event
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, broker_error
+from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
 
 NAME, OTHER = "\0first", "\0other"
@@ -41,29 +36,6 @@ def test_a_clean_up_of_such_groups(admin: FakeAdmin, tmp_path: Path) -> None:
     assert admin.deleted == [OTHER]
     check(done)
     assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({})
-
-
-@pytest.mark.parametrize(
-    ("operator", "arguments"),
-    [
-        (FindCoordinatorsOperator, {}),
-        (ListGroupLagOperator, {"max_lag": 0}),
-        (ListGroupOffsetsOperator, {}),
-        (BackupGroupOffsetsOperator, {}),
-        (ResetGroupOffsetsOperator, {"to": "earliest", "dry_run": True}),
-        (KeepOffsetsAliveOperator, {"observe_seconds": 0, "dry_run": True, "offsets_retention_minutes": 10}),
-    ],
-)
-@pytest.mark.parametrize("fails", [True, False])
-def test_what_a_task_returns(
-    admin: FakeAdmin, tmp_path: Path, operator: Any, arguments: dict[str, Any], *, fails: bool
-) -> None:
-    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
-    if fails:
-        admin.errors[NAME] = broker_error("GROUP_AUTHORIZATION_FAILED")
-    stored = {} if operator in (FindCoordinatorsOperator, ListGroupLagOperator) else {"storage_path": str(tmp_path)}
-    task = operator(task_id="t", group_ids=[NAME, "b"], **stored, **arguments)
-    check(task.execute({}), named=False)
 
 
 def test_the_event_of_a_trigger() -> None:
