@@ -11,7 +11,6 @@ dag_run_conf_overrides_params`` is off: the run then uses defaults. Pass the che
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -228,8 +227,6 @@ def spark_settings() -> dict[str, Any]:
 def _check_default(name: str, param: Param) -> None:
     if name in _PLACES and has_secret(str(param.value)):  # Airflow stores a form, and shows it to everybody
         read_place(f"{DEFAULTS}.{name}", param.value)
-    if isinstance(param.value, float) and not math.isfinite(param.value):  # no schema refuses NaN, and no JSON has it
-        raise ConfigurationError(f"{DEFAULTS}.{name}", param.value, "must be a finite number")
     try:
         param.resolve()
     except ParamValidationError as exc:

@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
@@ -30,7 +30,7 @@ from airflow_kafka_groups.hooks.arguments import (
     request_of,
     require_one,
 )
-from airflow_kafka_groups.hooks.storage import read_offsets_file
+from airflow_kafka_groups.hooks.storage import open_path, read_offsets_file
 from airflow_kafka_groups.operators.support.base import DryRunOperator, SelectingOperator, first_failures, tries_of
 from airflow_kafka_groups.operators.support.spark_connection import SparkJob, read_spark_arguments
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.change.migrate.migrate import OnSpark
     from airflow_kafka_groups.change.restore.change_offsets import OffsetRequest, RecordedChanges
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.storage.layout import StoragePath
 
 
 class _OffsetChangeOperator(DryRunOperator):
@@ -73,6 +74,21 @@ class _OffsetChangeOperator(DryRunOperator):
         }
         kept = self.warn_of("Kept", done.kept())
         return {"dry_run": self.dry_run, **done.summary(), "kept": kept, "skipped": first_failures(skipped)}
+
+    def place_inside(self, name: str) -> StoragePath:
+        """Return the place of a file, an argument of this name. Raises ``ConfigurationError`` outside of the storage.
+
+        The site may demand its storage, by the floor ``storage_path``.
+        """
+        place, storage = open_path(name, getattr(self, name)), open_path("storage_path", self.storage_path)
+        self.floors().require_inside(str(place), str(storage))
+        return place
+
+
+def require_committed(summary: Mapping[str, Any]) -> None:
+    """Raise ``GroupsFailedError`` for the group of a commit that was kept."""
+    if kept := summary["kept"]:
+        raise GroupsFailedError({id_: KafkaGroupsError(f"not committed: {why}") for id_, why in kept.items()}, 1)
 
 
 class DeleteGroupOffsetsOperator(_OffsetChangeOperator):

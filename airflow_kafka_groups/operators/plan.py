@@ -23,6 +23,7 @@ from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.judge.evidence import recorded_sentence
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.operators.support.base import (
+    FIRST_FAILURES,
     MatchingOperator,
     StoredOperator,
     actor_of,
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-
-FIRST_GROUPS = 20
-"""The number of planned groups in the XCom and in the log."""
 
 
 class _PlanningOperator(MatchingOperator, StoredOperator):
@@ -177,7 +175,7 @@ class PlanCleanupOperator(_PlanningOperator):
         )
         summary = self.emit_plan(context, plan, path, "plan", _growing(plan))
         push_report_path(context, make_report(layout, plan, actor_of(context).get("dag_id"))[0])
-        evidence, first = recorded_sentence(plan.evidence), plan.groups[:FIRST_GROUPS]
+        evidence, first = recorded_sentence(plan.evidence), plan.groups[:FIRST_FAILURES]
         self.log.info("It is bound to: %s", plan.view or "the cluster's id alone, since its snapshot has no view of it")
         self.log.info("Plan %s: judged by %s", plan.plan_id, evidence)
         for group in first:
@@ -194,7 +192,7 @@ def _growing(plan: DeletionPlan) -> dict[str, Any]:
     """Return the families that grow faster than their rules allow, for the events of assets."""
     growing = [family for family in plan.families if family.get("too_fast")]
     names: dict[str, list[Any]] = {}
-    for family in growing[:FIRST_GROUPS]:  # they may differ only beyond what is shown of their names
+    for family in growing[:FIRST_FAILURES]:  # they may differ only beyond what is shown of their names
         names.setdefault(shortened(family["name"]), []).extend(family["too_fast"])
     return {"growing_families": names} if names else {}
 

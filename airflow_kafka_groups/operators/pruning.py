@@ -170,13 +170,8 @@ class PruneFilesOperator(DryRunOperator):
 
         dry_run = self.dry_run
         limits = PruningLimits(
-            days={
-                FileKind.SNAPSHOT: self.snapshot_days,
-                FileKind.CLEANUP: self.cleanup_days,
-                FileKind.CHANGE: self.change_days,
-                FileKind.LISTING: self.change_days,
-                FileKind.BACKLOG: self.change_days,
-            },
+            days=dict.fromkeys(FileKind, self.change_days)
+            | {FileKind.SNAPSHOT: self.snapshot_days, FileKind.CLEANUP: self.cleanup_days},
             keep_newest=self.keep_newest,
         )
         report = prune(self.layout(), limits, now=utc_now(), dry_run=dry_run)

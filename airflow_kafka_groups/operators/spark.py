@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     check_url,
@@ -22,7 +22,7 @@ from airflow_kafka_groups.hooks.links import push_report_path
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
-from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
+from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator, require_committed
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator, actor_of
 from airflow_kafka_groups.operators.support.spark_connection import (
     SparkJob,
@@ -191,9 +191,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
         from airflow_kafka_groups.change.backlog import read_result
 
         check_id("backlog_id", self.backlog_id)
-        place, storage = open_path("result_path", self.result_path), open_path("storage_path", self.storage_path)
-        self.floors().require_inside(str(place), str(storage))
-        return read_result(place, self.backlog_id)
+        return read_result(self.place_inside("result_path"), self.backlog_id)
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.report.html import write_taken_records
@@ -208,7 +206,5 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
         with unless_warned("The page of what was processed could not be written: %s"):
             path = write_taken_records(self.layout(), self.backlog_id, group_id, request.taken, outcome, dag_id)
             push_report_path(context, path)
-        if summary["kept"]:
-            failed = {group_id: KafkaGroupsError(f"not committed: {why}") for group_id, why in summary["kept"].items()}
-            raise GroupsFailedError(failed, 1)
+        require_committed(summary)
         return {**summary, "targets": request.targets}

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_group_id, read_place, read_topics
 from airflow_kafka_groups.hooks.storage import open_path
-from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
+from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator, require_committed
 from airflow_kafka_groups.operators.support.base import StoredOperator, actor_of, task_run_of
 from airflow_kafka_groups.shown import one_line
 
@@ -100,16 +99,13 @@ class CommitUnreadRangeOperator(_OffsetChangeOperator):
     def request(self) -> CommitRequest:
         from airflow_kafka_groups.change.unread_range import read_range
 
-        place, storage = open_path("range_path", self.range_path), open_path("storage_path", self.storage_path)
-        self.floors().require_inside(str(place), str(storage))
-        return read_range(place).to_commit()
+        return read_range(self.place_inside("range_path")).to_commit()
 
     def execute(self, context: Context) -> dict[str, Any]:
         if self.is_teardown and (failed := self._not_succeeded(context)):
             raise AirflowSkipException(f"Not committed: {', '.join(failed)}. Clear what failed to commit after it")
         summary = self.change(context, self.request())
-        if kept := summary["kept"]:
-            raise GroupsFailedError({id_: KafkaGroupsError(f"not committed: {why}") for id_, why in kept.items()}, 1)
+        require_committed(summary)
         return summary
 
     def _not_succeeded(self, context: Context) -> list[str]:

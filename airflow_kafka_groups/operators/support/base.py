@@ -48,7 +48,7 @@ PREFIX = "kafka_groups"
 PROGRESS_SECONDS = 5.0
 _BAR = 20
 FIRST_FAILURES = 20
-"""The number of failures in an XCom: enough for diagnosis, and small for any number of groups."""
+"""The number of failures, or planned groups, in an XCom: enough for diagnosis, and small for any number of groups."""
 
 
 class KafkaGroupsOperator(DeclaredArguments, BaseOperator):

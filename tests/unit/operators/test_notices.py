@@ -146,36 +146,6 @@ def test_another_plan_is_refused(planned: dict[str, Any], tmp_path: Path) -> Non
         notify(tmp_path, planned, plan_digest="0" * 64)
 
 
-class Unawaited(BaseNotifier):
-    """A notifier whose author mixed up the two methods: Airflow's ``__call__`` drops the coroutine."""
-
-    async def notify(self, context: Any) -> None:  # type: ignore[override]  # that is the mistake
-        raise AssertionError("nobody awaits it")
-
-
-class Silent(BaseNotifier):
-    """Airflow's notifier for Apprise, which does not look at the result."""
-
-    __module__ = "airflow.providers.apprise.notifications.apprise"
-
-    def notify(self, context: Any) -> None: ...
-
-
-class Ours(Silent):
-    """A site's own subclass of it with the site's defaults, in the site's module."""
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize(
-    ("kind", "why"), [(Unawaited, "nobody awaits"), (Silent, "use one that raises"), (Ours, "use one that raises")]
-)
-def test_a_notifier_whose_failure_nobody_sees_is_refused(
-    kind: type[BaseNotifier], why: str, planned: dict[str, Any], tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigurationError, match=why):
-        notify(tmp_path, planned, notifiers=kind())
-
-
 @pytest.mark.parametrize(
     ("base_url", "url"),
     [
@@ -195,29 +165,49 @@ def test_a_message_has_the_address_of_airflow_or_no_link(
     assert absolute_report_url_of(nowhere) is None
 
 
-class Quiet(BaseNotifier):
-    """A notifier of a site whose arguments all have defaults."""
+class Unawaited(BaseNotifier):
+    """A notifier whose author mixed up the two methods: Airflow's ``__call__`` drops the coroutine."""
 
-    def __init__(self, context: Any = None) -> None:
-        super().__init__()
-
-    def notify(self, context: Any) -> None:
-        raise OSError("no message was sent")
+    async def notify(self, context: Any) -> None:  # type: ignore[override]  # that is the mistake
+        raise AssertionError("nobody awaits it")
 
 
-async def message(context: Any) -> None:
-    raise AssertionError("nobody awaits it")
+class Silent(BaseNotifier):
+    """Airflow's notifier for Apprise, which does not look at the result."""
+
+    __module__ = "airflow.providers.apprise.notifications.apprise"
+
+    def notify(self, context: Any) -> None: ...
+
+
+class Ours(Silent):
+    """A site's own subclass of it with the site's defaults, in the site's module."""
+
+
+NO_NOTIFIER = "must be Airflow's notifiers"
 
 
 @pytest.mark.safety
 @pytest.mark.parametrize(
-    "given",
-    [Quiet, [Quiet], message, [message], "smtp", {"a": 1}, None],
-    ids=["class", "classes", "coroutine", "coroutines", "word", "mapping", "nothing"],
+    ("given", "why"),
+    [
+        (Unawaited(), "nobody awaits"),
+        (Silent(), "use one that raises"),
+        (Ours(), "use one that raises"),
+        (Silent, NO_NOTIFIER),
+        ([Silent], NO_NOTIFIER),
+        (print, NO_NOTIFIER),
+        ("smtp", NO_NOTIFIER),
+        ({"a": 1}, NO_NOTIFIER),
+        (None, NO_NOTIFIER),
+    ],
+    ids=["coroutine", "silent", "subclass", "class", "classes", "function", "word", "mapping", "nothing"],
 )
-def test_what_is_no_notifier_notifies_nobody(given: Any, planned: dict[str, Any], tmp_path: Path) -> None:
+def test_what_may_notify_nobody_without_a_word_is_refused(
+    given: Any, why: str, planned: dict[str, Any], tmp_path: Path
+) -> None:
     """A class that is called makes a notifier, and sends nothing: the owner counted as notified."""
-    with pytest.raises(ConfigurationError, match=r"notifiers .*must be Airflow's notifiers"):
+    with pytest.raises(ConfigurationError, match=rf"notifiers .*{why}"):
         notify(tmp_path, planned, notifiers=given)
 
 
