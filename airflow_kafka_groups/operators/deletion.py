@@ -72,10 +72,8 @@ class _DeletingOperator(DryRunOperator):
     :param lease: delete only while this run holds the cluster's lease, which one run has at a time, of groups or of
         topics: it needs READ on the group ``airflow-kafka-groups-lease``, with the connection's prefix. A dry run needs
         none. Default true (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for, such as ``"5min"``, or seconds.
-        Default 60 (templated).
-    :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
-        (templated).
+    :param lease_wait_seconds: how long a lease that another run holds is waited for, such as ``"5min"``, or seconds,
+        before the task is skipped. Default 60 (templated).
     :param stop_variable: an Airflow Variable that stops the deletion before its next intent, unless it does not exist
         or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
         ``"kafka_groups_stop"`` (templated).
@@ -90,7 +88,6 @@ class _DeletingOperator(DryRunOperator):
 
     lease = Argument(read_flag)
     lease_wait_seconds = Argument(partial(read_duration, maximum=_MAX_WAIT_SECONDS))
-    if_lease_held = Argument(one_of("skip", "fail"))
     stop_variable = Argument(optional(read_text))
 
     def __init__(
@@ -100,7 +97,6 @@ class _DeletingOperator(DryRunOperator):
         approve_above: int | str = 100,
         lease: bool | str = True,
         lease_wait_seconds: float | str | timedelta = 60,
-        if_lease_held: str = "skip",
         stop_variable: str | None = STOP_VARIABLE,
         **kwargs: Any,
     ) -> None:
@@ -134,8 +130,8 @@ class _DeletingOperator(DryRunOperator):
     def carry_out_deletion(self, context: Context, deletion: Deletion, limits: DeletionLimits) -> DeletionResult:
         """Delete with one client.
 
-        Raises ``AirflowSkipException`` if another run holds the lease and ``if_lease_held`` says so, or in a quiet time
-        of the policy; ``TaskDeferred`` if the plan is still valid at the end of that time.
+        Raises ``AirflowSkipException`` if another run holds the lease, or in a quiet time of the policy;
+        ``TaskDeferred`` if the plan is still valid at the end of that time.
         """
         from airflow.sdk.exceptions import AirflowSkipException
 
@@ -145,8 +141,6 @@ class _DeletingOperator(DryRunOperator):
         try:
             result: DeletionResult = self.hook.run(lambda admin: deletion(admin, request))
         except LeaseNotAcquiredError as error:
-            if self.if_lease_held != "skip":
-                raise
             raise AirflowSkipException(f"Another clean-up is in progress: {error}. Nothing was deleted") from None
         except QuietTimeError as error:
             if error.until is not None:

@@ -185,15 +185,14 @@ def configured_notifiers(notify: Mapping[str, str]) -> tuple[BaseNotifier, ...]:
 
     Raises ``ConfigurationError`` that names the package which is missing.
     """
-    return tuple(_notifier(kind, conn_id) for kind, conn_id in notify.items())
-
-
-def _notifier(kind: str, conn_id: str) -> BaseNotifier:
-    module, name, connection, arguments = _BY_KIND[kind]
-    try:
-        made: Callable[..., BaseNotifier] = getattr(import_module(module), name)
-    except ImportError as error:
-        package = f"apache-airflow-providers-{kind.partition('_')[0]}"
-        remedy = f"needs a package that this worker lacks: pip install {package}"
-        raise ConfigurationError(f"notify.{kind}", conn_id, remedy) from error
-    return made(**{connection: conn_id}, **arguments)
+    found = list[BaseNotifier]()
+    for kind, conn_id in notify.items():
+        module, name, connection, arguments = _BY_KIND[kind]
+        try:
+            made: Callable[..., BaseNotifier] = getattr(import_module(module), name)
+        except ImportError as error:
+            package = f"apache-airflow-providers-{kind.partition('_')[0]}"
+            remedy = f"needs a package that this worker lacks: pip install {package}"
+            raise ConfigurationError(f"notify.{kind}", conn_id, remedy) from error
+        found.append(made(**{connection: conn_id}, **arguments))
+    return tuple(found)

@@ -1,7 +1,7 @@
 """What is wrong is said when the DAG is parsed, if it can be known there, and when it is rendered otherwise."""
 
 import copy
-from datetime import UTC, datetime
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +29,6 @@ from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.spark import (
     CommitGroupBacklogOperator,
-    GroupOffsetsToSparkOperator,
     KafkaSparkSubmitOperator,
 )
 from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor, FindCoordinatorsSensor, GroupsStalledSensor
@@ -63,7 +62,6 @@ WRONG: list[tuple[type[BaseOperator], dict[str, Any], str]] = [
     (DeleteGroupsOperator, {**STORED, "group_ids": ["a"], "observe_seconds": "1e300"}, "observe_seconds"),
     *((DeleteGroupsOperator, {**RESET, "lease_wait_seconds": wrong}, "lease_wait_seconds") for wrong in ("inf", -1)),
     *((DeleteGroupsOperator, {**RESET, "lease": wrong}, "lease") for wrong in ("maybe", None)),
-    (DeleteGroupsOperator, {**RESET, "if_lease_held": "wait"}, "if_lease_held"),
     *((DeleteGroupsOperator, {**RESET, name: -1}, name) for name in ("groups_per_second", "bytes_per_second")),
     (PlanCleanupOperator, {**STORED, "max_groups": "inf"}, "max_groups"),
     (PlanCleanupOperator, {**STORED, "max_groups": 10**400}, "max_groups"),
@@ -229,28 +227,3 @@ def test_a_secret_in_the_url_of_a_job_s_result_reaches_no_page_of_the_task() -> 
         )
     with pytest.raises(ConfigurationError, match=r"result_path \(got 's3://…'\)"):
         task.render_template_fields({"place": "s3://AKIA:h1dden@bucket/x"})  # type: ignore[typeddict-unknown-key]
-
-
-@pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("zone", [UTC, None])
-def test_the_time_of_a_run_is_a_timestamp(native: bool, zone: Any) -> None:
-    """A DAG that renders native objects passes the time itself; one without a zone could be any hour."""
-    with DAG("d", schedule=None, render_template_as_native_obj=native):
-        task = ResetGroupOffsetsOperator(task_id="t", timestamp="{{ at }}", **RESET)
-    at = datetime(2026, 1, 31, 12, tzinfo=zone)
-    if zone is None:
-        with pytest.raises(ConfigurationError, match=r"timestamp .*with its zone"):
-            task.render_template_fields({"at": at})  # type: ignore[typeddict-unknown-key]
-    else:
-        task.render_template_fields({"at": at})  # type: ignore[typeddict-unknown-key]
-        assert task.timestamp == 1_769_860_800_000
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize("name", ["orders ", " orders", "orders\n"])
-def test_a_group_s_name_is_taken_as_it_is(name: str) -> None:
-    """Its backlog would be another group's, which is committed afterwards."""
-    for given in (name, "{{ params.name }}"):
-        operator = GroupOffsetsToSparkOperator(task_id="t", **STORED, group_id=given)
-        operator.render_template_fields({"params": {"name": name}})
-        assert operator.group_id == name

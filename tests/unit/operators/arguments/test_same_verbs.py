@@ -63,7 +63,6 @@ OWN_WORDS = {
 """Options whose help is not what the operator's docstring says, and why."""
 ONLY_OPERATORS = {
     "lease": "no_lease",  # a command without the lease is a risk that is said out loud
-    "if_lease_held": "a command fails where another run holds it",
     "fail_if_kept": "a command has an exit code for it",
     "protected": "a command goes by the connection's",
     "on_spark": "a command compares in its own process",

@@ -393,6 +393,9 @@ def test_numbers_flags_and_times_are_read_as_text(*, native: bool) -> None:
     assert (task.dry_run, task.groups_per_second, task.approve_above) == (False, 2.5, 7)
     reset = rendered(native, ResetGroupOffsetsOperator, params, group_ids=["a"], timestamp="{{ params.at }}")
     assert reset.timestamp == 1_769_860_800_000
+    params["at"] = at.replace(tzinfo=None)
+    with pytest.raises(ConfigurationError, match=r"timestamp .*with its zone"):
+        rendered(native, ResetGroupOffsetsOperator, params, group_ids=["a"], timestamp="{{ params.at }}")
     params["at"] = lazy_object_proxy.Proxy(lambda: None)
     with pytest.raises(ConfigurationError, match=r"timestamp.*rendered to nothing"):
         rendered(native, ResetGroupOffsetsOperator, params, group_ids=["a"], timestamp="{{ params.at }}")

@@ -83,13 +83,6 @@ def test_who_does_not_get_it_skips_and_says_who_has_it(admin: FakeAdmin, leases:
     assert (admin.deleted, records(tmp_path)) == ([], [])
 
 
-def test_or_fails_when_told_to(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
-    leases.refused = HELD
-    with pytest.raises(LeaseNotAcquiredError, match="nightly"):
-        delete(tmp_path, if_lease_held="fail")
-    assert admin.deleted == []
-
-
 def test_a_user_who_may_not_join_fails_and_does_not_skip(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
     leases.refused = ConfigurationError("lease", "g", "this user may not join")
     with pytest.raises(ConfigurationError, match="may not join"):
