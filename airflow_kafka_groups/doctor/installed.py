@@ -11,8 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from airflow_kafka_groups.doctor.finding import Report
-from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK, TESTED_WITH
-from airflow_kafka_groups.spark.session.packages import unequal_client
+from airflow_kafka_groups.spark.requirements import (
+    KAFKA_CONNECTOR,
+    OLDEST_JAVA,
+    TESTED_SPARK,
+    TESTED_WITH,
+    unequal_client,
+)
 
 _OLDEST = (3, 2)
 _EXTRAS = (

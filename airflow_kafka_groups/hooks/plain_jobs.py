@@ -13,7 +13,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, StorageError
 from airflow_kafka_groups.storage.layout import StoragePath
 
-_NEED_SPARK = ("--table", "--observations-table", "--commit-history", "--kafka-properties")
+_NEED_SPARK = ("--table", "--observations-table", "--kafka-properties")
 
 
 def needs_no_spark(arguments: Sequence[str]) -> bool:
@@ -36,12 +36,11 @@ def base_of(arguments: Sequence[str]) -> str | None:
     return found
 
 
-def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict[str, Any]:
+def run_plain_job(arguments: Sequence[str], base: StoragePath) -> dict[str, Any]:
     """Run a job, and return its summary.
 
     :param arguments: the job and its arguments, ``--base`` among them.
     :param base: the folder that ``--base`` names.
-    :param why: why it runs without Spark, as a sentence's end.
 
     Raises ``ConfigurationError`` for wrong arguments, ``MaintenanceError`` if the job fails, and what may pass as
     ``StorageError``, or as ``KafkaGroupsError`` if it fails for some of several clusters.
@@ -58,12 +57,8 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
             why = said.getvalue().strip().rpartition(f"{name}: error: ")[2] or "asks for help"
             raise ConfigurationError(name, None, f"has a wrong argument: {why}") from None
 
-    def storage(path: str) -> Storage:
-        if not isinstance(base, Path) and f"{path}/".startswith(f"{asked.base}/"):
-            return storage_below(base, asked.base)
-        if ":" in path.partition("/")[0] and not path.lower().startswith("file:/"):
-            raise errors.JobError(f"{path} is outside of {asked.base}, so it needs Spark, and there is none: {why}")
-        return LocalStorage()
+    def storage(_: str) -> Storage:  # all paths of the job are below its base
+        return LocalStorage() if isinstance(base, Path) else storage_below(base, asked.base)
 
     try:
         summary: dict[str, Any]

@@ -8,7 +8,7 @@ nothing of the time after that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -70,6 +70,20 @@ class Evidence:
             return read_model(cls, data)
         except (AttributeError, TypeError, ValueError):
             return cls(not_read="the times between which it was read are not times")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCommits:
+    """When groups committed last, when a member joined or left last, and what that is worth as evidence.
+
+    :param rows: ``group_id``, ``last_commit_at`` and ``last_record_at`` of groups, as a DataFrame; ``None``: not known.
+    :param warnings: what may be missing.
+    """
+
+    rows: Any = None
+    evidence: Evidence
+    summary: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 def recorded_sentence(evidence: Mapping[str, Any] | None) -> str:

@@ -6,20 +6,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
-from threading import Lock
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
-
-from airflow_kafka_groups.storage.arrow_values import release_unused
 
 T = TypeVar("T")
 R = TypeVar("R")
 _REMOTE = 16
-CALLERS = 4
-"""Callers at once, where each of them mostly waits."""
-
-_MANY_GROUPS = 50_000
-"""Beyond, the lives and verdicts of a cluster's groups take hundreds of megabytes, and the processor's time."""
 
 
 class Workers(AbstractContextManager["Workers"]):
@@ -27,48 +19,25 @@ class Workers(AbstractContextManager["Workers"]):
 
     :param cores: how many of this machine's to use, and not one more. Default: all.
     :param is_local: whether the files are on a local disk.
-    :param callers: how many calls of ``side_by_side`` run at once. They share the threads, and what is kept.
     """
 
-    def __init__(self, cores: int | None = None, *, is_local: bool, callers: int = 1) -> None:
+    def __init__(self, cores: int | None = None, *, is_local: bool) -> None:
         there = os.cpu_count() or 1
         cores = min(cores or there, there)
         threads = cores if is_local else max(cores, _REMOTE)
-        self._ahead = 2 * threads // callers
-        self._callers_help = is_local
+        self._ahead, self._caller_helps = 2 * threads, is_local
         others = threads - 1 if is_local else threads
         self._pool = ThreadPoolExecutor(others, thread_name_prefix="observations") if others else None
-        self._callers = ThreadPoolExecutor(callers, thread_name_prefix="callers")
-        self._several, self._alone = callers > 1, Lock()
 
     def __exit__(self, *_: Any) -> None:
         if self._pool:
-            # First: after an interrupt, callers end at their next call of each().
             self._pool.shutdown(cancel_futures=True)
-        self._callers.shutdown(cancel_futures=True)
-
-    def side_by_side(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Return what a function that calls ``each`` returns for each item, in order.
-
-        With one caller, it is called by this thread, for each item when its result is asked for.
-        """
-        return self._callers.map(work, items) if self._several else map(work, items)
-
-    @contextmanager
-    def alone(self, groups: int) -> Iterator[None]:
-        """Let callers with many groups wait for one another: only one of them is in memory at a time."""
-        if groups <= _MANY_GROUPS:
-            yield
-            return
-        with self._alone:
-            release_unused()  # each thread keeps what it has freed, as that of the one before
-            yield
 
     def each(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
         """Return what a function returns for each item, in order, and compute the next ones meanwhile.
 
-        No more results are kept than twice the number of threads, by all callers together. After an error, nothing of
-        it runs any more. On a local disk, the caller computes, too, instead of waiting for a result.
+        No more results are kept than twice the number of threads. After an error, nothing of it runs any more. On a
+        local disk, the caller computes, too, instead of waiting for a result.
         """
         waiting: deque[tuple[T, Future[R]]] = deque()
         try:
@@ -83,7 +52,7 @@ class Workers(AbstractContextManager["Workers"]):
 
     def _first(self, work: Callable[[T], R], waiting: deque[tuple[T, Future[R]]]) -> tuple[T, R]:
         """Remove the first of the items from those that wait, and return it with its result."""
-        while self._callers_help and not waiting[0][1].done():
+        while self._caller_helps and not waiting[0][1].done():
             place = next((place for place, (_, done) in enumerate(waiting) if done.cancel()), None)
             if place is None:  # threads compute all of them
                 break

@@ -149,7 +149,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         if job and self.kafka != REQUIRED and needs_no_spark(given) and (why := why_not_here(arguments)):
             self._job.require_alive()
             self.log.warning("The job runs in this task, without Spark and without access to Kafka: %s", why)
-            summary = run_plain_job(given, open_path("--base", base_of(given)), why)
+            summary = run_plain_job(given, open_path("--base", base_of(given)))
             self.log.info("%s", json.dumps(summary))
             return
         with self._job.prepared(self.application, self.application_args, arguments, self._properties) as submit:

@@ -4,7 +4,7 @@ import os
 import sys
 
 from airflow_kafka_groups.spark.application import main
-from airflow_kafka_groups.spark.names import quick_driver
+from airflow_kafka_groups.spark.requirements import quick_driver
 
 __all__ = ["main"]
 

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("job", metavar="JOB", choices=JOBS, help=argparse.SUPPRESS)
     job = parser.parse_args(given[:1]).job
     from airflow_kafka_groups.exceptions import JobError
-    from airflow_kafka_groups.spark.session.packages import require_pyspark
+    from airflow_kafka_groups.spark.requirements import require_pyspark
 
     try:
         require_pyspark()

@@ -6,6 +6,7 @@ its first argument.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import zipfile
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_USAGE = "usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip"
-
 
 APPLICATION = _PACKAGE / "spark" / "application.py"
 """The file to pass to spark-submit; its first argument is the job."""
@@ -36,7 +35,7 @@ def write_bundle(target: Path) -> Path:
 
 def ship(spark: SparkSession) -> None:
     """Let Python on the executors import this package, whatever the job was submitted with."""
-    from airflow_kafka_groups.spark.session.settings import runs_locally
+    from airflow_kafka_groups.spark.session import runs_locally
 
     if not _PACKAGE.is_dir():  # it came in a zip, by --py-files, and so it is there
         return
@@ -55,20 +54,15 @@ def ship(spark: SparkSession) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the zip that the arguments name, print the application, and return the exit code: 2 for bad usage."""
-    if {"-h", "--help"} & set(arguments):
-        print(_USAGE)
-        return 0
-    target, *options = arguments or ("",)
-    if not target or target.startswith("-") or options:
-        print(_USAGE, file=sys.stderr)
-        return 2
+    """Write the zip that the arguments name, print the application, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m airflow_kafka_groups.spark.bundle", description=__doc__)
+    parser.add_argument("target", metavar="TARGET.zip", type=Path, help="the file to write")
+    target = parser.parse_args(arguments).target
     try:
-        write_bundle(Path(target))
+        write_bundle(target)
     except OSError as error:
         why = error.strerror or str(error)
-        print(f"error: TARGET.zip (got {target!r}): cannot be written: {why}; name another file", file=sys.stderr)
-        return 2
+        parser.error(f"TARGET.zip (got '{target}'): cannot be written: {why}; name another file")
     print(APPLICATION)
     return 0
 

@@ -19,9 +19,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark import options
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored
-from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_kept, settings_of_write
+from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, SPARK_ERRORS, settings_of
 from airflow_kafka_groups.storage.formats import TABLE_FORMAT
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ _REMEDIES = (
 _LASTING = ("SCHEMA_NOT_FOUND", *_REMEDIES[1][0])
 """Parts of the messages of errors that the next try would meet again."""
 
-_HIVES_BY_DEFAULT = "spark.sql.legacy.createHiveTableByDefault"
+_NOT_HIVES = {"spark.sql.legacy.createHiveTableByDefault": "false"}
 """A table of Hive's own is text by default, in which a line break ends a row, and these statements do not write it."""
 
 _ESCAPED = str.maketrans({"\\": r"\\", "'": r"\'", "{": "{{", "}": "}}"})
@@ -109,13 +108,9 @@ class CatalogueTable:
             if column in lacking and not field.nullable:
                 remedy = f"its column {column} is missing, not {wanted[column]}. Name a table that the job may create"
                 raise ArgumentError(option, name, remedy)
-        if missing := set(keys).difference(partitioned_by):
-            remedy = (
-                f"it is not partitioned by {' and '.join(sorted(missing))}, so each run would replace other runs' rows"
-            )
-            raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
-        if more := partitioned_by.difference(keys):
-            remedy = f"it is partitioned by {' and '.join(sorted(more))}, too, so a run that is repeated leaves rows"
+        if partitioned_by != {*keys}:
+            by = " and ".join(sorted(partitioned_by)) or "nothing"
+            remedy = f"it is partitioned by {by}, so a run would replace other runs' rows, or leave its own of before"
             raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
         if lacking:
             self._add(lacking, ", ".join(described[column] for column in lacking))
@@ -135,8 +130,7 @@ class CatalogueTable:
 
     def _create(self, columns: str) -> None:
         try:
-            with settings_kept(self._spark, _HIVES_BY_DEFAULT):
-                self._spark.conf.set(_HIVES_BY_DEFAULT, "false")
+            with settings_of(self._spark, _NOT_HIVES):
                 self._spark.sql(
                     f"CREATE TABLE IF NOT EXISTS {self._quoted} ({columns}) PARTITIONED BY ({', '.join(self._keys)}) "
                     f"TBLPROPERTIES ('{_FORMAT}' = '{TABLE_FORMAT}')"
@@ -163,7 +157,7 @@ class CatalogueTable:
         for partition in partitions:
             values = zip(self._keys, partition, strict=True)
             key = ", ".join(f"{name} = '{value.translate(_ESCAPED)}'" for name, value in values)
-            with settings_of_write(self._spark, _STATIC):
+            with settings_of(self._spark, _STATIC):
                 text = f"INSERT OVERWRITE TABLE {self._quoted} PARTITION ({key}) SELECT * FROM {{rows}}"  # noqa: S608
                 self._spark.sql(text, rows=nothing)
 
@@ -212,7 +206,7 @@ class CatalogueTable:
         for key, values in zip(self._keys, zip(*expected, strict=True), strict=True):
             chosen &= F.col(key).isin(set(values))
         try:
-            with settings_of_write(self._spark, PARTITION_BY_PARTITION):
+            with settings_of(self._spark, PARTITION_BY_PARTITION):
                 # Not by insertInto(), which finds no table of spark_catalog while another catalogue is the default.
                 text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
                 self._spark.sql(text, rows=filled)

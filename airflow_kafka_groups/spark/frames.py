@@ -1,12 +1,7 @@
-"""DataFrames of the stored tables, and functions for executors, which have pyarrow and numpy but not this package."""
+"""DataFrames of the stored tables: their schemas, and how they are read and written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from types import ModuleType
-from typing import Any
-
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StructType
@@ -17,19 +12,6 @@ from airflow_kafka_groups.storage import schemas as stored
 from airflow_kafka_groups.storage.job_outputs import JobFiles
 from airflow_kafka_groups.storage.paths import is_data_file
 from airflow_kafka_groups.storage.schemas import Columns
-
-
-def by_value(
-    function: Callable[[Iterable[Any]], Iterator[Any]], *modules: ModuleType
-) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function over Arrow batches that is shipped by value.
-
-    :param modules: its module, and the others of this package that it needs.
-    """
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
-    return function
-
 
 _HEADER = StructType().add("key", "string").add("value", "binary")
 _TYPES: dict[str, DataType | str] = {"int32": "integer", "int64": "long", "headers": ArrayType(_HEADER)}
@@ -73,8 +55,8 @@ def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFr
 _BASENAME = "mapreduce.output.basename"
 
 
-def write_own(rows: DataFrame, folder: str, did: str) -> tuple[int, list[str]]:
-    """Write rows in place of what a folder has, and return their number and the names of the files.
+def write_own(rows: DataFrame, folder: str, did: str) -> int:
+    """Write rows in place of what a folder has, and return their number.
 
     :param did: what a job did that writes such rows, for the message.
 
@@ -91,4 +73,4 @@ def write_own(rows: DataFrame, folder: str, did: str) -> tuple[int, list[str]]:
         raise JobError(
             f"{folder} has {there} rows where {written} were written: another job {did} at the same time. Run it again"
         )
-    return written, files
+    return written

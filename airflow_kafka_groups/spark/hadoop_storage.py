@@ -15,10 +15,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.shown import first_line
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.session.settings import jvm_of, runs_locally
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, jvm_of, runs_locally
 from airflow_kafka_groups.storage.access import storage_errors
-from airflow_kafka_groups.storage.disk import checksum_of
 from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 
 _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
@@ -182,17 +180,11 @@ def storage_of(spark: SparkSession, root: str) -> Storage:
     return LocalStorage(there.working_folder()) if there.scheme == "file" else through_hadoop(there)
 
 
-def move(spark: SparkSession, storage: Storage, path: str, to: str) -> None:
+def move(spark: SparkSession, path: str, to: str) -> None:
     """Move a file that Spark has written, within its storage, to a place whose name says what is in the file."""
+    there = Hadoop(spark, to)
     with storage_errors("moved", path):
-        source, target = storage.local(path), storage.local(to)
-        if source is None or target is None:
-            there = Hadoop(spark, to)
-            there.move(there.path(path), there.path(to))
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        checksum_of(target).unlink(missing_ok=True)
-        source.replace(target)
+        there.move(there.path(path), there.path(to))
 
 
 def _remedy(root: str) -> str:

@@ -1,7 +1,8 @@
 """The judgement of a cluster in Spark's tasks: the driver reads manifests, and no row.
 
 1. Snapshots' files reach the tasks as bytes, so through any storage that Spark reads. A task reduces each to a file of
-   observations; Spark commits all of these at once, in a hidden folder, whence the driver moves them to their places.
+   observations, and puts it in its place on a disk. On other storages Spark writes it into a hidden folder, whence the
+   driver moves it.
 2. Files of observations reach the tasks as bytes, which are compared with their SHA-256, and cut into buckets of
    groups. The shuffle carries a row for each file and bucket, and sorts them by bucket and snapshot.
 3. A task judges the groups of its buckets, and Spark writes the verdicts.
@@ -17,6 +18,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -37,27 +39,29 @@ from airflow_kafka_groups.judge.staleness.buckets import (
 )
 from airflow_kafka_groups.judge.staleness.judging import VerdictCounts
 from airflow_kafka_groups.judge.staleness.lives import READ
-from airflow_kafka_groups.judge.staleness.observation_files import (
+from airflow_kafka_groups.judge.staleness.observation_store import (
+    PARTITION,
     DamagedObservationsError,
     ObservationFile,
+    ObservationStore,
+    create,
     from_file,
     to_file,
 )
-from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
+from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.snapshot_rows import rows_in
 from airflow_kafka_groups.observe.history.snapshots import rows_of
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.bundle import ship
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, remedy_of
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, WHOLE
 from airflow_kafka_groups.spark.hadoop_storage import move
-from airflow_kafka_groups.spark.session.preflight import require_arrow
-from airflow_kafka_groups.spark.session.settings import settings_kept
+from airflow_kafka_groups.spark.preflight import require_arrow
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, jvm_of, remedy_of, settings_of
 from airflow_kafka_groups.storage.arrow_values import column
-from airflow_kafka_groups.storage.file_storage import Storage
+from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from airflow_kafka_groups.storage.job_outputs import JobFiles, ReplacedFolder, footer_of
 from airflow_kafka_groups.storage.manifest import SnapshotFile, SnapshotManifest
 from airflow_kafka_groups.storage.paths import is_data_file, is_id, new_id, time_of
@@ -73,6 +77,9 @@ _GROUPS_OF_A_BUCKET = 5_000
 _MOST_GROUPS_OF_A_BUCKET = 50_000
 """More take a hundred megabytes of a task."""
 
+_SEED = 42
+"""By which Spark hashes a number, to choose the partition of a row."""
+
 _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a file's bytes, or those of one bucket, are in memory
     "spark.sql.adaptive.enabled": "false",  # it would put buckets into one task, since they are small to the shuffle
@@ -85,13 +92,19 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 _NO_SETTINGS = MappingProxyType(dict[str, str]())
-_LISTED_BY_JOBS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_LISTED_AT_ONCE = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1)}
+"""For a local disk, which is listed more quickly than a job starts that lists."""
+
 _BASENAME = "mapreduce.output.basename"
+_MOVED_ONCE = {
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
 
 _MADE = pa.schema({"made": pa.string(), "content": pa.binary()})
 _PARTS = pa.schema({"bucket": pa.int32(), "place": pa.int32(), "content": pa.binary()})
 _MAGIC = b"PAR1"
-_STAGED = re.compile(r"made=(?P<snapshot_id>[^,]+),(?P<number>\d+),(?P<facts>[\d,-]+),(?P<sha256>[0-9a-f]{64})")
+_FACTS = re.compile(r"made=(?P<snapshot_id>[^,]+),(?P<number>\d+),(?P<facts>[\d,-]+),(?P<sha256>[0-9a-f]{64})")
 
 _DAMAGED = re.compile(rf"{DamagedObservationsError.__name__}: (\S+)")
 _UNUSABLE = re.compile(r"exceptions\.SnapshotError: (.+)")
@@ -99,19 +112,6 @@ _CANNOT_RUN = ("ModuleNotFoundError", "Cannot run program", "PYTHON_VERSION_MISM
 _MICROS = [f"unix_micros(last_{kind}_at) AS {kind}" for kind in ("commit", "record")]
 
 Batches = Iterable[pa.RecordBatch]
-
-
-def hash_of(number: int) -> int:
-    """Return Spark's hash of an integer, by which it chooses the partition of a row: Murmur3 with the seed 42."""
-
-    def turned(value: int, bits: int) -> int:
-        return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
-
-    block = turned(number * 0xCC9E2D51 & 0xFFFFFFFF, 15) * 0x1B873593 & 0xFFFFFFFF
-    found = (turned(42 ^ block, 13) * 5 + 0xE6546B64) & 0xFFFFFFFF ^ 4
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
-        found = (found ^ found >> shift) * factor & 0xFFFFFFFF
-    return found - 2**32 if found >= 2**31 else found
 
 
 class InTasks:
@@ -137,46 +137,60 @@ class InTasks:
 
     def _reduce(self, store: ObservationStore, manifests: Sequence[SnapshotManifest]) -> None:
         """Reduce snapshots in one job."""
+        # A folder that readers of the table do not see, for files before they get their names.
+        stage = f"{store.root}/_{new_id(datetime.now(UTC))}"
+
+        def publish(manifest: SnapshotManifest) -> None:
+            files = made.get(manifest.snapshot_id, {})
+            if sorted(files) != [number for number, file in enumerate(manifest.files) if file.rows]:
+                raise JobError(f"Spark has not written all observations of snapshot {manifest.snapshot_id}")
+            places = dict(files.values())
+            store.publish(manifest, [files[number].file for number in sorted(files)], partial(put, places))
+
+        def put(places: Mapping[ObservationFile, str], file: ObservationFile, path: str) -> None:
+            if places[file]:
+                move(self._spark, f"{stage}/{places[file]}", path)
+
+        try:
+            made = self._made(store, manifests, stage)
+            with Workers(is_local=store.storage.is_local) as workers:
+                for _ in workers.each(publish, manifests):
+                    pass
+        finally:
+            with suppress(StorageError):  # the first error is the one to report
+                store.storage.remove_folder(stage, everything=True)
+
+    def _made(
+        self, store: ObservationStore, manifests: Sequence[SnapshotManifest], stage: str
+    ) -> dict[str, dict[int, _Made]]:
+        """Return the files that tasks have made of each snapshot's, by the number of what they were made of."""
         sources = {
             (manifest.snapshot_id, file.name): (number, file)
             for manifest in manifests
             for number, file in enumerate(manifest.files)
         }
         paths = [path for manifest in manifests for path in rows_of(store.history, manifest)]
-        # A folder that readers of the table do not see, for files before they get their names.
-        stage = f"{store.root}/_{new_id(datetime.now(UTC))}"
-        try:
-            if paths:
-                with self._working(store, _SETTINGS):
-                    made = self._files(paths).mapInArrow(partial(_reduced_files, sources), from_arrow_schema(_MADE))
-                    _write_contents(made, stage)
-            found = _staged(store.storage.sizes_below(stage))
-            places = {file: path for files in found.values() for file, path in files.values()}
-
-            def put(file: ObservationFile, path: str) -> None:
-                move(self._spark, store.storage, f"{stage}/{places[file]}", path)
-
-            for manifest in manifests:
-                files = found.get(manifest.snapshot_id, {})
-                if sorted(files) != [number for number, file in enumerate(manifest.files) if file.rows]:
-                    raise JobError(f"Spark has not written all observations of snapshot {manifest.snapshot_id}")
-                store.publish(manifest, [files[number][0] for number in sorted(files)], put)
-        finally:
-            with suppress(StorageError):  # the first error is the one to report
-                store.storage.remove_folder(stage, everything=True)
+        if not paths:
+            return {}
+        disk = store.storage.local(store.root)
+        with self._working(store, _SETTINGS):
+            made = self._files(paths).mapInArrow(partial(_reduced_files, sources, disk), from_arrow_schema(_MADE))
+            if disk is not None:
+                return _described((f"{_MADE.names[0]}={row[0]}", "") for row in made.select(_MADE.names[0]).collect())
+            _write_contents(made, stage)
+        return _described(store.storage.sizes_below(stage))
 
     def judge(
-        self, store: ObservationStore, policy: StalenessPolicy, retention: int, storage: Storage, output: str
+        self, store: ObservationStore, policy: StalenessPolicy, retention: int, output: str
     ) -> tuple[VerdictCounts, list[str]]:
         """Judge the groups, and write their verdicts in place of what a folder has.
 
         :param retention: the brokers' ``offsets.retention.minutes``; 0: not known.
-        :param storage: that of the output.
 
         Returns the counts of the verdicts and the names of the files. Raises as ``reduce`` does.
         """
         if not store.stored[store.history.judged.snapshot_id].files:
-            folder = ReplacedFolder(storage, output)
+            folder = ReplacedFolder(store.storage, output)
             folder.write(arrow_schema(VERDICT_COLUMNS), ())
             return VerdictCounts(), folder.verify("verdicts", "judged")
         with self._working(store):
@@ -186,7 +200,7 @@ class InTasks:
             for damaged in count():
                 try:
                     with self._working(store, _SETTINGS):
-                        return _write_verdicts(self._verdicts(store, policy, retention, records), storage, output)
+                        return _write_verdicts(self._verdicts(store, policy, retention, records), store.storage, output)
                 except DamagedObservationsError as exc:
                     store.require_readable(damaged)
                     self._reduce(store, [store.discard(str(exc))])
@@ -224,22 +238,19 @@ class InTasks:
 
     def _labels(self, buckets: int) -> list[int]:
         """Return numbers of which Spark puts each into another one of as many partitions."""
-        found = dict[int, int]()
-        for number in count():
-            if len(found) == buckets:
-                break
-            found.setdefault(hash_of(number) % buckets, number)
+        found, numbers = dict[int, int](), count()
+        # By its full name, and an object of it: of a static method of the same name as another one, py4j finds either.
+        murmur3 = getattr(jvm_of(self._spark, "a judgement"), "org.apache.spark.unsafe.hash.Murmur3_x86_32")(_SEED)
+        while len(found) < buckets:
+            number = next(numbers)
+            found.setdefault(murmur3.hashInt(number) % buckets, number)
         return [*found.values()]
 
     @contextmanager
     def _working(self, store: ObservationStore, settings: Mapping[str, str] = _NO_SETTINGS) -> Iterator[None]:
         """Change settings within the block. What a task found is raised as if it was found here."""
         try:
-            with settings_kept(self._spark, *settings, _LISTED_BY_JOBS):
-                for name, value in settings.items():
-                    self._spark.conf.set(name, value)
-                if store.storage.is_local:  # a listing is quicker than a job that lists
-                    self._spark.conf.set(_LISTED_BY_JOBS, str(2**31 - 1))
+            with settings_of(self._spark, {**settings, **(_LISTED_AT_ONCE if store.storage.is_local else {})}):
                 yield
         except SPARK_ERRORS as exc:
             text = str(exc)
@@ -294,15 +305,21 @@ def _contents(batches: Batches) -> Iterator[tuple[tuple[str, str], pa.Buffer]]:
 
 
 def _reduced_files(
-    sources: Mapping[tuple[str, str], tuple[int, SnapshotFile]], batches: Batches
+    sources: Mapping[tuple[str, str], tuple[int, SnapshotFile]], disk: Path | None, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
-    """Reduce files of snapshots to files of observations."""
+    """Reduce files of snapshots to files of observations.
+
+    :param disk: the folder of the table where that is on a disk: the files are written there, and not returned.
+    """
     for (snapshot_id, name), content in _contents(batches):
         number, source = sources[snapshot_id, name]
         table = reduced(rows_in(source, snapshot_id, content), snapshot_id)
         if not table.num_rows:
             continue
         file, made = to_file(table)
+        if disk is not None:
+            create(LocalStorage(), f"{disk}/{PARTITION}={snapshot_id}/{file.name}", made)
+            made = b""
         facts = (snapshot_id, number, file.groups, file.oldest, file.newest, file.bytes, file.sha256)
         yield _batch(_MADE, [",".join(map(str, facts))], [made.removesuffix(_MAGIC)])
 
@@ -311,25 +328,31 @@ def _write_contents(made: DataFrame, folder: str) -> None:
     """Write each row's bytes to a file, in a folder whose name describes it.
 
     Spark has no writer of bytes. Its writer of text adds what a line ends with, here what a file of Parquet ends with.
+    A file has its place in the folder as soon as its task has ended: an object store copies what is moved once more.
     """
     lines = made.select("made", F.col("content").cast("string").alias("value"))
     options = {"lineSep": _MAGIC.decode(), "maxRecordsPerFile": "1", "compression": "none"}
-    lines.write.partitionBy("made").options(**options).mode("errorifexists").text(folder)
+    lines.write.partitionBy("made").options(**options, **_MOVED_ONCE).mode("errorifexists").text(folder)
 
 
-class _Staged(NamedTuple):
+class _Made(NamedTuple):
     file: ObservationFile
     path: str
+    """Where it is in the hidden folder; empty if it is in its place."""
 
 
-def _staged(sizes: Mapping[tuple[str, str], int]) -> dict[str, dict[int, _Staged]]:
-    """Return the files that Spark has written of each snapshot, by the number of what they were made of."""
-    found: dict[str, dict[int, _Staged]] = {}
-    for folder, name in sizes:
-        if (said := _STAGED.fullmatch(folder)) and name[0] not in "._":
+def _described(places: Iterable[tuple[str, str]]) -> dict[str, dict[int, _Made]]:
+    """Return the files of each snapshot, by the number of what they were made of.
+
+    :param places: folders whose names describe their only file, and that file's name.
+    """
+    found: dict[str, dict[int, _Made]] = {}
+    for folder, name in places:
+        if (said := _FACTS.fullmatch(folder)) and not name.startswith((".", "_")):
             groups, oldest, newest, size = map(int, said["facts"].split(","))
             file = ObservationFile.of(groups, oldest, newest, size, said["sha256"])
-            found.setdefault(said["snapshot_id"], {})[int(said["number"])] = _Staged(file, f"{folder}/{name}")
+            path = name and f"{folder}/{name}"
+            found.setdefault(said["snapshot_id"], {})[int(said["number"])] = _Made(file, path)
     return found
 
 

@@ -57,12 +57,6 @@ def add_table(parser: argparse.ArgumentParser, what: str, option: str = TABLE) -
     )
 
 
-def check_tables(table: str | None, option: str, other: str | None) -> None:
-    """Raise ``ArgumentError`` if ``--table`` and another option name one table: the first would be created."""
-    if other is not None and table is not None and other.lower() == table.lower():
-        raise ArgumentError(option, other, f"give another table than {TABLE}")
-
-
 def _table_name(text: str) -> str:
     if not _TABLE_NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -16,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.options import check_folder
-from airflow_kafka_groups.spark.session.packages import require_pyspark
+from airflow_kafka_groups.spark.requirements import require_pyspark
 from airflow_kafka_groups.storage.file_storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Summary = dict[str, Any]
-_PATHS = frozenset({"backlog", "base", "commit_history", "output", "owners", "places", "records", "result", "summary"})
+_PATHS = frozenset({"backlog", "base", "output", "places", "records", "result"})
 _CONNECTION = re.compile(r"\A((?:s3[an]?|gs)://)[^/:@]*@", re.IGNORECASE)
 """An Airflow connection before a bucket: connectors refuse it as a user. On Azure, what is there is the container."""
 PARTLY_FAILED = 5
@@ -79,8 +80,7 @@ class Program:
         try:
             require_pyspark()
             # What a job and its arguments are is known without pyspark.
-            from airflow_kafka_groups.spark.errors import SPARK_ERRORS, remedy_of
-            from airflow_kafka_groups.spark.start import session_of
+            from airflow_kafka_groups.spark.session import SPARK_ERRORS, remedy_of, session_of
 
             with session_of(self.job, self.imports) as spark:
                 try:
@@ -99,6 +99,19 @@ class Program:
         return 0
 
 
+def warn(message: str) -> None:
+    """Log a warning."""
+    spark = sys.modules.get("pyspark.logger")  # not imported: a job that needs no Spark would wait for it
+    (spark.PySparkLogger if spark else logging).getLogger("airflow_kafka_groups").warning(message)
+
+
+def logged(warnings: Sequence[str]) -> list[str]:
+    """Log warnings, and return them."""
+    for warning in warnings:
+        warn(warning)
+    return list(warnings)
+
+
 def write_summary(storage: Storage, path: str, summary: Summary) -> None:
     """Write the file that vouches for a job's output, as the last one."""
     storage.replace(path, (json.dumps(summary, indent=1) + "\n").encode())
@@ -106,10 +119,10 @@ def write_summary(storage: Storage, path: str, summary: Summary) -> None:
 
 def _why(exc: Exception, spark: SparkSession, arguments: argparse.Namespace) -> str:
     """Explain an error of Spark's; one of its Kafka client's with the brokers' advertised addresses, if any answers."""
-    from airflow_kafka_groups.spark.errors import SPARK_ERRORS
     from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
     from airflow_kafka_groups.spark.kafka.properties import load_properties
     from airflow_kafka_groups.spark.kafka.reader import explain
+    from airflow_kafka_groups.spark.session import SPARK_ERRORS
 
     brokers = list[str]()
     if path := getattr(arguments, "kafka_properties", None):

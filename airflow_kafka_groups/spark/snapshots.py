@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -12,9 +12,17 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.observe.history.snapshots import History, half_written, rows_of
 from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
 from airflow_kafka_groups.shown import first_line
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import SNAPSHOT_SCHEMA, read_stored
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.session import SPARK_ERRORS
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS
+
+RECREATED = "was recreated or truncated since it was committed at {}"
+FORSAKEN = (
+    "was committed at {}, and none of these groups has a commit in its topic any more: it may have been recreated, and "
+    "the snapshot does not have its id"
+)
 
 _PLACE = ["topic", "partition"]
 _OF_GROUP = ("group_id", "state", "topic", "partition", "committed_offset", "error")
@@ -61,9 +69,7 @@ def read_snapshot(
 
 def rows_of_groups(rows: DataFrame, group_ids: Collection[str]) -> list[dict[str, Any]]:
     """Return what a snapshot has of these groups, in the driver."""
-    # Of a name that is no text, such as an argument in another encoding, no snapshot has a group.
-    wanted = [(name,) for name in group_ids if not any("\ud800" <= letter <= "\udfff" for letter in name)]
-    asked = F.broadcast(rows.sparkSession.createDataFrame(wanted, "group_id string"))
+    asked = F.broadcast(rows.sparkSession.createDataFrame([(name,) for name in group_ids], "group_id string"))
     found = rows.join(asked, "group_id", "left_semi")
     return [row.asDict() for row in found.select(*_OF_GROUP).toLocalIterator()]
 
@@ -76,3 +82,52 @@ def logs_of(rows: DataFrame, wanted: Collection[Partition]) -> dict[Partition, L
     known = rows.join(asked, _PLACE, "left_semi").dropna(subset=["log_start", "log_end"])
     ends = known.groupBy(_PLACE).agg(F.max("log_start"), F.max("log_end")).collect()
     return {Partition(topic, number): LogEnds(start, end) for topic, number, start, end in ends}
+
+
+def with_other_ids(ids: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
+    """Return the topics that have another id in one of two readings than in the other."""
+    return {topic for topic in ids.keys() & others.keys() if ids[topic] != others[topic]}
+
+
+def logs_since(
+    admin: KafkaAdmin,
+    snapshot: SnapshotManifest,
+    rows: DataFrame,
+    wanted: Set[Partition],
+    groups: Mapping[str, Collection[Partition]] | None = None,
+) -> tuple[dict[Partition, LogEnds], dict[Partition, str], dict[str, str]]:
+    """Return the logs of partitions as they are now, why partitions are not the snapshot's, and the topics' ids.
+
+    A partition is not the snapshot's if its topic has another id, or its log went backwards. A snapshot has the ids of
+    some topics only; of the others, brokers have removed the commits of all groups with the topic.
+
+    :param rows: the snapshot's.
+    :param wanted: partitions of the snapshot; those that do not exist any more are left out.
+    :param groups: the partitions in which groups had commits, to ask whether they have some. Default: nobody is asked.
+    """
+    topics = {where.topic for where in wanted}
+    ids, known = admin.topic_ids(topics), (snapshot.view or {}).get("topic_ids") or {}
+    logs = admin.log_ends(wanted & admin.partitions(topics), read_committed=False)
+    others = with_other_ids(known, ids)
+    went_back = went_backwards(logs_of(rows, logs), logs)
+    doubtful = {where for where in logs if where.topic not in known.keys() & ids.keys()}
+    why = dict.fromkeys(_forsaken(admin, groups, doubtful), FORSAKEN) if groups else {}
+    why |= {where: RECREATED for where in logs if where.topic in others or where in went_back}
+    return logs, why, ids
+
+
+def _forsaken(
+    admin: KafkaAdmin, groups: Mapping[str, Collection[Partition]], doubtful: Set[Partition]
+) -> Set[Partition]:
+    """Return the partitions in whose topics none of the groups has a commit any more."""
+    topics = {where.topic for where in doubtful}
+    for group_id, commits in groups.items():
+        if not topics.isdisjoint(where.topic for where in commits):
+            topics -= {where.topic for where in admin.known(group_id)}
+    return {where for where in doubtful if where.topic in topics}
+
+
+def went_backwards(then: Mapping[Partition, LogEnds], now: Mapping[Partition, LogEnds]) -> set[Partition]:
+    """Return the partitions whose log begins or ends before where it did then."""
+    both = then.keys() & now.keys()
+    return {where for where in both if now[where].start < then[where].start or now[where].end < then[where].end}

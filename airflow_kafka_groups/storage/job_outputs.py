@@ -112,7 +112,7 @@ def footer_of(storage: Storage, path: str) -> tuple[set[str], int]:
 def require_own_summary(storage: Storage, path: str, job: str, option: str, value: str) -> None:
     """Verify that the file of a job's summary is a summary of this job, or is not there: the job deletes it.
 
-    ``--output backups/ID`` would otherwise cost the backup its manifest, ``ID.json``.
+    ``--result backups/ID.json`` would otherwise cost the backup its manifest.
 
     :param job: its name, with which its summaries begin. A killed job may have left a part of one.
     :param option: the option that names the file, and its value, for the message.

@@ -115,9 +115,6 @@ class TableName(StrEnum):
     OBSERVATIONS = "observations"
     VERDICTS = "verdicts"
     LAG_PARTITIONS = "lag_partitions"
-    LAG_GROUPS = "lag_groups"
-    LAG_TOPICS = "lag_topics"
-    LAG_OWNERS = "lag_owners"
     ARCHIVES = "archives"
 
 

@@ -194,7 +194,6 @@ OBSERVATION_COLUMNS = columns(
 LAG_COLUMNS = columns(
     {
         "group_id": "string",
-        "owner": "string",
         "state": "string",
         "topic": "string",
         "partition": "int32",

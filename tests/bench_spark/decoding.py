@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.observe.offsets_topic.scan import CARRIED, SCAN_SCHEMA, decode
-from airflow_kafka_groups.spark.frames import by_value
-from airflow_kafka_groups.spark.offsets_topic.reading import scan
+from airflow_kafka_groups.observe.offsets_topic.scan import SCAN_SCHEMA, decode
+from airflow_kafka_groups.spark.kafka.offsets_topic import scan
 from tests.bench_spark.session import start_session, taken
 from tests.histories.offset_records import commit_key, commit_value
 
@@ -60,7 +59,7 @@ def main() -> None:
         spark = start_session(size.cores)
         records = spark.read.parquet(folder)
         forms = {
-            "arrow": records.mapInArrow(by_value(decode_every, *CARRIED), SCAN_SCHEMA),
+            "arrow": records.mapInArrow(decode_every, SCAN_SCHEMA),
             "newest": records.transform(scan),
         }
         found = {}

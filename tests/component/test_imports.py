@@ -243,7 +243,9 @@ print(pyarrow.default_memory_pool().backend_name)
 
 def test_a_warning_of_a_job_without_spark_imports_no_pyspark() -> None:
     pytest.importorskip("pyspark", reason="nothing could import it")
-    program = "import sys\nfrom airflow_kafka_groups.spark.logs import warn\nwarn('!')\nprint('pyspark' in sys.modules)"
+    program = (
+        "import sys\nfrom airflow_kafka_groups.spark.program import warn\nwarn('!')\nprint('pyspark' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (done.stdout.split(), done.stderr) == (["False"], "!\n")
 

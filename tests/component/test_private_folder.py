@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.spark.session.private_files import private_folder
+from airflow_kafka_groups.spark.private_files import private_folder
 
 pytestmark = pytest.mark.safety
 
 HOLDER = """
 import time
-from airflow_kafka_groups.spark.session.private_files import private_folder
+from airflow_kafka_groups.spark.private_files import private_folder
 with private_folder() as folder:
     (folder / "secret").write_text("s3cr3t")
     print(folder, flush=True)

@@ -1,24 +1,30 @@
-"""The output of ``commit_history``, without a run of it."""
+"""Last commits of groups, as a judgement finds them in the log, without a log."""
 
-import json
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-import pyarrow.parquet as pq
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.judge.evidence import Evidence, LastCommits
+from airflow_kafka_groups.spark.jobs import judge_staleness
+
+if TYPE_CHECKING:
+    import pytest
+    from pyspark.sql import SparkSession
 
 LAST_SCHEMA = "group_id string, last_commit_at timestamp, last_record_at timestamp"
-"""The columns of the groups that a judgement reads."""
+
+Last = tuple[str, datetime | None, datetime | None]
 
 
-def describe_commits(folder: Path, **changes: Any) -> None:
-    """Write the summary of the groups in ``groups/run_id=r``, as the job does after it has written them."""
-    files = sorted((folder / "groups").glob("run_id=r/part-*.parquet"))
-    summary = {
-        "kafka_cluster_id": "kafka-1",
-        "run_id": "r",
-        "groups": sum(pq.read_metadata(file).num_rows for file in files),
-        "files": [f"run_id=r/{file.name}" for file in files],
-        "read_until": None,
-        "records": {},
-    }
-    (folder / "summary.json").write_text(json.dumps(summary | changes))
+def know_commits(
+    monkeypatch: pytest.MonkeyPatch, spark: SparkSession, *rows: Last, until: datetime | None = None
+) -> None:
+    """Let judgements in tasks know of these last commits."""
+    known = LastCommits(rows=spark.createDataFrame([*rows], LAST_SCHEMA), evidence=Evidence(commits_until=until))
+    here = judge_staleness.asked_for
+
+    def asked_for(session: SparkSession | None, *others: object) -> LastCommits:
+        return known if session is not None else here(None, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(judge_staleness, "asked_for", asked_for)

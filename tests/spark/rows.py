@@ -1,6 +1,8 @@
-"""Rows of snapshots as DataFrames."""
+"""Rows of snapshots as DataFrames, and a storage that only Hadoop knows."""
 
+import random
 from collections.abc import Sequence
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
@@ -14,3 +16,10 @@ _SCHEMA = StructType([StructField(field.name, field.dataType) for field in SNAPS
 def snapshot_rows(spark: SparkSession, rows: Sequence[SnapshotRow]) -> DataFrame:
     """Return rows of a snapshot as Spark reads them: nobody has checked which are null."""
     return spark.createDataFrame([tuple(row[name] for name in _SCHEMA.names) for row in rows], _SCHEMA)
+
+
+def storage_elsewhere(spark: SparkSession, folder: Path) -> str:
+    """Return a folder as a storage of another kind."""
+    table = f"t{random.randrange(2**32)}"
+    spark._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{table}.link./here", folder.as_uri())
+    return f"viewfs://{table}/here"

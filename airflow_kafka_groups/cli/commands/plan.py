@@ -67,7 +67,6 @@ def snapshot(args: argparse.Namespace, out: Output) -> ExitCode:
 JUDGE_COLUMNS = ("verdict", "groups", "lag")
 _LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
 _JUDGE_NUMBERS = (*_LIMITS, "offsets_retention_minutes")
-_WHY = "the command judges in its own process. To read the log of commits, run the DAG cleanup_stale_groups"
 
 _NO_LOG = "demands verdicts that rest on the log of commits, which this command does not read: run the DAG "
 _NO_LOG += "cleanup_stale_groups"
@@ -106,7 +105,7 @@ def judge(args: argparse.Namespace, out: Output) -> ExitCode:
         **({"--snapshot-id": args.snapshot_id} if args.snapshot_id else {}),
     }
     arguments = ["judge_staleness", *(word for option in asked.items() for word in option)]
-    summary = run_plain_job(arguments, layout.base, _WHY)
+    summary = run_plain_job(arguments, layout.base)
     verdicts, lags = summary["verdicts"], summary["lag_by_verdict"]
     rows = [(verdict, groups, lags[verdict]) for verdict, groups in verdicts.items() if groups]
     shown = ("snapshot_id", "groups", "snapshots_used", "snapshots_reduced", "oldest_observation", "seconds")

@@ -26,8 +26,8 @@ from airflow_kafka_groups.kafka.transport.security import (
     naming,
 )
 from airflow_kafka_groups.observe.patterns import keeping_expressions
-from airflow_kafka_groups.spark.names import PROTECTED, READ_ONLY
-from airflow_kafka_groups.spark.session.private_files import render_properties, write_secret_file
+from airflow_kafka_groups.spark.private_files import render_properties, write_secret_file
+from airflow_kafka_groups.spark.requirements import PROTECTED, READ_ONLY
 
 _KAFKA_SECURITY = "org.apache.kafka.common.security"
 

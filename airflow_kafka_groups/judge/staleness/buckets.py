@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from airflow_kafka_groups.judge.staleness.judging import judge
 from airflow_kafka_groups.judge.staleness.lives import NEVER, lives_of
-from airflow_kafka_groups.judge.staleness.observation_files import nothing, of_snapshot
+from airflow_kafka_groups.judge.staleness.observation_store import nothing, of_snapshot
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.storage.arrow_values import in_one_piece, of_numpy
 

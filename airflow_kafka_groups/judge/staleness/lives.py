@@ -107,6 +107,8 @@ class Strings(NamedTuple):
     def of(cls, column: pa.ChunkedArray) -> Strings:
         """Return a stored column."""
         found = encoded(column)
+        if len(found.dictionary) + bool(found.null_count) == 1:  # the same in all rows, as most of these columns
+            return cls(np.zeros(len(found), np.int64), found.dictionary)
         order = pc.sort_indices(found.dictionary)
         place = np.empty(len(order) + 1, np.int64)
         place[to_numpy(order)] = np.arange(len(order))

@@ -7,6 +7,8 @@ snapshot is reduced again: observations save time and never decide alone.
 
 Jobs may do so at the same time. A file appears when it is complete, and its name is made of its SHA-256. So whatever a
 killed job leaves behind is either hidden from readers of the table, or what the next job would write in its place.
+
+A file of a snapshot becomes one of observations, a file of Parquet. So no group is in two of them either.
 """
 
 from __future__ import annotations
@@ -14,14 +16,113 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, SnapshotError, StorageError
-from airflow_kafka_groups.judge.staleness.observation_files import ObservationFile
+from airflow_kafka_groups.judge.staleness.lives import READ
 from airflow_kafka_groups.observe.history.snapshots import History, half_written
 from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage.arrow_values import empty_table
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import FORMAT, digest_of, plain, read_model
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, arrow_schema, known_columns, with_missing
+
+_KINDS = ["group_type", "protocol_type"]
+"""The columns that have the same few values in all rows."""
+
+_REPEATED = ["run_id", *_KINDS, "state", "error"]
+_DECIDE = tuple(column for column in OBSERVATION_COLUMNS if column.name in READ)
+
+
+class DamagedObservationsError(Exception):
+    """Observations that are not as they were written. The message is the snapshot's id, and that is all."""
+
+
+class ObservationFile(NamedTuple):
+    """What vouches for a file of observations.
+
+    :param groups: the number of observations; at least 1.
+    :param oldest: the time of the first one, and ``newest`` that of the last, in microseconds since 1970.
+    """
+
+    name: str
+    groups: int
+    oldest: int
+    newest: int
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, groups: int, oldest: int, newest: int, size: int, digest: str) -> ObservationFile:
+        """Return the description of a file, whose name is made of its digest."""
+        return cls(f"part-{digest[:32]}.parquet", groups, oldest, newest, size, digest)
+
+
+def to_file(table: pa.Table) -> tuple[ObservationFile, bytes]:
+    """Return the file of a table of observations that has rows, and its bytes."""
+    with pa.BufferOutputStream() as stream:  # an object of Python's would take turns with the threads that reduce
+        # Only these columns repeat their values: a dictionary of the others would be made and thrown away.
+        pq.write_table(table, stream, compression="zstd", use_dictionary=_REPEATED, write_page_checksum=True)
+        content: bytes = stream.getvalue().to_pybytes()
+    return ObservationFile.of(table.num_rows, *_extent(table), len(content), sha256(content).hexdigest()), content
+
+
+def from_file(snapshot_id: str, file: ObservationFile, content: Any, *, everything: bool) -> pa.Table:
+    """Read a file of observations.
+
+    :param file: what vouches for it.
+    :param content: its bytes.
+    :param everything: whether to read all columns, and not only those that decide.
+
+    Raises ``DamagedObservationsError``.
+    """
+    try:
+        if sha256(content).hexdigest() != file.sha256:
+            raise ValueError
+        columns = OBSERVATION_COLUMNS if everything else _DECIDE
+        # Not by read_table(), which imports pandas, and takes a third longer.
+        with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_KINDS) as parquet:
+            known = known_columns(parquet.schema_arrow, columns, of_any_type=True)  # the digest is of their bytes
+            table = with_missing(parquet.read(columns=known, use_threads=False), columns)
+        if (table.num_rows, *_extent(table)) != (file.groups, file.oldest, file.newest):
+            raise ValueError
+    except MemoryError:  # an ArrowException, too; they may be sound, and take more of it to be made again
+        raise
+    except (ValueError, pa.ArrowException) as exc:
+        raise DamagedObservationsError(snapshot_id) from exc
+    return table
+
+
+def _extent(table: pa.Table) -> tuple[int, int]:
+    found = pc.min_max(table["observed_at"].cast(pa.int64())).as_py()
+    return found["min"], found["max"]
+
+
+def nothing() -> pa.Table:
+    """Return the observations of no group."""
+    return empty_table(arrow_schema(OBSERVATION_COLUMNS))
+
+
+def of_snapshot(snapshot_id: str, parts: Sequence[pa.Table]) -> pa.Table:
+    """Return the observations of a snapshot, or of a bucket of its groups, from those of its files.
+
+    Raises ``SnapshotError`` if a group is in two of them: its rows would be judged as those of two groups.
+    """
+    if len(parts) < 2:
+        return parts[0] if parts else nothing()
+    table = pa.concat_tables(parts)
+    if pc.count_distinct(table["group_id"]).as_py() != table.num_rows:
+        twice = pc.value_counts(table["group_id"])
+        group = next(each["values"] for each in twice.to_pylist() if each["counts"] > 1)
+        raise SnapshotError(half_written(snapshot_id, f"group {group!r} is in two of its files"))
+    return table
+
 
 PARTITION = "snapshot_id"
 """The column that the folders of the table are named after."""
@@ -68,6 +169,14 @@ def parse(text: bytes) -> ObservationManifest | None:
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
     return manifest if all(file.groups for file in manifest.files) else None
+
+
+def create(storage: Storage, path: str, content: bytes) -> None:
+    """Write a file, unless it is there as it should be: another job may be reading it."""
+    try:
+        storage.create(path, content, durable=False)  # what a power cut takes is made again
+    except FileExistsAlreadyError:  # a killed job's, or damaged
+        storage.replace(path, content)
 
 
 TRIES = 3
@@ -145,12 +254,7 @@ class ObservationStore:
             put(file, self._path(name, file))
         source = source_of(manifest, self.history)
         made = ObservationManifest(snapshot_id=name, cluster=manifest.cluster, source=source, files=tuple(files))
-        self.create(self._manifest(name), (json.dumps(plain(made), indent=1) + "\n").encode())
-        # What jobs of other versions left of the snapshot: readers of the table would count its groups twice.
-        names = {file.name for file in files}
-        for other in self.storage.files(f"{self.root}/{PARTITION}={name}"):
-            if paths.is_data_file(other) and other not in names:
-                self.storage.remove(f"{self.root}/{PARTITION}={name}/{other}")
+        create(self.storage, self._manifest(name), (json.dumps(plain(made), indent=1) + "\n").encode())
         self.reduced.add(name)
         self.stored[name] = made
 
@@ -160,13 +264,6 @@ class ObservationStore:
         for path in self.paths_of(self.stored[snapshot_id]):
             self.storage.remove(path)
         return next(manifest for manifest in self.history.read if manifest.snapshot_id == snapshot_id)
-
-    def create(self, path: str, content: bytes) -> None:
-        """Write a file, unless it is there as it should be: another job may be reading it."""
-        try:
-            self.storage.create(path, content, durable=False)  # what a power cut takes is made again
-        except FileExistsAlreadyError:  # a killed job's, or damaged
-            self.storage.replace(path, content)
 
     def _manifest(self, snapshot_id: str) -> str:
         return f"{self.history.folder}/{paths.summary(paths.TableName.OBSERVATIONS, snapshot_id)}"

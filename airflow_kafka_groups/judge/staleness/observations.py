@@ -105,10 +105,11 @@ def _digests(rows: pa.Table, offsets: Ints) -> npt.NDArray[np.uint64]:
 
 def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Mix 64 bits so that each depends on all (the finalizer of SplitMix64); different numbers stay different."""
-    bits = bits + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    mixed = bits + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    return mixed
 
 
 def _hashes(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:

@@ -10,14 +10,15 @@ import pyarrow as pa
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.judge.staleness.judging import VerdictCounts, judge
 from airflow_kafka_groups.judge.staleness.lives import lives_of
-from airflow_kafka_groups.judge.staleness.observation_files import (
+from airflow_kafka_groups.judge.staleness.observation_store import (
     DamagedObservationsError,
     ObservationFile,
+    ObservationStore,
+    create,
     from_file,
     of_snapshot,
     to_file,
 )
-from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.judge.workers import Workers
@@ -25,7 +26,6 @@ from airflow_kafka_groups.observe.history.snapshot_rows import stored_rows
 from airflow_kafka_groups.observe.history.snapshots import rows_of
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.access import raised_by
-from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema
@@ -50,12 +50,11 @@ class OneProcess:
         _reduce(store, self._workers, store.missing())
 
     def judge(
-        self, store: ObservationStore, policy: StalenessPolicy, retention: int, storage: Storage, output: str
+        self, store: ObservationStore, policy: StalenessPolicy, retention: int, output: str
     ) -> tuple[VerdictCounts, list[str]]:
         """Judge the groups, and write their verdicts in place of what a folder has.
 
         :param retention: the brokers' ``offsets.retention.minutes``; 0: not known.
-        :param storage: that of the output.
 
         Returns the counts of the verdicts and the names of the files. Raises as ``reduce`` does, and ``JobError`` if
         another job wrote there, too.
@@ -72,7 +71,7 @@ class OneProcess:
                 counts.add_all(table)
                 yield table
 
-        folder = ReplacedFolder(storage, output)
+        folder = ReplacedFolder(store.storage, output)
         folder.write(arrow_schema(VERDICT_COLUMNS), verdicts())
         return counts, folder.verify("verdicts", "judged")
 
@@ -108,7 +107,7 @@ def _reduced(store: ObservationStore, manifest: SnapshotManifest) -> Made:
 
 def _publish(store: ObservationStore, manifest: SnapshotManifest, made: Made) -> None:
     contents = dict(made)
-    store.publish(manifest, [*contents], lambda file, path: store.create(path, contents[file]))
+    store.publish(manifest, [*contents], lambda file, path: create(store.storage, path, contents[file]))
 
 
 def _tables(store: ObservationStore, workers: Workers, snapshot_ids: Iterable[str]) -> Iterator[pa.Table]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.shown import first_line
@@ -18,7 +18,6 @@ PLACEHOLDER = "{cluster}"
 """What a path has in the place of the cluster's name."""
 
 T = TypeVar("T")
-Each: TypeAlias = Callable[[Callable[[str], Any], Sequence[str]], Iterator[Any]]
 _SHOWN = ("snapshot_id", "groups", "verdicts", "lag", "warnings", "seconds")
 
 
@@ -57,19 +56,17 @@ def check_clusters(
             raise ArgumentError(option, value, f"write {PLACEHOLDER} where the path has the cluster's name")
 
 
-def clusters_in(storage: Storage, base: str, asked: Sequence[str], each: Each = map) -> list[str]:
+def clusters_in(storage: Storage, base: str, asked: Sequence[str]) -> list[str]:
     """Return the clusters that are asked for, each once.
 
     :param asked: names, or ``ALL`` for every folder that has manifests of snapshots.
-    :param each: calls a function for each folder, and returns the results in order.
 
     Raises ``ArgumentError`` if there is none.
     """
     if ALL not in asked:
         return list(dict.fromkeys(asked))
     names = list(filter(paths.is_cluster_name, storage.folders(base)))
-    are_there = each(lambda name: bool(storage.list(f"{base}/{name}/{paths.MANIFESTS}")), names)
-    found = [name for name, is_there in zip(names, are_there, strict=True) if is_there]
+    found = [name for name in names if storage.list(f"{base}/{name}/{paths.MANIFESTS}")]
     if not found:
         raise ArgumentError("--cluster", ALL, f"{base} has no folder with snapshots: check --base")
     return list(dict.fromkeys([*found, *(name for name in asked if name != ALL)]))
@@ -81,12 +78,10 @@ def of_each_cluster(
     asked: Sequence[str],
     work: Callable[[str], T],
     warn: Callable[[str], None],
-    each: Each = map,
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Call a function for each cluster; return the results, and why clusters failed, in the order of the clusters.
 
-    :param warn: called for each cluster that fails, by the caller's thread, when those before it are done.
-    :param each: what calls the function. Default: for one cluster after the other.
+    :param warn: called for each cluster that fails.
     """
 
     def tried(cluster: str) -> tuple[T | None, str]:
@@ -97,8 +92,8 @@ def of_each_cluster(
 
     done: dict[str, T] = {}
     failed: dict[str, str] = {}
-    clusters = clusters_in(storage, base, asked, each)
-    for cluster, (result, problem) in zip(clusters, each(tried, clusters), strict=True):
+    for cluster in clusters_in(storage, base, asked):
+        result, problem = tried(cluster)
         if result is not None:
             done[cluster] = result
         else:

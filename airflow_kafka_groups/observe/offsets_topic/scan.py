@@ -12,7 +12,6 @@ joins or leaves), and ``count`` (the ``number`` of records of the kind ``name`` 
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -21,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_kafka_groups.observe.offsets_topic import commit_records, group_records
 from airflow_kafka_groups.observe.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits, valid_texts
 from airflow_kafka_groups.observe.offsets_topic.group_records import (
     CLASSIC_GROUP,
@@ -33,9 +31,6 @@ from airflow_kafka_groups.observe.offsets_topic.group_records import (
     decode_group,
 )
 from airflow_kafka_groups.storage.schemas import CORRUPT, FUTURE, RECORDS
-
-CARRIED = (commit_records, group_records, sys.modules[__name__])
-"""The modules that a task needs."""
 
 OUTDATED, TOMBSTONES, COMMITS, GROUPS = "outdated", "tombstones", "commits", "groups"
 REMOVED, RECORD = "removed", "record"

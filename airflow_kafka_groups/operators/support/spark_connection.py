@@ -14,8 +14,8 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import check_url, read_mapping
-from airflow_kafka_groups.spark.names import OLDEST_JAVA, quick_driver
-from airflow_kafka_groups.spark.session.private_files import hide_conf, is_secret, private_folder
+from airflow_kafka_groups.spark.private_files import hide_conf, is_secret, private_folder
+from airflow_kafka_groups.spark.requirements import OLDEST_JAVA, quick_driver
 
 LOCAL = "local[*]"
 _YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"

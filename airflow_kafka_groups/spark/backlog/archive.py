@@ -20,7 +20,7 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
-from airflow_kafka_groups.spark.session.settings import settings_of
+from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.unread.ranges import Backlog, parse_ranges, range_rows
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.formats import check_format, digest_of

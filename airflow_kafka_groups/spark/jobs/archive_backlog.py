@@ -12,7 +12,6 @@ import json
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -37,13 +36,11 @@ from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_reading, add_table, folder_path
-from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session.preflight import prepare_kafka
-from airflow_kafka_groups.spark.snapshots import logs_of, read_snapshot, rows_of_groups
+from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.program import Program, logged
+from airflow_kafka_groups.spark.snapshots import logs_since, read_snapshot, rows_of_groups, with_other_ids
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog, without_commit
-from airflow_kafka_groups.spark.unread.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.spark.unread.request import commits_in_snapshot
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.formats import FORMAT
@@ -132,7 +129,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         committed = {where for commits in groups.values() for where in commits}
-        logs, recreated, ids = logs_since(admin, snapshot, partial(logs_of, rows), committed, groups)
+        logs, recreated, ids = logs_since(admin, snapshot, rows, committed, groups)
         backlogs = _plan(admin, arguments, groups, logs, recreated)
         hidden = sum(backlog.hidden for backlog in backlogs.values())
         without = _without_commit(admin, groups)

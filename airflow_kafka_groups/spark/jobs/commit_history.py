@@ -19,12 +19,11 @@ from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored, write_own
 from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.offsets_topic import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
-from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_table, check_tables, folder_path
-from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare_kafka
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_table, folder_path
+from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
+from airflow_kafka_groups.spark.program import Program, logged, write_summary
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 
@@ -68,7 +67,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(KAFKA_PROPERTIES, required=True, metavar="FILE", help="properties of Kafka's Java client")
     add("--output", required=True, type=folder_path, help="folder of the tables commits and groups, replaced if there")
-    add("--summary", help="file of the summary (default OUTPUT/summary.json)")
     add("--run-id", help="name of the run in the tables; a run of the same name replaces it")
     for name, (_, _, option) in _TABLES.items():
         add_table(parser, f"the {name}", option)
@@ -78,7 +76,6 @@ def _check(arguments: argparse.Namespace) -> None:
     arguments.run_id = arguments.run_id or paths.new_id(datetime.now(UTC))
     if not paths.is_cluster_name(arguments.run_id):
         raise ArgumentError("--run-id", arguments.run_id, paths.CLUSTER_NAME_RULE)
-    check_tables(arguments.table, _TABLES["groups"][2], arguments.groups_table)
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -86,11 +83,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     started = time.monotonic()
     warnings = prepare_kafka(spark, arrow_on_workers=True)
     properties = load_properties(spark, arguments.kafka_properties)
-    summary_path = arguments.summary or f"{arguments.output}/summary.json"
-    option, value = ("--summary", summary_path) if arguments.summary else ("--output", arguments.output)
-    require_own_summary(storage_of(spark, summary_path), summary_path, JOB, option, value)
+    storage, summary_path = storage_of(spark, arguments.output), f"{arguments.output}/summary.json"
+    require_own_summary(storage, summary_path, JOB, "--output", arguments.output)
     for name, (_, schema, _) in _TABLES.items():
-        require_replaceable(storage_of(spark, arguments.output), f"{arguments.output}/{name}", schema.names, "run_id")
+        require_replaceable(storage, f"{arguments.output}/{name}", schema.names, "run_id")
     keys = ("kafka_cluster_id", "run_id")
     tables = {
         name: CatalogueTable(spark, asked, schema, keys, option)
@@ -105,15 +101,15 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         ranges = ranges_of(admin, partitions)
         hidden = sum(each.end < ends[each.partition].end for each in ranges)
         require_shared(spark, arguments.output)
-        storage_of(spark, summary_path).remove(summary_path)
+        storage.remove(summary_path)
         fit_shuffles(spark, sum(each.offsets for each in ranges))
         log = scanned(spark, admin, properties, ranges, joined=_joined)
-        part, counted, files = f"run_id={arguments.run_id}", dict[str, int](), list[str]()
+        part, counted = f"run_id={arguments.run_id}", dict[str, int]()
         try:
             for name, (made, _, _) in _TABLES.items():
                 folder = f"{arguments.output}/{name}"
-                storage_of(spark, arguments.output).remove_folder(folder, everything=True)  # with the runs before it
-                counted[name], files = write_own(made(log.rows), f"{folder}/{part}", "wrote")
+                storage.remove_folder(folder, everything=True)  # with the runs before it
+                counted[name] = write_own(made(log.rows), f"{folder}/{part}", "wrote")
         finally:
             log.release()
     warnings += log.doubts
@@ -146,12 +142,11 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "read_until": None if hidden else read_until.isoformat(),
         **extent,
         "output": arguments.output,
-        "files": [f"{part}/{name}" for name in files],
         "tables": [table.name for table in tables.values()],
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
     }
-    write_summary(storage_of(spark, summary_path), summary_path, summary)
+    write_summary(storage, summary_path, summary)
     return summary
 
 

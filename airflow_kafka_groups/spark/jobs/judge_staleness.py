@@ -10,16 +10,15 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
-from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
+from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence, LastCommits
 from airflow_kafka_groups.judge.staleness.policy import add_policy, count, duration, policy_of
-from airflow_kafka_groups.judge.workers import CALLERS, Workers
+from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.fleet import (
     ALL,
     PLACEHOLDER,
@@ -28,17 +27,13 @@ from airflow_kafka_groups.observe.history.fleet import (
     is_one,
     of_each_cluster,
 )
-from airflow_kafka_groups.observe.history.snapshots import History, find_history, require_left
-from airflow_kafka_groups.spark.logs import logged, warn
-from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
-from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_base, add_table, check_tables, folder_path
-from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.session.packages import DRIVER_PACKAGES, WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.observe.history.snapshots import find_history, require_left
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_base, add_table
+from airflow_kafka_groups.spark.program import Program, logged, warn, write_summary
+from airflow_kafka_groups.spark.requirements import DRIVER_PACKAGES, WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
-from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +66,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: as the snapshot has it)",
     )
-    add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
     add(
         "--commit-log",
         choices=COMMIT_LOG_MODES,
@@ -80,12 +74,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(KAFKA_PROPERTIES, metavar="FILE", help="properties of Kafka's Java client, for --commit-log")
     add("--snapshot-id", help="snapshot to judge (default: the newest that is not of named groups)")
-    add(
-        "--output",
-        type=folder_path,
-        help="folder of the verdicts (default BASE/CLUSTER/tables/verdicts/snapshot_id=SNAPSHOT_ID)",
-    )
-    add("--summary", help="file of the summary (default OUTPUT.json, or below BASE/CLUSTER/summaries/verdicts)")
     add_table(parser, "the verdicts")
     add_table(parser, "the observations that it does not have yet", _OBSERVATIONS_TABLE)
 
@@ -93,13 +81,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Judge one cluster or several in Spark's tasks, write verdicts and summaries, and return the summary."""
     require_packages(DRIVER_PACKAGES)
-    from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
+    from airflow_kafka_groups.spark.hadoop_storage import storage_of
     from airflow_kafka_groups.spark.judging import InTasks
-    from airflow_kafka_groups.spark.session.preflight import prepare
+    from airflow_kafka_groups.spark.preflight import prepare
 
     warnings = logged(prepare(spark))
-    if arguments.output:  # paths below --base must be shared in any case, or they could not be read
-        require_shared(spark, arguments.output)
     tables = _tables(spark, arguments)
     return _run(_Judging(arguments, partial(storage_of, spark), InTasks(spark), spark, tables, warnings))
 
@@ -117,16 +103,12 @@ def run_here(storage: Callable[[str], Storage], arguments: argparse.Namespace) -
     for option, value in (
         (TABLE, arguments.table),
         (_OBSERVATIONS_TABLE, arguments.observations_table),
-        ("--commit-history", arguments.commit_history),
         (KAFKA_PROPERTIES, arguments.commit_log != OFF and arguments.kafka_properties),
     ):
         if value:
             raise JobError(f"{option} needs Spark, and this runs without")
-    is_local = storage(arguments.base).is_local
-    # Only where requests are waited for.
-    waits = not (is_local or is_one(arguments.cluster))
-    with Workers(is_local=is_local, callers=CALLERS if waits else 1) as workers:
-        return _run(_Judging(arguments, storage, OneProcess(workers), workers=workers))
+    with Workers(is_local=storage(arguments.base).is_local) as workers:
+        return _run(_Judging(arguments, storage, OneProcess(workers)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +121,14 @@ class _Judging:
     spark: SparkSession | None = None
     tables: Mapping[str, CatalogueTable] = field(default_factory=dict)
     warnings: Sequence[str] = ()
-    workers: Workers | None = None
 
 
 def _run(judging: _Judging) -> dict[str, Any]:
     arguments, storage, started = judging.arguments, judging.storage, time.monotonic()
-    if arguments.output:
-        columns = [column.name for column in VERDICT_COLUMNS]
-        require_replaceable(storage(arguments.output), arguments.output, columns)
-    if summary_path := arguments.summary or (arguments.output and f"{arguments.output}.json"):
-        option, value = ("--summary", summary_path) if arguments.summary else ("--output", arguments.output)
-        require_own_summary(storage(summary_path), summary_path, JOB, option, value)
     judge_cluster = partial(_judge_cluster, judging)
     if is_one(arguments.cluster):
         return judge_cluster(arguments.cluster[0])
-    side_by_side = judging.workers.side_by_side if judging.workers else map
-    judged, failed = of_each_cluster(
-        storage(arguments.base), arguments.base, arguments.cluster, judge_cluster, warn, side_by_side
-    )
+    judged, failed = of_each_cluster(storage(arguments.base), arguments.base, arguments.cluster, judge_cluster, warn)
     seconds = round(time.monotonic() - started, 2)
     return {"job": JOB, **fleet_summary(judged, failed), "warnings": [*judging.warnings], "seconds": seconds}
 
@@ -173,7 +145,10 @@ def _tables(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Cat
 
 
 def _judge_cluster(judging: _Judging, cluster: str) -> dict[str, Any]:
-    started, arguments = time.monotonic(), judging.arguments
+    # They need numpy and pyarrow, and --help does not.
+    from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
+
+    started, arguments, runner = time.monotonic(), judging.arguments, judging.runner
     storage = judging.storage(f"{arguments.base}/{cluster}")
     history = find_history(
         storage,
@@ -183,33 +158,20 @@ def _judge_cluster(judging: _Judging, cluster: str) -> dict[str, Any]:
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    with judging.workers.alone(history.judged.groups) if judging.workers else nullcontext():
-        return _judge_history(judging, storage, history, started)
-
-
-def _judge_history(judging: _Judging, storage: Storage, history: History, started: float) -> dict[str, Any]:
-    # They need numpy and pyarrow, and --help does not.
-    from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
-
-    arguments, runner = judging.arguments, judging.runner
-    cluster, snapshot_id, policy = history.judged.cluster, history.judged.snapshot_id, policy_of(arguments)
+    snapshot_id, policy = history.judged.snapshot_id, policy_of(arguments)
     store = ObservationStore(storage, history)
     runner.reduce(store)
     groups = store.stored[snapshot_id].groups
     retention = arguments.offsets_retention_minutes or history.judged.offsets_retention_minutes or 0
-    verdicts_table = paths.TableName.VERDICTS
-    output = arguments.output or f"{history.folder}/{paths.partition(verdicts_table, snapshot_id)}"
-    in_history = f"{history.folder}/{paths.summary(verdicts_table, snapshot_id)}"
-    own_summary = f"{output}.json" if arguments.output else in_history
-    summary_path = arguments.summary or own_summary
-    for path in {summary_path} if arguments.output else {summary_path, own_summary}:  # of verdicts that are replaced
-        judging.storage(path).remove(path)
+    output = f"{history.folder}/{paths.partition(paths.TableName.VERDICTS, snapshot_id)}"
+    summary_path = f"{history.folder}/{paths.summary(paths.TableName.VERDICTS, snapshot_id)}"
+    storage.remove(summary_path)  # of verdicts that are replaced
     commits = asked_for(judging.spark, arguments, history.judged)
     logged(commits.warnings)
     if judging.spark is not None:
         cast("InTasks", runner).last_records = commits.rows
     try:
-        counts, files = runner.judge(store, policy, retention, judging.storage(output), output)
+        counts, files = runner.judge(store, policy, retention, output)
     except JobError:
         require_left(storage, history, lambda: None)  # a pruning takes observations, too
         raise
@@ -224,12 +186,12 @@ def _judge_history(judging: _Judging, storage: Storage, history: History, starte
         "snapshot_id": snapshot_id,
         "kafka_cluster_id": history.judged.kafka_cluster_id,
         "groups": groups,
+        "named_groups": history.judged.of_named_groups,
         "verdicts": counts.groups,
         "lag": sum(counts.lag.values()),
         "lag_by_verdict": counts.lag,
         "oldest_observation": _iso(min(oldest for oldest, _ in observed)) if observed else None,
         "newest_observation": _iso(max(newest for _, newest in observed)) if observed else None,
-        "commit_history": arguments.commit_history,
         "commit_log": {"mode": arguments.commit_log, **commits.summary},
         "evidence": commits.evidence.to_json(),
         "snapshots_used": len(history.manifests),
@@ -245,11 +207,10 @@ def _judge_history(judging: _Judging, storage: Storage, history: History, starte
         "warnings": [*judging.warnings, *commits.warnings],
         "seconds": round(time.monotonic() - started, 2),
     }
-    vouching = judging.storage(summary_path)
     # A plan refuses it without a number, and a pruning heeds it: where the job is killed now, nothing is judged.
-    write_summary(vouching, summary_path, {**summary, "groups": None})
-    require_left(storage, history, partial(vouching.remove, summary_path))
-    write_summary(vouching, summary_path, summary)
+    write_summary(storage, summary_path, {**summary, "groups": None})
+    require_left(storage, history, partial(storage.remove, summary_path))
+    write_summary(storage, summary_path, summary)
     return summary
 
 
@@ -273,11 +234,10 @@ def _write_tables(
 
 def _check(arguments: argparse.Namespace) -> None:
     policy_of(arguments)
-    check_tables(arguments.table, _OBSERVATIONS_TABLE, arguments.observations_table)
     check_clusters(
         arguments.cluster,
-        of_one={"--output": arguments.output, "--summary": arguments.summary, "--snapshot-id": arguments.snapshot_id},
-        of_each={KAFKA_PROPERTIES: arguments.kafka_properties, "--commit-history": arguments.commit_history},
+        of_one={"--snapshot-id": arguments.snapshot_id},
+        of_each={KAFKA_PROPERTIES: arguments.kafka_properties},
     )
     if arguments.max_snapshots < 1:
         raise ArgumentError("--max-snapshots", arguments.max_snapshots, "give 1 or more")
@@ -286,8 +246,6 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.offsets_retention_minutes < 0:
         remedy = "give what the brokers' offsets.retention.minutes says, or 0 to use the snapshot's value"
         raise ArgumentError("--offsets-retention-minutes", arguments.offsets_retention_minutes, remedy)
-    if arguments.commit_history is not None and arguments.commit_log != OFF:
-        raise ArgumentError("--commit-log", arguments.commit_log, "leave it out, or leave --commit-history out")
     if arguments.commit_log == REQUIRED and arguments.kafka_properties is None:
         raise ArgumentError("--commit-log", REQUIRED, f"give {KAFKA_PROPERTIES} too")
     if arguments.snapshot_id is not None and not paths.is_id(arguments.snapshot_id):
@@ -309,16 +267,12 @@ def asked_for(spark: SparkSession | None, arguments: argparse.Namespace, judged:
     :param spark: the session; ``None`` without Spark, and so without commits.
     :param judged: the snapshot that is judged.
 
-    Raises as ``read_folder`` and ``read_log`` do.
+    Raises as ``read_log`` does.
     """
-    of_log = arguments.commit_log != OFF and arguments.kafka_properties is not None
-    if spark is None or not (of_log or arguments.commit_history is not None):
+    if spark is None or arguments.commit_log == OFF or arguments.kafka_properties is None:
         why = "it was not asked for" if arguments.commit_log == OFF else "the job was given no --kafka-properties"
         return LastCommits(evidence=Evidence(not_read=why))
-    from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder, read_log
+    from airflow_kafka_groups.spark.kafka.offsets_topic import read_log
 
-    if arguments.commit_history is not None:
-        folder = arguments.commit_history.replace(PLACEHOLDER, judged.cluster).rstrip("/")
-        return read_folder(spark, folder, judged.kafka_cluster_id)
     path = arguments.kafka_properties.replace(PLACEHOLDER, judged.cluster)
     return read_log(spark, path, arguments.commit_log, judged, arguments.min_idle_seconds)

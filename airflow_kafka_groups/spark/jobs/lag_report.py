@@ -1,14 +1,16 @@
 """Report how far groups lag, in messages and seconds.
 
-By group, topic and owner, from a snapshot. The summary is also written next to the tables, as the last file.
+By group, topic and partition, from a snapshot. The summary is also written beside the table, as the last file.
+
+Messages are never negative and never guessed: the column ``flag`` explains a missing number. Seconds are the age of the
+first unread record; ``lag_seconds_method`` names its clock: the producer's (``CreateTime``) or the broker's.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,28 +22,95 @@ from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import LAG_SCHEMA, read_stored, write_own
-from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
-from airflow_kafka_groups.spark.lag.lags import SUM_NAMES, SUMMED_BY, largest, of_partitions, sums, with_lag
-from airflow_kafka_groups.spark.lag.owners import OwnerRule, owner_of, parse_owners
-from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, folder_path
-from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.session.preflight import prepare, prepare_kafka
-from airflow_kafka_groups.spark.snapshots import logs_of, read_snapshot
-from airflow_kafka_groups.spark.unread.recreated import logs_since
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table
+from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
+from airflow_kafka_groups.spark.program import Program, logged, write_summary
+from airflow_kafka_groups.spark.snapshots import logs_since, read_snapshot
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import TableName
 
 JOB = "lag_report"
 _LAG = TableName.LAG_PARTITIONS
-_SUMMARY = {"owners": TableName.LAG_OWNERS, "top_groups": TableName.LAG_GROUPS, "top_topics": TableName.LAG_TOPICS}
 _SHOWN = 20
 _UNREADABLE = "count(DISTINCT group_id) FILTER (WHERE error IS NOT NULL) AS unreadable_groups"
+_PLACE = ["topic", "partition", "first_offset"]
+_TIMESTAMPS = "topic string, partition int, first_offset long, timestamp_ms long, clock string"
+# The functions greatest() and least() pass over nulls: a commit without a log has a flag before they count.
+_FIRST = "least(greatest(committed_offset, log_start), log_end)"
+_FLAG = f"""
+CASE WHEN error IS NOT NULL OR committed_offset IS NULL THEN 'unreadable'
+     WHEN log_start IS NULL OR log_end IS NULL THEN 'unknown'
+     WHEN committed_offset > log_end THEN 'beyond_end'
+     WHEN committed_offset < {_FIRST} THEN 'data_lost' ELSE 'ok' END AS flag
+"""
+_HAS_LAG = "topic IS NOT NULL AND flag IN ('ok', 'data_lost')"
+_MESSAGES = (
+    f"CASE WHEN {_HAS_LAG} THEN log_end - {_FIRST} END AS lag",
+    f"CASE WHEN {_HAS_LAG} THEN {_FIRST} - committed_offset ELSE 0 END AS lost",
+    "greatest(committed_offset, log_start) AS first_offset",
+)
+# A producer's clock may say anything, such as nanoseconds: what is beyond this counts as this.
+_LATEST_MS = 9_000_000_000_000_000
+_SECONDS = (
+    f"""
+CASE WHEN lag = 0 THEN 0D WHEN lag > 0 AND timestamp_ms IS NOT NULL
+     THEN greatest((unix_micros(observed_at) - least(timestamp_ms, {_LATEST_MS}) * 1000) / 1e6D, 0D) END AS lag_seconds
+""",
+    """
+CASE WHEN lag IS NULL THEN flag WHEN lag = 0 THEN 'no_lag' WHEN clock IS NULL THEN 'not_looked_up'
+     WHEN timestamp_ms IS NULL THEN 'no_record_found' ELSE 'first_unread_record:' || clock END AS lag_seconds_method
+""",
+)
+_SUMS = (
+    "count(DISTINCT group_id) AS groups",
+    "count(*) AS partitions",
+    "count_if(lag IS NULL) AS partitions_without_lag",
+    "count_if(lag > 0 AND lag_seconds IS NULL) AS partitions_without_seconds",
+    "coalesce(sum(lag), 0) AS lag",
+    "max(lag) AS max_partition_lag",
+    "sum(lost) AS lost",
+    # Zero only if nothing is unread for certain: partitions that are read do not hide others without a time.
+    "CASE WHEN bool_and(lag <=> 0) THEN 0D ELSE max(lag_seconds) FILTER (WHERE lag > 0) END AS max_lag_seconds",
+)
+SUMMED_BY = {"top_groups": ("group_id", "state"), "top_topics": ("topic",)}
+"""The sums that a summary shows, and what they are summed up by."""
+
+
+def with_lag(rows: DataFrame) -> DataFrame:
+    """Add the lag in messages to a snapshot's rows, and ``first_offset``, the first one unread."""
+    return rows.selectExpr("*", _FLAG).selectExpr("*", *_MESSAGES)
+
+
+def largest(lags: DataFrame, count: int) -> list[tuple[Partition, int]]:
+    """Return the first unread offsets of the largest lags, each once."""
+    most = lags.where("lag > 0").groupBy(_PLACE).agg(F.max("lag").alias("lag"))
+    rows = most.orderBy(F.desc("lag"), *_PLACE).limit(count).collect()
+    return [(Partition(row["topic"], row["partition"]), row["first_offset"]) for row in rows]
+
+
+def of_partitions(lags: DataFrame, found: Collection[Timestamp]) -> DataFrame:
+    """Return each committed partition with its lag in messages and in seconds: rows of ``LAG_SCHEMA``.
+
+    :param lags: the rows of ``with_lag``.
+    :param found: the timestamps of first unread records.
+    """
+    timestamps = F.broadcast(lags.sparkSession.createDataFrame(list(found), _TIMESTAMPS))
+    timed = lags.where("topic IS NOT NULL").join(timestamps, _PLACE, "left")
+    return timed.selectExpr("*", *_SECONDS).select(*LAG_SCHEMA.names)
+
+
+def sums(lags: DataFrame, *names: str) -> DataFrame:
+    """Sum up the lag, largest first; ``partitions_without_lag`` counts the partitions without a number.
+
+    :param lags: rows of ``LAG_SCHEMA``.
+    :param names: the columns to group by, e.g. ``"topic"``; none for one row over all.
+    """
+    return lags.groupBy(*names).agg(*map(F.expr, _SUMS)).orderBy(F.desc("lag"), *names)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,12 +120,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--snapshot-id", help="snapshot to report on (default: the newest that is not of named groups)")
     add(KAFKA_PROPERTIES, metavar="FILE", help="properties of Kafka's Java client: look up the lag in seconds, too")
     add("--max-lookups", type=int, default=10_000, help="timestamps to look up, largest lag first (default 10000)")
-    add("--owners", metavar="PATH", help="JSON list of rules that say whose groups they are")
-    add(
-        "--output",
-        type=folder_path,
-        help="folder of the tables (default BASE/CLUSTER/tables/lag_*/snapshot_id=SNAPSHOT_ID)",
-    )
     add_table(parser, "the lag of each partition")
 
 
@@ -67,41 +130,27 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Write the tables and the summary, and return the summary."""
+    """Write the table and the summary, and return the summary."""
     started = time.monotonic()
     warnings = logged((prepare_kafka if arguments.kafka_properties else prepare)(spark))
-    rules = tuple[OwnerRule, ...]()
-    if arguments.owners:
-        rules = parse_owners(spark, storage_of(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
-    folder, output = f"{arguments.base}/{arguments.cluster}", arguments.output
+    folder = f"{arguments.base}/{arguments.cluster}"
+    storage = storage_of(spark, folder)
     history = find_history(
-        storage_of(spark, folder), arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1
+        storage, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1
     )
     snapshot = history.judged
-    places = {name: f"{folder}/{paths.partition(name, snapshot.snapshot_id)}" for name in (_LAG, *SUMMED_BY)}
+    place = f"{folder}/{paths.partition(_LAG, snapshot.snapshot_id)}"
     summary_path = f"{folder}/{paths.summary(_LAG, snapshot.snapshot_id)}"
-    if output:
-        require_shared(spark, output)  # paths below --base must be shared in any case, or they could not be read
-        places = {name: f"{output}/{name.removeprefix('lag_')}" for name in places}
-        for name, place in places.items():
-            columns = LAG_SCHEMA.names if name == _LAG else (*SUMMED_BY[name], *SUM_NAMES)
-            require_replaceable(storage_of(spark, place), place, columns)
-        summary_path = f"{output}.json"
-        require_own_summary(storage_of(spark, summary_path), summary_path, JOB, "--output", output)
     table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
-    storage_of(spark, summary_path).remove(summary_path)
+    storage.remove(summary_path)
     rows, found = read_snapshot(spark, history, _UNREADABLE, added=with_lag)
     looked_up = list[Timestamp]()
     if arguments.kafka_properties:
         behind = largest(rows, arguments.max_lookups)
         looked_up = _look_up(spark, arguments.kafka_properties, behind, snapshot, rows)
-    write_own(of_partitions(rows, owner_of(rules), looked_up), places[_LAG], "reported")
-    lags = read_stored(spark, LAG_SCHEMA).parquet(places[_LAG])
-    shown = dict[TableName, list[dict[str, Any]]]()
-    for name, by in SUMMED_BY.items():
-        write_own(summed := sums(lags, *by), places[name], "reported")
-        largest_first = read_stored(spark, summed.schema).parquet(places[name]).orderBy(F.desc("lag"), *by)
-        shown[name] = [row.asDict() for row in largest_first.limit(_SHOWN).collect()]
+    write_own(of_partitions(rows, looked_up), place, "reported")
+    lags = read_stored(spark, LAG_SCHEMA).parquet(place)
+    shown = {name: [row.asDict() for row in sums(lags, *by).limit(_SHOWN).collect()] for name, by in SUMMED_BY.items()}
     total = sums(lags).collect()[0].asDict()
     if table:
         table.replace(arguments.cluster, lags, {snapshot.snapshot_id: total["partitions"]})
@@ -114,14 +163,14 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "unreadable_groups": found["unreadable_groups"],
         "flags": _counts(lags, "flag"),
         "seconds_methods": _counts(lags, "lag_seconds_method"),
-        **{name: shown[table_name] for name, table_name in _SUMMARY.items()},
+        **shown,
         "lookups": len(looked_up),
-        "output": output or f"{folder}/{paths.TABLES}",
+        "output": f"{folder}/{paths.TABLES}",
         "table": arguments.table,
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
     }
-    write_summary(storage_of(spark, summary_path), summary_path, summary)
+    write_summary(storage, summary_path, summary)
     return summary
 
 
@@ -136,7 +185,7 @@ def _look_up(
     with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         places = {where for where, _ in wanted}
-        logs, recreated, _ = logs_since(admin, snapshot, partial(logs_of, rows), places)
+        logs, recreated, _ = logs_since(admin, snapshot, rows, places)
         there = logs.keys() - recreated.keys()
     return look_up(spark, properties, [(where, offset) for where, offset in wanted if where in there])
 

@@ -19,13 +19,12 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.backlog.process import process_backlog
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.hadoop_storage import beside, require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_reading
-from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.session.preflight import prepare_kafka
+from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.program import Program, logged, warn, write_summary
+from airflow_kafka_groups.spark.session import SPARK_ERRORS
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError
 from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, BacklogContext, BacklogPolicy, with_context
 from airflow_kafka_groups.spark.unread.record import PROCESSED, TakenOverError
@@ -105,7 +104,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
         BacklogOutput(spark, arguments.output, arguments.format, arguments.output_mode) if arguments.output else None
     )
     handle = handler(arguments.transform, output)
-    warnings = logged(prepare_kafka(spark, python_on_workers=bool(arguments.transform)))
+    warnings = logged(prepare_kafka(spark))
     properties = load_properties(spark, arguments.kafka_properties)
     fetched = None
     if arguments.backlog:

@@ -1,13 +1,12 @@
 """Roll up the verdicts of all clusters by day.
 
 For each cluster and day, the last judgement of the day becomes one row for each verdict, with its groups and lag; that
-of a snapshot of named groups only where the day has no other. Summaries are read, and manifests of days with several.
+of a snapshot of named groups only where the day has no other. Only summaries are read.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -23,11 +22,10 @@ from airflow_kafka_groups.observe.history.fleet import ALL, check_clusters, of_e
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ROLL_UP_SCHEMA, WHOLE
 from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
-from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.options import add_base, add_table
-from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session.preflight import prepare
-from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_of, settings_of_write
+from airflow_kafka_groups.spark.preflight import prepare
+from airflow_kafka_groups.spark.program import Program, logged, warn
+from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_of
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
 
@@ -36,7 +34,8 @@ _KEYS = ("cluster", "day")
 _MOST_DAYS = 36_600
 _SUMMARIES = paths.summaries(paths.TableName.VERDICTS)
 _SUMMARY = (
-    "snapshot_id string, cluster string, groups long, verdicts map<string, long>, lag_by_verdict map<string, long>"
+    "snapshot_id string, cluster string, groups long, named_groups boolean, verdicts map<string, long>, "
+    "lag_by_verdict map<string, long>"
 )
 _PLACE = (
     f"regexp_extract(_metadata.file_path, '([^/]+)/{_SUMMARIES}/[^/]+$', 1) AS place",
@@ -50,7 +49,8 @@ CASE WHEN broken IS NOT NULL OR snapshot_id IS NULL OR cluster IS NULL THEN 'non
      WHEN snapshot_id <> asked OR cluster <> place THEN 'moved'
      WHEN groups IS NULL THEN 'died'
      WHEN NOT forall(array({_NAMES}), name -> coalesce(verdicts[name] >= 0 AND lag_by_verdict[name] >= 0, false))
-     THEN 'none' END AS problem
+     THEN 'none'
+     WHEN named_groups THEN 'named' END AS problem
 """
 _ROWS = (
     "place AS cluster",
@@ -107,12 +107,12 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     judged, failed = of_each_cluster(
         storage, arguments.base, arguments.cluster, lambda each: _judged(storage, arguments.base, each, since), warn
     )
-    last = _last_of_days(spark, storage, arguments.base, judged, failed)
+    last = _last_of_days(spark, arguments.base, judged, failed)
     made = _rows(spark, arguments.base, last)
     if table and last:
         table.replace_all(made, dict.fromkeys(last, len(VerdictName)))
     if arguments.output:
-        with settings_of_write(spark, PARTITION_BY_PARTITION):
+        with settings_of(spark, PARTITION_BY_PARTITION):
             made.write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
     of_cluster = Counter(cluster for cluster, _ in last)
     return {
@@ -142,23 +142,21 @@ def _judged(storage: Storage, base: str, cluster: str, since: str) -> dict[str, 
 
 
 def _last_of_days(
-    spark: SparkSession,
-    storage: Storage,
-    base: str,
-    judged: Mapping[str, Mapping[str, list[str]]],
-    failed: dict[str, str],
+    spark: SparkSession, base: str, judged: Mapping[str, Mapping[str, list[str]]], failed: dict[str, str]
 ) -> Days:
     """Return the snapshot of the last judgement of each day that came to its end; add to the clusters that failed."""
     left = {(cluster, day): names for cluster, days in judged.items() for day, names in days.items()}
-    last: Days = {}
+    last, of_named = Days(), Days()
     while left:
-        chosen = _of_whole_clusters(storage, base, left)
+        chosen = {key: names[0] for key, names in left.items()}
         checked = _summaries(spark, base, chosen).where("problem IS NOT NULL").select("place", "asked", "problem")
         problems = {(place, asked): problem for place, asked, problem in checked.collect()}
         for (cluster, day), snapshot_id in chosen.items():
             problem = problems.get((cluster, snapshot_id))
-            left[cluster, day] = [name for name in left[cluster, day] if name != snapshot_id]
-            if problem != "died":
+            del left[cluster, day][0]
+            if problem == "named":
+                of_named.setdefault((cluster, day), snapshot_id)
+            elif problem != "died":
                 del left[cluster, day]
             if problem is None:
                 last[cluster, day] = snapshot_id
@@ -166,31 +164,7 @@ def _last_of_days(
                 failed[cluster] = _REMEDIES[problem].format(_path(base, cluster, snapshot_id), snapshot_id)
                 warn(f"cluster {cluster} failed: {failed[cluster]}")
         left = {(cluster, day): names for (cluster, day), names in left.items() if names and cluster not in failed}
-    return {(cluster, day): name for (cluster, day), name in last.items() if cluster not in failed}
-
-
-def _of_whole_clusters(storage: Storage, base: str, judged: Mapping[tuple[str, str], list[str]]) -> Days:
-    """Return each day's last snapshot; one of named groups, which is not the cluster, if there is no other.
-
-    :param judged: the days' snapshots, newest first. Manifests of days with several are read.
-    """
-    last = {key: names[0] for key, names in judged.items()}
-    doubtful, place = {key: names for key, names in judged.items() if len(names) > 1}, 0
-    while doubtful:
-        manifests = [f"{base}/{key[0]}/{paths.manifest(names[place])}" for key, names in doubtful.items()]
-        texts = storage.read_many(manifests, skip_unreadable=True)
-        of_named = {key for key, text in zip(doubtful, texts, strict=True) if _is_of_named(text)}
-        last |= {key: names[place] for key, names in doubtful.items() if key not in of_named}
-        place += 1
-        doubtful = {key: names for key, names in doubtful.items() if key in of_named and len(names) > place}
-    return last
-
-
-def _is_of_named(manifest: bytes) -> bool:
-    try:
-        return "group_ids" in json.loads(manifest)["scope"]
-    except (ValueError, KeyError, TypeError):  # it is gone: its judgement is the last one
-        return False
+    return {(cluster, day): name for (cluster, day), name in (of_named | last).items() if cluster not in failed}
 
 
 def _path(base: str, cluster: str, snapshot_id: str) -> str:

@@ -19,10 +19,9 @@ from airflow_kafka_groups.exceptions import ConfigurationError, JobError
 from airflow_kafka_groups.spark.bundle import ship
 from airflow_kafka_groups.spark.frames import read_stored, write_own
 from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
-from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import folder_path
-from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session.preflight import prepare, require_arrow
+from airflow_kafka_groups.spark.preflight import prepare, require_arrow
+from airflow_kafka_groups.spark.program import Program, logged
 from airflow_kafka_groups.storage.job_outputs import require_replaceable
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     found = in_order.mapInArrow(
         partial(_translated, source, target, arguments.position), from_arrow_schema(TRANSLATIONS)
     )
-    written, _ = write_own(found, arguments.output, "translated")
+    written = write_own(found, arguments.output, "translated")
     return {
         "job": JOB,
         "places": written,

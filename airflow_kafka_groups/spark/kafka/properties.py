@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,15 +16,12 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.names import PREFIX, PROTECTED, READ_ONLY
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES
-from airflow_kafka_groups.spark.session.settings import jvm_of, settings_kept
+from airflow_kafka_groups.spark.requirements import PREFIX, PROTECTED, READ_ONLY
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, jvm_of
 
 _SPARKS_OWN = {"group.id", "auto.offset.reset", "enable.auto.commit", "interceptor.classes"}
 _SPARKS_OWN |= {"key.deserializer", "value.deserializer", "key.serializer", "value.serializer"}
-_REDACTED = "spark.sql.redaction.options.regex"
-HIDDEN_OPTIONS = "(?i)url|secret|password|token|jaas|credential|[.]key|certificate"
 _HIDDEN_NAMES = "(?i)secret|password|[.]key$"
 _JAAS_OPTION = r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"'
 
@@ -107,15 +102,6 @@ def _checked(settings: dict[str, str], path: str) -> KafkaProperties:
     if own.get(READ_ONLY, "false") not in ("true", "false"):
         raise ArgumentError(KAFKA_PROPERTIES, path, f"{READ_ONLY} must be true or false")
     return KafkaProperties(kafka, own.get(READ_ONLY) == "true", _patterns(own.get(PROTECTED, "[]"), path))
-
-
-@contextmanager
-def options_hidden(spark: SparkSession) -> Iterator[None]:
-    """Redact the options of data sources in plans and logs within a block, besides what the user's session redacts."""
-    with settings_kept(spark, _REDACTED) as users:
-        mine = users[_REDACTED]
-        spark.conf.set(_REDACTED, f"(?:{mine})|(?:{HIDDEN_OPTIONS})" if mine else HIDDEN_OPTIONS)
-        yield
 
 
 def _patterns(text: str, path: str) -> tuple[str, ...]:

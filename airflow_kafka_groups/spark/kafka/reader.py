@@ -93,8 +93,8 @@ def read_ranges(
     :param isolation_level: ``read_committed`` (default) omits records of aborted transactions.
     :param options: further options of the source, e.g. ``maxRecordsPerPartition``.
 
-    Records that retention removes before they are read fail the read: nothing is omitted silently. Call it within
-    ``options_hidden``, so that no plan or log shows the connection's secrets.
+    Records that retention removes before they are read fail the read: nothing is omitted silently. Call
+    ``hide_options`` before, so that no plan or log shows the connection's secrets.
     """
     if not any(each.offsets > 0 for each in ranges):
         return spark.createDataFrame([], RECORD_SCHEMA)

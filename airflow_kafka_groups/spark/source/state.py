@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,9 +26,6 @@ STREAM, DRIVER = "stream", "driver"
 _MARK = "driver"
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 """How one begins; ``file:/folder``, as Hadoop writes it, has one slash."""
-
-_GIVES_WAY_S = 10.0
-"""How long a task waits for another one to give way: that one lists a folder and deletes a file meanwhile."""
 
 
 class ChangeState:
@@ -124,9 +120,8 @@ class ChangeState:
     def _save_beside(self, bucket: int, offset: Mapping[str, int], seen: Any) -> None:
         """Store observations where no file can be created exclusively, and remove them if another task's are there.
 
-        A task that finds only its own may return them. One that finds another's gives way, unless that one does.
+        A task that finds only its own may return them. One that finds another's gives way.
         """
-        # The slower of two tasks is killed, also while it gives way: two files would end the stream.
         if self._written(bucket, offset):
             return
         system, folder = self._place(_name(offset))
@@ -135,11 +130,7 @@ class ChangeState:
         aside, own = f"{folder}/{name}.tmp", f"{folder}/bucket-{bucket}.{name}.parquet"
         pq.write_table(seen, aside, filesystem=system)
         system.move(aside, own)
-        there = self._written(bucket, offset)
-        if len(there) > 1 and own == there[0]:
-            time.sleep(_GIVES_WAY_S)
-            there = self._written(bucket, offset)
-        if len(there) > 1:
+        if len(self._written(bucket, offset)) > 1:
             system.delete_file(own)
 
     def _written(self, bucket: int, offset: Mapping[str, int]) -> list[str]:

@@ -10,9 +10,10 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 from s3fs import S3FileSystem
 
-from airflow_kafka_groups.exceptions import ConfigurationError, FileExistsAlreadyError
+from airflow_kafka_groups.exceptions import ArgumentError, FileExistsAlreadyError
 from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
 from airflow_kafka_groups.storage.file_storage import storage_below
+from airflow_kafka_groups.storage.job_outputs import require_replaceable
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
 
@@ -33,26 +34,18 @@ class Azure(MemoryFileSystem):  # type: ignore[misc]
 
 def judged(base: Any, *more: str, cluster: str = CLUSTER) -> dict[str, Any]:
     arguments = ["--base", str(base), "--cluster", cluster, "--min-idle-seconds", "3600", *more]
-    return run_plain_job(["judge_staleness", *arguments], base, "it is tried out")
+    return run_plain_job(["judge_staleness", *arguments], base)
 
 
 @pytest.mark.safety
-def test_an_object_named_by_output_is_not_deleted(bucket: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"has .*\.json, which this job did not write and would delete"):
-        judged(bucket, "--output", f"{bucket}/{OLDEST}")
-    assert (bucket / CLUSTER / "manifests" / f"{snapshot_id(0)}.json").read_bytes()
-    assert not (bucket / CLUSTER / "summaries").exists()
-
-
-@pytest.mark.safety
-def test_an_object_with_the_name_of_a_folder_of_verdicts_is_not_deleted(bucket: Any) -> None:
-    judged(bucket, "--output", f"{bucket}/out")
+def test_an_object_where_a_job_would_replace_a_folder_is_not_deleted(bucket: Any) -> None:
+    storage = storage_below(bucket, str(bucket))
     bucket.fs.pipe_file(f"{bucket.path}/out", b"somebody else's")
-    with pytest.raises(ConfigurationError, match="has out, which this job did not write and would delete"):
-        judged(bucket, "--output", f"{bucket}/out")
-    storage_below(bucket, str(bucket)).remove_folder(f"{bucket}/out", everything=True)
+    for name in (OLDEST, "out"):
+        with pytest.raises(ArgumentError, match="which this job did not write and would delete"):
+            require_replaceable(storage, f"{bucket}/{name}", ["group_id"])
+    storage.remove_folder(f"{bucket}/out", everything=True)
     bucket.fs.invalidate_cache()
-    assert bucket.fs.find(f"{bucket.path}/out") == [f"{bucket.path}/out"]
     assert bucket.fs.cat_file(f"{bucket.path}/out") == b"somebody else's"
 
 
@@ -65,11 +58,6 @@ def test_a_folder_on_azure_is_no_file() -> None:
     assert storage.is_file(f"{base}/out/part-0.parquet")
     assert storage.exists(f"{base}/out")
     assert not storage.exists(f"{base}/nothing")
-
-
-def test_an_empty_summary_of_a_killed_job_is_one_of_the_job(bucket: Any) -> None:
-    bucket.fs.pipe_file(f"{bucket.path}/out.json", b"")
-    assert judged(bucket, "--output", f"{bucket}/out")["output"] == f"{bucket}/out"
 
 
 def test_empty_objects_that_stand_for_folders_are_no_files(bucket: Any) -> None:

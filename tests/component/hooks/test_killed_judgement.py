@@ -28,7 +28,7 @@ def take(base: Path, number: int) -> str:
 
 
 def judge(base: Path) -> None:
-    run_plain_job(["judge_staleness", "--base", str(base), "--cluster", CLUSTER, "--min-idle", "1h"], base, "here")
+    run_plain_job(["judge_staleness", "--base", str(base), "--cluster", CLUSTER, "--min-idle", "1h"], base)
 
 
 def judge_until(base: Path, call: int) -> int:

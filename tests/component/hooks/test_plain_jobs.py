@@ -112,19 +112,14 @@ def test_an_object_store_is_judged_as_a_disk_is(bucket: Any, store: Path, tmp_pa
     assert names[0] == names[1], "they are named by what is in them, and what was written aside is gone"
     for name in names[0]:
         assert (found / name).read_bytes() == (store / name).read_bytes()
-    again = run_plain_job(["judge_staleness", *asked(bucket)], bucket, "it is tried out")
+    again = run_plain_job(["judge_staleness", *asked(bucket)], bucket)
     assert (again["snapshots_reduced"], again["verdicts"]["stale"]) == (0, 1)
     assert again["output"].startswith(f"s3://{BUCKET}/")
 
 
 def test_a_fleet_on_an_object_store(bucket: Any) -> None:
     fleet = ["judge_staleness", "--base", str(bucket), "--cluster", "*", "--min-idle", "1h"]
-    assert run_plain_job(fleet, bucket, "")["clusters"][CLUSTER]["groups"] == 3
-    run_plain_job([*fleet[:4], CLUSTER, "--min-idle", "1h", "--output", f"{bucket}/out"], bucket, "")
-    run_plain_job([*fleet[:4], CLUSTER, "--min-idle", "1h", "--output", f"{bucket}/out"], bucket, "")
-    assert len([name for name in bucket.fs.find(f"{bucket.path}/out") if name.endswith(".parquet")]) == 1
-    with pytest.raises(ConfigurationError, match=r"has .*, which this job did not write and would delete"):
-        run_plain_job([*fleet[:4], CLUSTER, "--min-idle", "1h", "--output", f"{bucket}/{CLUSTER}"], bucket, "")
+    assert run_plain_job(fleet, bucket)["clusters"][CLUSTER]["groups"] == 3
 
 
 @pytest.mark.safety
@@ -191,17 +186,11 @@ def test_a_job_of_somebody_else_is_not_taken_for_one_of_this_package(store: Path
     assert not (store / CLUSTER / "summaries").exists()
 
 
-def test_what_a_job_cannot_do_without_spark_fails_with_the_reason(store: Path) -> None:
-    elsewhere = ["judge_staleness", *asked(store, "--output", "s3a://elsewhere/out")]
-    with pytest.raises(MaintenanceError, match=r"s3a://elsewhere/out is outside of .*, so it needs Spark"):
-        run_plain_job(elsewhere, store, "there is no Java")
-
-
 def test_a_failed_job_fails_the_task_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(MaintenanceError, match=r"judge_staleness: .*no snapshot of cluster c in"):
         judging(tmp_path).execute({})
     with pytest.raises(ConfigurationError, match=r"has a wrong argument: .*required: --min-idle"):
-        run_plain_job(["judge_staleness", "--base", str(tmp_path), "--cluster", "c"], tmp_path, "")
+        run_plain_job(["judge_staleness", "--base", str(tmp_path), "--cluster", "c"], tmp_path)
 
 
 def test_a_storage_that_does_not_answer_is_tried_again_as_a_job_of_spark_s_is(
@@ -213,7 +202,7 @@ def test_a_storage_that_does_not_answer_is_tried_again_as_a_job_of_spark_s_is(
     monkeypatch.setattr(LocalStorage, "read_many", fail)
     for clusters, message in (((), "judge_staleness: the storage"), (("--cluster", "d"), "failed for c, d: .*busy")):
         with pytest.raises(KafkaGroupsError, match=message) as failed:
-            run_plain_job(["judge_staleness", *asked(store, *clusters)], store, "")
+            run_plain_job(["judge_staleness", *asked(store, *clusters)], store)
         assert not is_final(failed.value)
 
 
@@ -226,7 +215,7 @@ def test_only_a_job_without_kafka_and_tables_needs_no_spark() -> None:
         assert base_of([*base, "--cluster", "c", *words]) == "/b", "as the job itself reads them"
     for words in ([], ["--cluster", "c"], ["--base"]):
         assert base_of(["judge_staleness", *words]) is None
-    for more in (["--table", "t"], ["--observations-table=t"], ["--commit-history", "/h"], ["--kafka-properties", "f"]):
+    for more in (["--table", "t"], ["--observations-table=t"], ["--kafka-properties", "f"]):
         assert not needs_no_spark([*base, *more])
     for other in ([], ["archive_backlog", "--base", "/a"], ["--base", "/a"]):
         assert not needs_no_spark(other)

@@ -63,7 +63,7 @@ async def test_its_group_is_kept_by_a_plan_by_a_deletion_and_by_name(kafka: Kafk
             await look(other, timedelta(minutes=30))
         judged = await look(own, timedelta())
         job = ["judge_staleness", "--base", str(tmp_path), "--cluster", "lab", "--min-idle", "2d", "--max-gap", "9d"]
-        await asyncio.to_thread(run_plain_job, job, tmp_path, "here")
+        await asyncio.to_thread(run_plain_job, job, tmp_path)
         verdicts, reader = load_verdicts(own, judged), SnapshotReader(own, judged)
         assert dict(zip(verdicts.group_ids, verdicts.table["verdict"].to_pylist(), strict=True)) == {
             SEEN: "stale",

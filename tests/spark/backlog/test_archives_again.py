@@ -4,7 +4,6 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -19,8 +18,7 @@ from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
 from airflow_kafka_groups.spark.backlog.archive import check_archive
 from airflow_kafka_groups.spark.jobs import archive_backlog as job
-from airflow_kafka_groups.spark.snapshots import logs_of
-from airflow_kafka_groups.spark.unread.recreated import RECREATED, logs_since, went_backwards
+from airflow_kafka_groups.spark.snapshots import RECREATED, logs_of, logs_since, went_backwards
 from tests.histories.shorthand import seen
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet, topic_id_of
@@ -249,5 +247,5 @@ def test_of_a_snapshot_s_partitions_the_driver_gets_those_only_that_it_asks_abou
     assert logs_of(rows, logs) == {here: LogEnds(0, 100), other: LogEnds(0, 100)}
     admin = MagicMock(**{"topic_ids.return_value": {}, "partitions.return_value": {*logs, Partition("t", 5)}})
     admin.log_ends = lambda wanted, *, read_committed: {where: logs[where] for where in wanted}
-    assert logs_since(admin, MANIFEST, partial(logs_of, rows), logs.keys()) == (logs, {here: RECREATED}, {})
-    assert logs_since(admin, MANIFEST, partial(logs_of, rows), set()) == ({}, {}, {})
+    assert logs_since(admin, MANIFEST, rows, logs.keys()) == (logs, {here: RECREATED}, {})
+    assert logs_since(admin, MANIFEST, rows, set()) == ({}, {}, {})

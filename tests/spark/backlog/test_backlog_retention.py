@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.session import SPARK_ERRORS
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet
 from tests.spark.kafka import Submit, add, committed, fill

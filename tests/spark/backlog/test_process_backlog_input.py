@@ -13,11 +13,11 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.backlog.output import BacklogOutput
 from airflow_kafka_groups.spark.backlog.process import process_backlog
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform, main
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain, source_options
-from airflow_kafka_groups.spark.session.preflight import connector_warnings, prepare_kafka
+from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
+from airflow_kafka_groups.spark.session import SPARK_ERRORS
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
@@ -83,13 +83,12 @@ def test_brokers_that_cannot_be_reached_are_named(spark: SparkSession, tmp_path:
 
 
 def test_the_session_has_a_connector_that_fits(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert prepare_kafka(spark, python_on_workers=True) == []
-    assert "has to be 4.2.0" in connector_warnings("", "4.2.0", "")[0]
+    assert prepare_kafka(spark) == connector_warnings("", "4.2.0", "") == []
     assert "is of Spark 4.2.1, and this is Spark 4.2.0: use it" in connector_warnings("4.2.1", "4.2.0", "use it")[0]
     with pytest.raises(JobError, match=r"is of Spark 4\.1\.3, and this is Spark 4\.2\.0: use it"):
         connector_warnings("4.1.3", "4.2.0", "use it")
     monkeypatch.setitem(
-        sys.modules["airflow_kafka_groups.spark.session.preflight"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
+        sys.modules["airflow_kafka_groups.spark.preflight"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
     )
     said = "no commons-pool2 on its class path.*--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0.*"
     said += "without spark-submit: in PYSPARK_SUBMIT_ARGS"

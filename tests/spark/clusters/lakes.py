@@ -31,7 +31,7 @@ ICEBERG = {
     "spark.sql.catalog.lake.type": "hadoop",
 }
 
-HIDDEN = ("is not partitioned by snapshot_id,", "by cluster and snapshot_id,", "by bucket(8, group_id), too,")
+HIDDEN = ("by cluster and ", "is partitioned by ", "by bucket(8, group_id) and cluster and snapshot_id,")
 """Why tables with such partitions are refused."""
 
 

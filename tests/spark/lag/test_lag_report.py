@@ -3,7 +3,6 @@
 import json
 import shutil
 import time
-from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.exceptions import ArgumentError, JobError, SnapshotError
+from airflow_kafka_groups.exceptions import JobError, SnapshotError
 from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
-from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
+from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run, sums
 from airflow_kafka_groups.spark.kafka import timestamps
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
-from airflow_kafka_groups.spark.lag.lags import sums
-from airflow_kafka_groups.spark.lag.owners import OwnerRule, owner_of, parse_owners
 from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.lake import write_snapshot
 from tests.histories.shorthand import START, hour, parquet, seen
@@ -29,16 +26,10 @@ from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics, quiet
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.kafka import add, fresh_topics, write_properties
-from tests.spark.lag.test_lags import GROUPS, RULES, dicts, reported
-from tests.spark.lag.test_lags import OWNERS as OWNED
+from tests.spark.lag.test_lags import dicts, reported
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-OWNERS = [
-    {"owner": "team-a", "prefix": "a."},
-    {"owner": "ops", "regex": "mon-[0-9]+"},
-    {"owner": "late", "prefix": "a"},
-]
 ROWS = [
     *seen(1, group="a.one", offsets={("t", 0): 40, ("t", 1): 100}),
     *seen(1, group="a-two", offsets={("t", 0): 101}),
@@ -53,24 +44,22 @@ def start_at(rows: list[dict[str, Any]], log_start: int) -> list[dict[str, Any]]
     return [row | {"log_start": log_start} for row in rows]
 
 
-def test_messages_owners_and_flags(spark: SparkSession, tmp_path: Path) -> None:
+def test_messages_and_flags(spark: SparkSession, tmp_path: Path) -> None:
     rows = [*ROWS, *start_at(seen(1, group="cut", offsets={("t", 0): 40}), 60)]
     write_snapshot(tmp_path, 1, rows)
-    (tmp_path / "o.json").write_text(json.dumps(OWNERS))
-    given = ["--base", str(tmp_path), "--cluster", "c", "--owners", f"{tmp_path}/o.json"]
-    run(spark, parse_arguments(given))
+    run(spark, parse_arguments(["--base", str(tmp_path), "--cluster", "c"]))
     found = {
-        (row["group_id"], row["partition"]): (row["owner"], row["flag"], row["lag"], row["lost"])
+        (row["group_id"], row["partition"]): (row["flag"], row["lag"], row["lost"])
         for row in spark.read.parquet(f"{tmp_path}/c/tables/lag_partitions").collect()
     }
     assert found == {
-        ("a.one", 0): ("team-a", "ok", 60, 0),
-        ("a.one", 1): ("team-a", "ok", 0, 0),
-        ("a-two", 0): ("late", "beyond_end", None, 0),
-        ("mon-7", 0): ("ops", "ok", 10, 0),
-        ("mon-7x", 0): ("unowned", "unknown", None, 0),
-        ("torn", 0): ("unowned", "unreadable", None, 0),
-        ("cut", 0): ("unowned", "data_lost", 40, 20),
+        ("a.one", 0): ("ok", 60, 0),
+        ("a.one", 1): ("ok", 0, 0),
+        ("a-two", 0): ("beyond_end", None, 0),
+        ("mon-7", 0): ("ok", 10, 0),
+        ("mon-7x", 0): ("unknown", None, 0),
+        ("torn", 0): ("unreadable", None, 0),
+        ("cut", 0): ("data_lost", 40, 20),
     }
 
 
@@ -105,9 +94,7 @@ def test_seconds_name_their_method_and_sums_say_what_they_lack(spark: SparkSessi
     }
 
 
-def test_the_report_by_group_topic_and_owner_on_a_real_cluster(
-    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
-) -> None:
+def test_the_report_on_a_real_cluster(spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path) -> None:
     bootstrap = kafka41.bootstrap
     fresh_topics(bootstrap, {"lr-a": 2, "lr-b": 1})
     hours_ago = int(time.time() * 1000) - 7_200_000
@@ -118,9 +105,7 @@ def test_the_report_by_group_topic_and_owner_on_a_real_cluster(
     assert producer.flush(60) == 0
     commit_offsets(bootstrap, {"lr-x": {("lr-a", 0): 2, ("lr-a", 1): 6}, "lr-y": {("lr-a", 0): 4, ("lr-b", 0): 0}})
     snapshot_id = snapshot(bootstrap, tmp_path, "lr-x", "lr-y")
-    owners = tmp_path / "owners.json"
-    owners.write_text(json.dumps([{"owner": "team", "regex": "lr-[x]"}]))
-    common = ["--base", tmp_path.as_uri(), "--cluster", "c", "--owners", str(owners)]
+    common = ["--base", tmp_path.as_uri(), "--cluster", "c"]
     properties = str(write_properties(tmp_path, bootstrap))
     summary = run(spark, parse_arguments([*common, "--kafka-properties", properties]))
     tables = tmp_path / "c" / "tables"
@@ -140,15 +125,10 @@ def test_the_report_by_group_topic_and_owner_on_a_real_cluster(
         written = hours_ago / 1000 + number * 60
         assert rows[key]["lag_seconds"] == pytest.approx(rows[key]["observed_at"].timestamp() - written, abs=1)
         assert rows[key]["lag_seconds_method"] == "first_unread_record:CreateTime"
-    assert {row["owner"]: row["lag"] for row in summary["owners"]} == {"unowned": 8, "team": 4}
     assert [(row["group_id"], row["lag"]) for row in summary["top_groups"]] == [("lr-y", 8), ("lr-x", 4)]
     assert {row["topic"]: row["lag"] for row in summary["top_topics"]} == {"lr-a": 6, "lr-b": 6}
     assert (summary["lookups"], summary["lag"], summary["unreadable_groups"]) == (3, 12, 0)
     assert json.loads((tmp_path / "c" / "summaries" / "lag_partitions" / f"{snapshot_id}.json").read_text()) == summary
-    for name, count in (("groups", 2), ("topics", 2), ("owners", 2)):
-        assert (
-            spark.read.parquet(str(tables / f"lag_{name}")).where(F.col("snapshot_id") == snapshot_id).count() == count
-        )
 
     limited = run(spark, parse_arguments([*common, "--kafka-properties", properties, "--max-lookups", "1"]))
     assert limited["seconds_methods"] == {"first_unread_record:CreateTime": 1, "no_lag": 1, "not_looked_up": 2}
@@ -163,12 +143,6 @@ def test_messages_alone_need_no_broker(
     summary = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (summary["lag"], summary["lookups"], summary["unreadable_groups"]) == (70, 0, 1)
     assert summary["seconds_methods"]["not_looked_up"] == 2
-    for _ in range(2):  # an output of its own is replaced, and nothing else is
-        assert main(["--base", tmp_path.as_uri(), "--cluster", "c", "--output", f"{tmp_path}/lags/"]) == 0
-    assert json.loads((tmp_path / "lags.json").read_text())["lag"] == 70
-    (tmp_path / "lags" / "groups" / "run_id=mine").mkdir()
-    assert main(["--base", tmp_path.as_uri(), "--cluster", "c", "--output", f"{tmp_path}/lags"]) == 2
-    assert "has run_id=mine, which this job did not write and would delete" in capsys.readouterr().err
     assert main(["--base", tmp_path.as_uri(), "--cluster", "nowhere"]) == 1
     assert "lag_report: error: no snapshot of cluster nowhere" in capsys.readouterr().err
 
@@ -194,56 +168,6 @@ def test_an_offset_without_a_record_has_no_timestamp(
     assert look_up(spark, properties, []) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("nonsense", "Expecting value"),
-        ('{"a.": "team"}', "it is no list"),
-        ('[{"owner": "a"}]', "must have either a prefix or a regex"),
-        ('[{"owner": "a", "prefix": "a", "regex": "b"}]', "must have either a prefix or a regex"),
-        ('[{"owner": "", "prefix": "a"}]', "a rule has no owner"),
-        ("{}", "it is no list"),
-        ('""', "it is no list"),
-        ("[" * 100_000, "recursion"),
-        (r'[{"owner": "\ud800", "prefix": "a"}]', r"'\\ud800' in the rule of '\\ud800' has half of a letter"),
-        (r'[{"owner": "a", "prefix": "\udfff"}]', r"'\\udfff' in the rule of 'a' has half of a letter"),
-        (r'[{"owner": "a", "regex": "\ud83d.*"}]', r"'\\ud83d\.\*' in the rule of 'a' has half of a letter"),
-        ('[{"owner": "a", "regex": "("}]', r"the regex '\(' of 'a' is not one of Java's: .*Unclosed group"),
-        (r'[{"owner": "a", "regex": "\\Qmon-"}]', "is not one of Java's: .*Unclosed group"),
-        ('[{"owner": "a", "regex": "(?x)mon # comment"}]', "is not one of Java's: .*Unclosed group"),
-        ('[{"owner": 5, "prefix": "a"}]', "the owner 5 of a rule is no text"),
-        ('[{"owner": "a", "regex": 5}]', "must have either a prefix or a regex"),
-        ('[{"owner": "a", "prefixes": "a"}]', "unexpected keyword argument 'prefixes'"),
-    ],
-)
-def test_bad_owner_rules_are_named(spark: SparkSession, text: str, said: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"--owners \(got 'o.json'\): .*{said}"):
-        parse_owners(spark, text, "o.json")
-
-
-def owners(spark: SparkSession, rules: Sequence[OwnerRule], names: Iterable[str]) -> dict[str, str]:
-    groups = spark.createDataFrame([(name,) for name in names], "group_id string")
-    return dict(groups.select("group_id", owner_of(rules)).collect())
-
-
-def test_a_regex_matches_the_complete_name(spark: SparkSession) -> None:
-    rules = parse_owners(spark, '[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
-    found = owners(spark, rules, ["mon-1", "mon-1\n", "\nmon-1", "mon-1x"])
-    assert found == {"mon-1": "ops", "mon-1\n": "unowned", "\nmon-1": "unowned", "mon-1x": "unowned"}
-
-
-def test_a_regex_of_javas_that_is_not_pythons_is_taken(spark: SparkSession) -> None:
-    rules = parse_owners(spark, '[{"owner": "ops", "regex": "\\\\p{Lu}on"}]', "o.json")
-    assert owners(spark, rules, ["Mon", "mon"]) == {"Mon": "ops", "mon": "unowned"}
-
-
-def test_a_regex_that_is_not_javas_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "o.json").write_text('[{"owner": "ops", "regex": "(?P<name>mon)"}]')
-    arguments = ["--base", tmp_path.as_uri(), "--cluster", "c", "--owners", str(tmp_path / "o.json")]
-    with pytest.raises(ArgumentError, match=r"the regex '\(\?P<name>mon\)' of 'ops' is not one of Java's: .*Unknown"):
-        run(spark, parse_arguments(arguments))
-
-
 def test_a_cluster_without_snapshots_is_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(JobError, match="no snapshot of cluster nowhere"):
         run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "nowhere"]))
@@ -256,20 +180,6 @@ def test_a_snapshot_that_was_changed_is_not_said_to_be_judged(spark: SparkSessio
     (tmp_path / "c" / "data" / name / "part-00000.parquet").unlink()
     with pytest.raises(SnapshotError, match=r"missing: part-00000.parquet\. No job uses it\. Restore its files"):
         run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "c"]))
-
-
-def test_owners_are_those_of_the_first_rule_by_prefix_or_javas_regex(spark: SparkSession) -> None:
-    unowned = dict.fromkeys(GROUPS, "unowned")
-    assert owners(spark, RULES, GROUPS) == unowned | OWNED
-    assert owners(spark, RULES[::-1], ["a.1"]) == {"a.1": "rest"}
-    assert owners(spark, (), GROUPS) == unowned
-    assert owners(spark, RULES, ()) == {}
-
-
-def test_there_may_be_thousands_of_rules(spark: SparkSession) -> None:
-    rules = [OwnerRule("ops", regex="mon-[0-9]+"), *(OwnerRule(f"o{n}", prefix=f"p{n}.") for n in range(2_000))]
-    found = {"p0.a": "o0", "p1999.a": "o1999", "mon-1": "ops", "p.": "unowned"}
-    assert owners(spark, rules, found) == found
 
 
 def report(spark: SparkSession, base: Path, properties: Path) -> dict[str, Any]:
@@ -385,21 +295,20 @@ def test_the_reason_is_said_if_kafka_cannot_be_reached(
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize("table", ["partitions", "groups", "topics", "owners"])
 def test_what_another_job_deleted_while_it_was_written_is_noticed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Figures of a table that lost rows are not reported."""
     write_snapshot(tmp_path, 1, ROWS)
     files = LocalStorage.files
 
     def replaced(storage: LocalStorage, folder: str) -> list[str]:
-        if f"lag_{table}/" in folder:
+        if "lag_partitions/" in folder:
             shutil.rmtree(folder)
         return files(storage, folder)
 
     monkeypatch.setattr(LocalStorage, "files", replaced)
-    with pytest.raises(JobError, match=rf"lag_{table}/.* has 0 rows where \d were written: another job reported at"):
+    with pytest.raises(JobError, match=r"lag_partitions/.* has 0 rows where \d were written: another job reported at"):
         run(spark, parse_arguments(["--base", str(tmp_path), "--cluster", "c"]))
     assert not list((tmp_path / "c" / "summaries" / "lag_partitions").glob("*.json"))
 

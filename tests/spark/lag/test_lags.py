@@ -10,16 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
 from airflow_kafka_groups.spark.frames import LAG_SCHEMA
-from airflow_kafka_groups.spark.lag.lags import SUM_NAMES, SUMMED_BY, largest, of_partitions, sums, with_lag
-from airflow_kafka_groups.spark.lag.owners import OwnerRule, owner_of
+from airflow_kafka_groups.spark.jobs.lag_report import _SUMS, SUMMED_BY, largest, of_partitions, sums, with_lag
 from tests.histories.shorthand import SnapshotRow, hour, seen
 from tests.spark.rows import snapshot_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-RULES = [OwnerRule("team", prefix="a."), OwnerRule("ops", regex="mon-[0-9]+"), OwnerRule("rest", prefix="a")]
 GROUPS = ["a.1", "a.2", "ab", "mon-1", "mon-1x", "é", "", "\U0001f600"]
-OWNERS = {"a.1": "team", "a.2": "team", "ab": "rest", "mon-1": "ops"}
 SECONDS_OF_2026 = 1_767_225_600
 
 Row = dict[str, Any]
@@ -79,7 +76,7 @@ def slow_time(row: SnapshotRow, known: Mapping[tuple[str, int, int], tuple[int |
 def slow_partition(row: SnapshotRow, known: Mapping[tuple[str, int, int], tuple[int | None, str]]) -> Row:
     flag, lag, lost = slow_lag(row)
     seconds, method = slow_time(row, known)
-    found = {"owner": OWNERS.get(row["group_id"], "unowned"), "flag": flag, "lag": lag, "lost": lost}
+    found = {"flag": flag, "lag": lag, "lost": lost}
     found |= {"lag_seconds": seconds, "lag_seconds_method": method}
     return {name: found[name] if name in found else row[name] for name in LAG_SCHEMA.names}
 
@@ -113,7 +110,7 @@ def of(spark: SparkSession, rows: Sequence[SnapshotRow]) -> DataFrame:
 
 
 def reported(spark: SparkSession, rows: Sequence[SnapshotRow], found: Sequence[Timestamp] = ()) -> DataFrame:
-    return of_partitions(of(spark, rows), owner_of(RULES), found)
+    return of_partitions(of(spark, rows), found)
 
 
 def _naive(row: Row) -> Row:
@@ -150,7 +147,8 @@ def test_a_report_is_that_of_loops_over_its_rows(spark: SparkSession, seed: int)
         assert sorted(dicts(made), key=key) == sorted((row | _naive(row) for row in lags), key=key)
         for keys in SUMMED_BY.values():
             assert dicts(sums(made, *keys)) == slow_sums(lags, *keys)
-        nothing = dict.fromkeys(SUM_NAMES, 0) | dict.fromkeys(["max_partition_lag", "lost", "max_lag_seconds"])
+        names = [each.rpartition(" ")[2] for each in _SUMS]
+        nothing = dict.fromkeys(names, 0) | dict.fromkeys(["max_partition_lag", "lost", "max_lag_seconds"])
         assert dicts(sums(made)) == (slow_sums(lags) or [nothing])
     finally:
         made.unpersist()

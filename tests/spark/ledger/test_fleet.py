@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.spark.jobs import archive_backlog, lag_report
 from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
-from tests.histories.commits import LAST_SCHEMA, describe_commits
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, seen, snapshot_id
 
@@ -72,18 +71,6 @@ def test_named_clusters_go_into_one_table(spark: SparkSession, tmp_path: Path) -
         assert sorted((row["cluster"], row["group_id"]) for row in rows) == [("a", "x"), ("d", "x")]
     finally:
         spark.sql("DROP DATABASE fleet CASCADE")
-
-
-def test_each_cluster_has_its_own_commits(spark: SparkSession, tmp_path: Path) -> None:
-    write_cluster(tmp_path, "a", "x")
-    write_cluster(tmp_path, "b", "x")
-    last = spark.createDataFrame([("x", None, None)], LAST_SCHEMA)
-    last.write.parquet(f"{tmp_path}/a-commits/groups/run_id=r")
-    describe_commits(tmp_path / "a-commits")
-    arguments = [*given(tmp_path, "a", "b"), "--commit-history", f"{tmp_path.as_uri()}/{{cluster}}-commits"]
-    summary = run(spark, parse_arguments(arguments))
-    assert (list(summary["clusters"]), list(summary["failed"])) == (["a"], ["b"])
-    assert "b-commits has no summary of commit_history" in summary["failed"]["b"]
 
 
 @pytest.mark.parametrize("name", ["*", "..", "../prod", "prod/", "prod\u0308", ""])

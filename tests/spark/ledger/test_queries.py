@@ -71,9 +71,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     of_one = write_snapshot(base, 27, seen(27, group="idle"), scope={"group_ids": ["idle"]})
     more += ["--snapshot-id", of_one]  # as a clean-up of named groups
     judge_staleness.run(spark, judge_staleness.parse_arguments([*given, "queries.verdicts", *more]))
-    owners = base / "owners.json"
-    owners.write_text('[{"owner": "team", "prefix": "idle"}]')
-    lag_report.run(spark, lag_report.parse_arguments([*given, "queries.lag", "--owners", str(owners)]))
+    lag_report.run(spark, lag_report.parse_arguments([*given, "queries.lag"]))
     commits = CatalogueTable(spark, "queries.commits", COMMIT_SCHEMA, ("kafka_cluster_id", "run_id"))
     for run, ages in (("1", {"old": 90, "new": 80}), ("2", {"old": 60, "new": 1})):
         rows = [("g", topic, 0, 5, None, None, NOW - timedelta(days=age), None, NOW, 3) for topic, age in ages.items()]
@@ -112,7 +110,7 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     "Which groups are gone, and since when?": [("c", "goes", at(1))],
     "How many groups does each cluster gain in a day?": [("c", 4, pytest.approx(0.0))],
     "Whose lag grows fastest?": [("c", "behind", pytest.approx(240.0), 350)],
-    "Which owners are behind, and who lost data?": [("unowned", 390, 0, 0), ("team", 90, 0, 0)],
+    "Which topics are read with lag, and where was data lost?": [("t", 480, 0, 0), ("u", 0, 0, 0)],
     "Which topics has no group committed to for thirty days?": [
         ("old", (NOW - timedelta(days=60)).astimezone().replace(tzinfo=None), 1)
     ],

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.spark.jobs.roll_up import main, parse_arguments, run
-from airflow_kafka_groups.spark.session.settings import settings_of
+from airflow_kafka_groups.spark.session import settings_of
 from tests.pages import DOCS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -90,13 +90,14 @@ def test_the_last_judgement_of_each_day_counts_and_is_there_once(
 def test_a_judgement_of_named_groups_is_no_day_of_the_cluster(spark: SparkSession, tmp_path: Path) -> None:
     """Somebody judged snapshots by their ids, which offsets_to_spark had taken of one group."""
     base = tmp_path / "base"
-    whole, *named = (judged(base, "c", 1, hour, stale=stale) for hour, stale in ((3, 40), (5, 1), (6, 1)))
-    named.append(judged(base, "c", 0, 1, stale=1))
-    for snapshot_id in named:
-        (base / "c" / "manifests" / f"{snapshot_id}.json").write_text('{"scope": {"group_ids": ["g"]}}')
+    whole, named = judged(base, "c", 1, 3, stale=40), {"named_groups": True}
+    for hour in (5, 6):
+        judged(base, "c", 1, hour, stale=1, changes=named)
+    judged(base, "c", 0, 0, stale=2, changes=named)
+    last = judged(base, "c", 0, 1, stale=1, changes=named)
     run(spark, parse_arguments(["--base", str(base), "--output", f"{tmp_path}/out"]))
     rows = stale(spark.read.parquet(f"{tmp_path}/out"))
-    assert rows == [("c", day(1), whole, "40", "400"), ("c", day(0), named[-1], "1", "10")], "of today is no other"
+    assert rows == [("c", day(1), whole, "40", "400"), ("c", day(0), last, "1", "10")], "of today is no other"
 
 
 def test_a_summary_with_numbers_that_are_none_holds_no_other_cluster_up(spark: SparkSession, tmp_path: Path) -> None:

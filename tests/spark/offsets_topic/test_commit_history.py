@@ -22,14 +22,11 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.observe.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
-from airflow_kafka_groups.spark import frames
 from airflow_kafka_groups.spark.jobs import commit_history as job
 from airflow_kafka_groups.spark.jobs.commit_history import commits, groups, parse_arguments, run
-from airflow_kafka_groups.spark.offsets_topic import reading
-from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
-from airflow_kafka_groups.spark.offsets_topic.reading import Scanned
-from airflow_kafka_groups.spark.session.settings import settings_of
-from tests.histories.commits import LAST_SCHEMA, describe_commits
+from airflow_kafka_groups.spark.kafka import offsets_topic
+from airflow_kafka_groups.spark.kafka.offsets_topic import Scanned
+from airflow_kafka_groups.spark.session import settings_of
 from tests.histories.shorthand import expect, hour
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
@@ -128,7 +125,7 @@ def read(spark: SparkSession, cluster: KafkaCluster, folder: Path) -> dict[str, 
 def test_nothing_is_claimed_of_what_an_open_transaction_hides(
     spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
 ) -> None:
-    """A commit after it is in no table: a plan that requires the log must not take this for having read it."""
+    """A commit after it is in no table: a reader must not take this for all of the log."""
     create_topics(kafka41.bootstrap, {f"{TOPIC}-tx": 2})
     group_id = f"{HIDDEN}{uuid4().hex}"  # its partition of the log is its own again when the test is repeated
     with open_transaction(kafka41.bootstrap, group_id, {(f"{TOPIC}-tx", 0): 1}) as commit:
@@ -137,54 +134,9 @@ def test_nothing_is_claimed_of_what_an_open_transaction_hides(
         assert group_id not in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups", HIDDEN)}
         assert summary["read_until"] is None
         assert "open transaction" in summary["warnings"][0]
-        found = read_folder(spark, str(tmp_path / "out"), summary["kafka_cluster_id"])
-        assert found.evidence.commits_until is None
-        assert "open transaction" in found.evidence.not_read
         commit()
     assert read(spark, kafka41, tmp_path)["read_until"] is not None
     assert group_id in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups", HIDDEN)}
-
-
-def test_a_log_without_any_group_is_read_as_such(spark: SparkSession, tmp_path: Path) -> None:
-    """Where no group is there, Spark writes no file; where files are lost, it is not the same."""
-    (tmp_path / "groups").mkdir()
-    summary = {"kafka_cluster_id": "k", "read_until": "2026-01-01T00:00:00+00:00"}
-    describe_commits(tmp_path, **summary)
-    found = read_folder(spark, str(tmp_path), "k")
-    assert found.rows is not None
-    assert (found.rows.columns, found.rows.count()) == (["group_id", "last_commit_at", "last_record_at"], 0)
-    describe_commits(tmp_path, **summary, groups=1)
-    with pytest.raises(JobError, match="cannot be read"):
-        read_folder(spark, str(tmp_path), "k")
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize("written", [0, 1, 3])
-def test_groups_that_are_not_those_of_the_summary_are_no_evidence(
-    spark: SparkSession, tmp_path: Path, written: int
-) -> None:
-    """A run with its summary elsewhere was killed when it had replaced some files: the summary before it is there."""
-    last = spark.createDataFrame([("a", None, None), ("b", None, None)], LAST_SCHEMA)
-    last.selectExpr("*", "'r' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
-    summary = {"kafka_cluster_id": "k", "read_until": "2026-01-01T00:00:00+00:00"}
-    describe_commits(tmp_path, **summary)
-    assert read_folder(spark, str(tmp_path), "k").evidence.commits_until is not None
-    describe_commits(tmp_path, **summary, groups=written)
-    with pytest.raises(JobError, match=f"has 2 groups, and its summary says {written}"):
-        read_folder(spark, str(tmp_path), "k")
-
-
-@pytest.mark.safety
-def test_as_many_groups_of_another_run_are_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
-    """Of two runs at once, the one that read earlier wrote its groups last, and was killed before its summary."""
-    last = spark.createDataFrame([("a", None, None), ("b", None, None)], LAST_SCHEMA)
-    last.selectExpr("*", "'r' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
-    summary = {"kafka_cluster_id": "k", "read_until": "2026-01-01T00:00:00+00:00"}
-    describe_commits(tmp_path, **summary)
-    assert read_folder(spark, str(tmp_path), "k").evidence.commits_until is not None
-    describe_commits(tmp_path, **summary, run_id="later")
-    with pytest.raises(JobError, match="has the groups of run_id=r, and its summary is of the run later"):
-        read_folder(spark, str(tmp_path), "k")
 
 
 def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: SparkSession, tmp_path: Path) -> None:
@@ -362,10 +314,10 @@ def test_what_was_read_is_not_read_again_from_a_log_that_lacks_more_of_it(
         cleaned.touch()
         return []
 
-    monkeypatch.setattr(job, "scanned", reading.scanned)
-    monkeypatch.setattr(reading, "read_ranges", lambda *_, **__: log.rows.coalesce(1))
-    monkeypatch.setattr(reading, "scan", lambda records: records.mapInArrow(what_is_left, records.schema))
-    monkeypatch.setattr(reading, "behind_ends", lost)
+    monkeypatch.setattr(job, "scanned", offsets_topic.scanned)
+    monkeypatch.setattr(offsets_topic, "read_ranges", lambda *_, **__: log.rows.coalesce(1))
+    monkeypatch.setattr(offsets_topic, "scan", lambda records: records.mapInArrow(what_is_left, records.schema))
+    monkeypatch.setattr(offsets_topic, "behind_ends", lost)
     summary = read_meanwhile()
     assert (summary["commits"], summary["groups"]) == (len(GROUPS), len(GROUPS))
 
@@ -384,30 +336,6 @@ def test_what_another_job_deleted_while_it_was_written_is_noticed(
     with pytest.raises(JobError, match=rf"out/{table}/.* has \d rows where 9 were written: another job"):
         read_meanwhile()
     assert not (tmp_path / "out" / "summary.json").exists()
-
-
-@pytest.mark.safety
-def test_groups_that_an_earlier_try_wrote_after_a_later_one_are_no_evidence(
-    spark: SparkSession, read_meanwhile: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both have the name of the DAG's run. The earlier one stood still, wrote as many groups, and was killed then."""
-    out, write = tmp_path / "out", frames.write_own
-
-    def stands_still(*arguments: Any) -> tuple[int, list[str]]:
-        monkeypatch.setattr(job, "write_own", write)
-        later = read_meanwhile("--run-id", "r")
-        assert read_folder(spark, str(out), "k").evidence.commits_until == datetime.fromisoformat(later["read_until"])
-        monkeypatch.setattr(job, "_extent", killed)
-        return write(*arguments)
-
-    def killed(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(job, "write_own", stands_still)
-    with pytest.raises(KeyboardInterrupt):
-        read_meanwhile("--run-id", "r")
-    with pytest.raises(JobError, match=r"groups of another try of the run r: run the job commit_history first"):
-        read_folder(spark, str(out), "k")
 
 
 @pytest.mark.safety

@@ -16,20 +16,25 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, PlanError
-from airflow_kafka_groups.judge.evidence import AUTO, REQUIRED, recorded_sentence
+from airflow_kafka_groups.judge.evidence import AUTO, REQUIRED, LastCommits, recorded_sentence
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.spark.jobs import commit_history
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+from airflow_kafka_groups.spark.kafka import offsets_topic
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.offsets_topic import (
+    TOPIC,
+    NoAccessError,
+    last_commits,
+    log_partitions,
+    ranges_of,
+    read_log,
+    scanned,
+)
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.offsets_topic import last_commits
-from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
-from airflow_kafka_groups.spark.offsets_topic.last_commits import read_log
-from airflow_kafka_groups.spark.offsets_topic.reading import TOPIC, NoAccessError, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from tests.histories.lake import write_manifest
@@ -131,23 +136,18 @@ def test_a_consumer_that_comes_commits_nothing_and_leaves_between_two_snapshots_
     properties = str(write_properties(tmp_path, bootstrap))
     arguments = ["--base", str(tmp_path), "--cluster", CLUSTER, "--min-idle-seconds", str(IDLE)]
     required = [*arguments, "--commit-log", REQUIRED, "--kafka-properties", properties]
-    history = ["--kafka-properties", properties, "--output", str(tmp_path / "history")]
-    commit_history.run(spark, commit_history.parse_arguments(history))
     policy = PlanPolicy(min_idle_seconds=IDLE, max_share=1.0, require_commit_log=True)
     run(spark, parse_arguments(arguments))  # without the log, snapshots show the epoch of the consumer protocol
     found = {verdict.group_id: verdict.verdict for verdict in load_verdicts(layout, snapshot_id)}
     assert (found[comes], found[dead]) == ("stale" if protocol == "classic" else "moving", "stale")
-    for judged in (required, [*arguments, "--commit-history", str(tmp_path / "history")]):
-        run(spark, parse_arguments(judged))
-        verdicts = load_verdicts(layout, snapshot_id)
-        (at,) = verdicts.table.filter(pc.equal(verdicts.table["group_id"], comes))["last_record_at"].to_pylist()
-        assert came_at < at < left_at
-        plan = make_plan(verdicts, SnapshotReader(layout, snapshot_id), policy, datetime.now(UTC))
-        assert dead in plan.group_ids
-        (kept,) = (group for group in plan.kept if group.group_id == comes)
-        assert re.match(
-            "a member joined or left it .* ago, by the log|offsets or group epoch moved .* ago", kept.reason
-        )
+    run(spark, parse_arguments(required))
+    verdicts = load_verdicts(layout, snapshot_id)
+    (at,) = verdicts.table.filter(pc.equal(verdicts.table["group_id"], comes))["last_record_at"].to_pylist()
+    assert came_at < at < left_at
+    plan = make_plan(verdicts, SnapshotReader(layout, snapshot_id), policy, datetime.now(UTC))
+    assert dead in plan.group_ids
+    (kept,) = (group for group in plan.kept if group.group_id == comes)
+    assert re.match("a member joined or left it .* ago, by the log|offsets or group epoch moved .* ago", kept.reason)
 
 
 def manifest(tmp_path: Path, cluster_id: str) -> SnapshotManifest:
@@ -175,7 +175,7 @@ def test_only_what_was_appended_since_is_read(spark: SparkSession, kafka41: Kafk
         assert [each.offsets for each in ranges_of(admin, partitions, since=datetime.now(UTC))] == [0] * len(partitions)
         log = scanned(spark, admin, properties, part, read_committed=False)
     assert 0 < sum(each.offsets for each in part) < sum(each.offsets for each in everything)
-    found = {row["group_id"] for row in last_commits.last_commits(log.rows).collect()}
+    found = {row["group_id"] for row in last_commits(log.rows).collect()}
     assert after in found
     assert before not in found
 
@@ -258,7 +258,7 @@ def test_a_spark_without_the_connector_goes_on_without_the_log(
     def no_connector(*_: Any, **__: Any) -> list[str]:
         raise JobError("Spark has no kafka-clients on its class path")
 
-    monkeypatch.setattr(last_commits, "prepare_kafka", no_connector)
+    monkeypatch.setattr(offsets_topic, "prepare_kafka", no_connector)
     judged = manifest(tmp_path, "kafka-1")
     found = read_log(spark, "kafka.properties", AUTO, judged, IDLE)
     assert "Spark has no kafka-clients" in found.evidence.sentence(judged, IDLE)

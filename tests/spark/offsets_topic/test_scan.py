@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from threading import Event, Thread, current_thread
 from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.judge.evidence import REQUIRED
 from airflow_kafka_groups.observe.offset_values import Partition, Range
-from airflow_kafka_groups.observe.offsets_topic.scan import CARRIED, scan_batches
-from airflow_kafka_groups.spark.frames import by_value
+from airflow_kafka_groups.observe.offsets_topic.scan import scan_batches
 from airflow_kafka_groups.spark.jobs import commit_history
 from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
+from airflow_kafka_groups.spark.kafka import offsets_topic
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.offsets_topic import TOPIC, Scanned, last_commits, read_log, scanned
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
-from airflow_kafka_groups.spark.offsets_topic import last_commits, reading
-from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder, read_log
-from airflow_kafka_groups.spark.offsets_topic.reading import Scanned, scanned
-from tests.histories.commits import LAST_SCHEMA, describe_commits
-from tests.histories.offset_records import commit_key, commit_value, group_key
+from tests.histories.offset_records import commit_key, commit_value
 from tests.histories.shorthand import hour
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
@@ -42,54 +33,6 @@ from tests.spark.kafka import write_properties
 from tests.spark.offsets_topic.test_last_commits import manifest
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
-
-AHEAD = timedelta(minutes=10)
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize("written", [timedelta(0), -timedelta(hours=5)], ids=["now", "hours ago"])
-def test_commit_history_of_a_driver_whose_clock_was_ahead_is_no_evidence(
-    spark: SparkSession, tmp_path: Path, written: timedelta
-) -> None:
-    """A snapshot of the minutes in between would be judged by commits that nobody read."""
-    write_groups(spark, tmp_path)
-    at = datetime.now(UTC) + written
-    assert "the clock of its driver was ahead" in not_read(spark, tmp_path, at, at + AHEAD)
-    assert not_read(spark, tmp_path, at, at - AHEAD) == not_read(spark, tmp_path, at, at) == ""
-
-
-@pytest.mark.safety
-def test_where_the_judging_driver_s_clock_is_behind_that_one_is_named_too(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_groups(spark, tmp_path)
-    at = datetime.now(UTC)
-
-    class Behind(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> Behind:
-            return cls.fromtimestamp((at - AHEAD).timestamp(), tz)
-
-    monkeypatch.setattr(last_commits, "datetime", Behind)
-    said = not_read(spark, tmp_path, at, at - timedelta(minutes=1))
-    assert f"it is {(at - AHEAD).isoformat()} by the judging driver's clock" in said
-    assert "the clock of its driver was ahead, or this one is behind" in said
-
-
-def write_groups(spark: SparkSession, folder: Path) -> None:
-    rows = spark.createDataFrame([("g", hour(1), None)], LAST_SCHEMA)
-    rows.write.parquet(f"{folder}/groups/run_id=r")
-
-
-def not_read(spark: SparkSession, folder: Path, written: datetime, until: datetime) -> str:
-    """Return why the folder's summary, which was written then, is no evidence."""
-    path = folder / "summary.json"
-    describe_commits(folder, kafka_cluster_id="k", read_until=until.isoformat())
-    os.utime(path, (written.timestamp(), written.timestamp()))
-    found = read_folder(spark, folder.as_uri(), "k")
-    assert found.rows is not None  # a sign of life counts all the same
-    return found.evidence.not_read
-
 
 NO_RECORD = "norecord-t"
 
@@ -102,20 +45,21 @@ def test_a_log_of_aborted_commits_is_read_and_has_no_group(spark: SparkSession, 
         path, out = str(write_properties(tmp_path, cluster.bootstrap)), str(tmp_path / "out")
         summary = run(spark, parse_arguments(["--kafka-properties", path, "--output", out]))
         assert (summary["offsets"], summary["records"]["records"], summary["groups"]) == (2, 0, 0)
-        found = read_folder(spark, out, summary["kafka_cluster_id"])
-        assert found.evidence.commits_until is not None
+        assert summary["read_until"] is not None
 
 
 def test_a_log_that_spark_leaves_out_is_no_log_without_records(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        reading, "read_ranges", lambda *_, **__: spark.createDataFrame(spark.sparkContext.emptyRDD(), RECORD_SCHEMA)
+        offsets_topic,
+        "read_ranges",
+        lambda *_, **__: spark.createDataFrame(spark.sparkContext.emptyRDD(), RECORD_SCHEMA),
     )
-    whole = [Range(Partition(reading.TOPIC, 0), 0, 2)]
+    whole = [Range(Partition(TOPIC, 0), 0, 2)]
     properties = KafkaProperties({"bootstrap.servers": "127.0.0.1:1"})
     with KafkaAdmin(spark, properties) as admin, pytest.raises(JobError, match="2 offsets and Spark would read none"):
-        reading.scanned(spark, admin, properties, whole)
+        scanned(spark, admin, properties, whole)
 
 
 @pytest.mark.safety
@@ -131,70 +75,8 @@ def test_a_commit_counts_although_its_offset_was_removed_since(spark: SparkSessi
     kinds = (pa.binary(), pa.binary(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC"))
     columns = [pa.array(values, kind) for values, kind in zip(zip(*records, strict=True), kinds, strict=True)]
     table = pa.Table.from_batches(list(scan_batches([pa.record_batch(columns, names=names)])))
-    (row,) = last_commits.last_commits(spark.createDataFrame(table)).collect()
+    (row,) = last_commits(spark.createDataFrame(table)).collect()
     assert row["last_commit_at"].timestamp() >= hour(5).timestamp()
-
-
-class EndedError(Exception):
-    """The end of a reading."""
-
-
-@pytest.mark.safety
-def test_the_end_of_one_does_not_hide_the_log_from_the_other(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without the setting, Spark reads no record of an internal topic, and says nothing."""
-    seen: list[Any] = []
-    nobody: Any = None  # is asked for the end of the log after the reading only
-    started, ended = Event(), Event()
-
-    def read(*_: Any, **__: Any) -> Any:
-        if current_thread() is second:
-            started.set()
-            ended.wait(60)
-            seen.append(spark.conf.get(reading._INTERNAL_TOPICS))
-        else:
-            second.start()
-            started.wait(60)
-        raise EndedError
-
-    def read_all() -> None:
-        with pytest.raises(EndedError):
-            reading.scanned(spark, nobody, KafkaProperties({}), [])
-
-    before = spark.conf.get(reading._INTERNAL_TOPICS)
-    second = Thread(target=read_all)
-    monkeypatch.setattr(reading, "read_ranges", read)
-    read_all()
-    ended.set()
-    second.join()
-    assert (seen, spark.conf.get(reading._INTERNAL_TOPICS)) == (["true"], before)
-
-
-def test_executors_need_no_copy_of_this_package(tmp_path: Path) -> None:
-    """What tasks run is shipped by value: here it runs where the package cannot be imported."""
-    (tmp_path / "function").write_bytes(cloudpickle.dumps(by_value(scan_batches, *CARRIED)))
-    program = """
-import pickle, sys
-sys.modules["airflow_kafka_groups"] = None
-import pyarrow as pa
-function = pickle.load(open("function", "rb"))
-times = pa.array([0, 0], pa.timestamp("us", tz="UTC"))
-key = pa.array([bytes.fromhex(text) for text in sys.argv[1].split()])
-value = pa.array([bytes.fromhex(sys.argv[2]), b""])
-batch = pa.RecordBatch.from_arrays(
-    [key, value, pa.array([0, 0], pa.int32()), pa.array([1, 2]), times],
-    names=["key", "value", "partition", "offset", "timestamp"],
-)
-print(sorted((row["kind"], row["group_id"], row["name"], row["number"]) for part in function([batch])
-    for row in part.to_pylist() if row["number"] != 0))
-"""
-    keys = f"{commit_key('g', 't', 0).hex()} {group_key('g').hex()}"
-    command = [sys.executable, "-c", program, keys, commit_value(4, 3).hex()]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "('commit', 'g', None, None)" in done.stdout
-    assert "'corrupt', 1" in done.stdout
 
 
 COMPACTED = "compacted-t"
@@ -248,7 +130,7 @@ def test_a_commit_that_gave_way_to_a_later_one_before_it_was_read(
     with KafkaAdmin(spark, load_properties(spark, path)) as admin:
         judged = manifest(tmp_path, admin.cluster_id())
 
-    read_slowly(monkeypatch, last_commits, busy.bootstrap)
+    read_slowly(monkeypatch, offsets_topic, busy.bootstrap)
     found = read_log(spark, path, REQUIRED, judged, 60.0)
     assert found.evidence.commits_until is not None
     assert found.rows is not None

@@ -18,51 +18,26 @@ from airflow_kafka_groups.spark.jobs import (
     archive_backlog,
     commit_history,
     judge_staleness,
-    lag_report,
     process_group_backlog,
     roll_up,
 )
-from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import require_replaceable
 from tests.histories.judged import judge, verdict_folder, verdict_summary, write_hour
-from tests.histories.lake import CLUSTER, write_snapshot
-from tests.histories.shorthand import seen
+from tests.histories.lake import CLUSTER
 from tests.spark.kafka import write_properties
 
 pytestmark = pytest.mark.spark
 
-REFUSED_FILE = r"/mine\.json is there, which this job did not write and would delete"
-
-
-def lag(base: Path, *arguments: str, spark: SparkSession) -> dict[str, Any]:
-    return lag_report.run(spark, lag_report.parse_arguments(["--base", str(base), "--cluster", CLUSTER, *arguments]))
+REFUSED_FILE = r"\.json is there, which this job did not write and would delete"
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize("text", ['{"format": 3, "plan_id": "p"}', '{\n "job": "judge_staleness_of_others"\n}', "[]"])
-def test_a_file_that_a_report_s_output_would_cost_is_named(spark: SparkSession, tmp_path: Path, text: str) -> None:
-    """Such as the manifest of a backup, by ``--output backups/ID``."""
-    write_snapshot(tmp_path, 1, seen(1))
-    mine = tmp_path / "mine.json"
-    mine.write_text(text)
-    before = sorted(tmp_path.rglob("*"))
-    for job in (lag, judge):
-        with pytest.raises(ArgumentError, match=rf"--output \(got '.*/mine'\): .*{REFUSED_FILE}"):
-            job(tmp_path, "--output", str(tmp_path / "mine"), spark=spark)
-    with pytest.raises(ArgumentError, match=rf"--summary \(got '.*/mine\.json'\): .*{REFUSED_FILE}"):
-        judge(tmp_path, "--summary", str(mine))
-    assert mine.read_text() == text
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.safety
-def test_a_file_that_a_history_s_summary_would_cost_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    (mine := tmp_path / "mine.json").write_text("{}")
-    properties = write_properties(tmp_path, "localhost:1")
-    arguments = ["--kafka-properties", str(properties), "--output", str(tmp_path / "out"), "--summary", str(mine)]
-    with pytest.raises(ArgumentError, match=rf"--summary \(got '.*/mine\.json'\): .*{REFUSED_FILE}"):
+def test_a_file_that_a_job_s_summary_would_cost_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (mine := tmp_path / "summary.json").write_text("{}")
+    arguments = ["--kafka-properties", str(write_properties(tmp_path, "localhost:1")), "--output", str(tmp_path)]
+    with pytest.raises(ArgumentError, match=rf"--output \(got '.*'\): .*{REFUSED_FILE}"):
         commit_history.run(spark, commit_history.parse_arguments(arguments))
     assert mine.read_text() == "{}"
 
@@ -75,19 +50,6 @@ def test_a_file_that_a_backlog_s_result_would_cost_is_named(spark: SparkSession,
     with pytest.raises(ArgumentError, match=rf"--result \(got '.*/mine\.json'\): .*{REFUSED_FILE}"):
         process_group_backlog.run(spark, process_group_backlog.parse_arguments(arguments))
     assert mine.read_text() == "{}"
-
-
-@pytest.mark.safety
-def test_an_earlier_summary_and_what_a_killed_job_left_of_one_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
-    write_hour(tmp_path, 1)
-    for job in (lag, judge):
-        output = tmp_path / job.__name__
-        for left in (None, 10_000, 30, 8, 0):
-            summary = output.with_suffix(".json")
-            if left is not None:
-                summary.write_text(summary.read_text()[:left])
-            job(tmp_path, "--output", str(output), spark=spark)
-            assert summary.read_text().endswith("}\n")
 
 
 def context_of(run_id: str, number: int = 1, attempt: int = 1) -> BacklogContext:
@@ -150,13 +112,10 @@ REFUSED = "which this job did not write and would delete"
 @pytest.mark.safety
 @pytest.mark.parametrize("file_format", ["parquet", "json"])
 def test_a_table_of_somebody_else_is_not_replaced(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
-    write_hour(tmp_path, 0)
-    place = tmp_path / "orders"
-    spark.range(3).selectExpr("id", "'mine' AS verdict").write.format(file_format).save(str(place))
-    before = sorted(tmp_path.rglob("*"))
+    place = f"{tmp_path}/orders"
+    spark.range(3).selectExpr("id", "'mine' AS verdict").write.format(file_format).save(place)
     with pytest.raises(ArgumentError, match=f"--output .* has part-00000-.*, {REFUSED}"):
-        judge(tmp_path, "--output", str(place))
-    assert sorted(tmp_path.rglob("*")) == before
+        require_replaceable(storage_of(spark, place), place, ["verdict"])
 
 
 @pytest.mark.safety
@@ -205,54 +164,14 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
     assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before
 
 
-@pytest.mark.safety
-def test_a_lag_report_replaces_its_own_tables_only(spark: SparkSession, tmp_path: Path) -> None:
-    write_snapshot(tmp_path, 0, seen(0))
-    given = ["--base", str(tmp_path), "--cluster", CLUSTER, "--output", str(tmp_path / "out")]
-    for _ in range(2):
-        run(spark, parse_arguments(given))
-    spark.range(3).write.mode("overwrite").parquet(str(tmp_path / "out" / "topics"))
-    with pytest.raises(ArgumentError, match=REFUSED):
-        run(spark, parse_arguments(given))
-
-
 PATTERNS = ("/out/*", "/out{a,b}", "s3a://bucket/o[1]")
 
 
-@pytest.mark.parametrize("job", [lag_report, judge_staleness])
-def test_the_rows_of_another_folder_are_not_written_to_the_table(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], job: Any
-) -> None:
-    def report(name: str, output: str) -> None:
-        write_snapshot(tmp_path / name, 1, seen(1, group=name), groups=1)
-        arguments = ["--base", str(tmp_path / name), "--cluster", CLUSTER, "--output", f"{tmp_path}/{output}"]
-        arguments += ["--min-idle", "1h"] if job is judge_staleness else []
-        job.run(spark, job.parse_arguments([*arguments, "--table", "spark_catalog.akp.rows"]))
-
-    spark.sql(f"CREATE DATABASE akp LOCATION '{tmp_path.as_uri()}/warehouse'")
-    try:
-        report("first", "out1")
-        with pytest.raises(SystemExit):
-            report("second", "out[1]")
-        assert "--output (got" in capsys.readouterr().err
-    finally:
-        spark.sql("DROP DATABASE akp CASCADE")
-
-
-@pytest.mark.parametrize(
-    ("parse", "others"),
-    [
-        (lag_report.parse_arguments, []),
-        (judge_staleness.parse_arguments, ["--min-idle", "1h"]),
-        (archive_backlog.parse_arguments, ["--kafka-properties", "k", "--group", "g"]),
-    ],
-)
 @pytest.mark.parametrize("output", ["", "/", *PATTERNS])
-def test_an_output_that_is_a_pattern_or_nothing_is_named(
-    capsys: pytest.CaptureFixture[str], parse: Callable[..., Any], others: list[str], output: str
-) -> None:
+def test_an_output_that_is_a_pattern_or_nothing_is_named(capsys: pytest.CaptureFixture[str], output: str) -> None:
+    given = ["--base", "/b", "--cluster", "c", "--kafka-properties", "k", "--group", "g"]
     with pytest.raises(SystemExit):
-        parse(["--base", "/b", "--cluster", "c", "--output", output, *others])
+        archive_backlog.parse_arguments([*given, "--output", output])
     assert "give a folder or URI without any of * ? [ ] { }" in capsys.readouterr().err
 
 

@@ -19,16 +19,16 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.observe.history.snapshots import find_history
-from airflow_kafka_groups.spark import application, start
+from airflow_kafka_groups.spark import application, requirements, session
 from airflow_kafka_groups.spark.hadoop_storage import Hadoop, beside, storage_of, through_hadoop
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.options import folder_path
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session import packages
 from tests.histories.judged import judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
+from tests.spark.rows import storage_elsewhere
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +39,7 @@ def test_a_machine_without_java_is_told_in_the_last_line(
     def no_java(_: Any) -> SparkSession:
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
-    monkeypatch.setattr(start, "running_session", lambda: None)
+    monkeypatch.setattr(session, "running_session", lambda: None)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", no_java)
     nothing: Callable[[Any], None] = lambda _: None  # noqa: E731
     assert Program("a_job", None, nothing, nothing, lambda *_: {}, "Nothing").main([]) == 1
@@ -58,7 +58,7 @@ def test_a_master_that_does_not_answer_is_named_and_not_java(
     def stopped(_: Any) -> SparkSession:
         raise PySparkException("Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was …")
 
-    monkeypatch.setattr(start, "running_session", lambda: None)
+    monkeypatch.setattr(session, "running_session", lambda: None)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", stopped)
     monkeypatch.setattr(SparkConf, "get", lambda *_: "spark://m:7077")
     assert roll_up.main(["--base", "/b", "--output", "/o"]) == 1
@@ -70,7 +70,7 @@ def test_a_master_that_does_not_answer_is_named_and_not_java(
 def test_a_python_without_pyspark_is_told_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    monkeypatch.setattr(requirements, "find_spec", lambda name: None)
     assert application.main(["roll_up", "--base", "/b"]) == 1
     assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in capsys.readouterr().err
 
@@ -106,7 +106,7 @@ def test_a_job_in_a_session_of_spark_connect_is_told_the_remedy(
         def __getattr__(self, name: str) -> Any:
             raise PySparkAttributeError(errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": name})
 
-    monkeypatch.setattr(start, "running_session", Remote)
+    monkeypatch.setattr(session, "running_session", Remote)
     assert application.main(["roll_up", "--base", "/b", "--output", "/o"]) == 1
     said = capsys.readouterr().err
     assert "needs the driver's JVM, and this is a Spark Connect session" in said
@@ -119,7 +119,7 @@ def test_a_spark_before_4_is_not_called_a_client(
     """It has no ``pyspark.core`` either: its own spark-submit was told to use spark-submit."""
     absent, own = "pyspark.core", "pyspark.context"
     found = {absent: None, own: find_spec("pyspark")}
-    monkeypatch.setattr(packages, "find_spec", lambda name: found[name] if name in found else find_spec(name))
+    monkeypatch.setattr(requirements, "find_spec", lambda name: found[name] if name in found else find_spec(name))
     assert application.main(["roll_up", "--base", "/b"]) == 1
     assert "is older than 4.0: use Spark 4.0 to 4.2, with which the jobs are tested" in capsys.readouterr().err
 
@@ -223,10 +223,7 @@ class Opened:
 
 @pytest.fixture
 def elsewhere(spark: SparkSession, tmp_path: Path) -> str:
-    """Return ``tmp_path`` as a storage of another kind."""
-    table = f"t{random.randrange(2**32)}"
-    spark._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{table}.link./here", tmp_path.as_uri())
-    return f"viewfs://{table}/here"
+    return storage_elsewhere(spark, tmp_path)
 
 
 def test_a_large_file_comes_in_parts_that_the_jvm_has_room_for(spark: SparkSession, elsewhere: str) -> None:

@@ -1,18 +1,14 @@
 """The session of a job: the one that runs, or one of its own, which starts or says why not."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.start import session_of
+from airflow_kafka_groups.spark.session import session_of
 from tests.histories.judged import judge, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER
 
@@ -52,7 +48,7 @@ def test_without_spark_no_verdict_loses_what_vouches_for_it(tmp_path: Path) -> N
     write_hour(tmp_path, 0)
     judge(tmp_path)
     before = verdict_summary(tmp_path, 0).read_bytes()
-    for more in (["--commit-history", "history"], ["--commit-log", "auto", "--kafka-properties", "kafka.properties"]):
+    for more in (["--table", "t"], ["--commit-log", "auto", "--kafka-properties", "kafka.properties"]):
         assert run_alone("judge_staleness", str(tmp_path), *IDLE, *more).returncode == 1
         assert verdict_summary(tmp_path, 0).read_bytes() == before
 
@@ -63,34 +59,3 @@ def test_a_session_that_runs_stays(spark: SparkSession, monkeypatch: pytest.Monk
     with session_of("a job") as session:
         assert session is spark
     assert not stopped
-
-
-def test_ctrl_c_while_spark_starts_leaves_no_jvm(tmp_path: Path) -> None:
-    """It hangs otherwise: pyspark has removed the folder in which it was about to write its port."""
-    write_hour(tmp_path, 0)
-    submit, started = tmp_path / "spark" / "bin" / "spark-submit", tmp_path / "pid"
-    submit.parent.mkdir(parents=True)
-    submit.write_text(f"#!/bin/sh\necho $$ > {started}.new && mv {started}.new {started}\nexec sleep 120\n")
-    submit.chmod(0o755)
-    given = os.environ | {"SPARK_HOME": str(submit.parents[1]), "MASTER": "local[1]", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "airflow_kafka_groups.spark", "judge_staleness", "--base", str(tmp_path)]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-    try:
-        job = subprocess.Popen(
-            [*command, "--cluster", CLUSTER, *IDLE], env=given, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-        )
-    finally:
-        signal.signal(signal.SIGINT, before)
-    with job:
-        while not started.exists() and job.poll() is None:
-            time.sleep(0.02)
-        job.send_signal(signal.SIGINT)
-        job.wait(30)
-        jvm = int(started.read_text())
-        said = job.communicate(timeout=30)[1]  # the JVM has it open, too: this ends with both
-    deadline = time.monotonic() + 30  # until the machine has forgotten the process
-    with suppress(psutil.NoSuchProcess):
-        while psutil.Process(jvm).status() != psutil.STATUS_ZOMBIE:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    assert (job.returncode, said) == (130, "judge_staleness: interrupted\n")

@@ -408,15 +408,20 @@ def test_on_an_object_store_no_task_replaces_what_another_one_returned(
     """An object store has no move that fails if the target is there: whoever moved last had the last word."""
     names = (UUID(int=number) for number in order)
     monkeypatch.setattr("airflow_kafka_groups.spark.source.state.uuid.uuid4", lambda: next(names))
-    monkeypatch.setattr("airflow_kafka_groups.spark.source.state._GIVES_WAY_S", 0.0, raising=False)
     system, returned = Interrupted(), list[Any]()
     mine, others = ChangeState("mock"), ChangeState("mock")
     for state in (mine, others):
         monkeypatch.setattr(state, "_place", lambda *parts: (system, "/".join(("stream", *parts))))
-    system.at, system.then = at, lambda: returned.append(others.save(0, FIRST, look(("g", 0, 12, None, ""))))
-    returned.append(mine.save(0, FIRST, look(("g", 0, 10, None, ""))))
+
+    def save(state: ChangeState, offset: int) -> None:
+        with suppress(ConfigurationError):  # both gave way: the query is restarted
+            returned.append(state.save(0, FIRST, look(("g", 0, offset, None, ""))))
+
+    system.at, system.then = at, lambda: save(others, 12)
+    save(mine, 10)
     kept = mine.load(0, FIRST)
-    assert {each["committed_offset"][0].as_py() for each in (*returned, kept)} in ({10}, {12})
+    found = [*returned, *([] if kept is None else [kept])]
+    assert {each["committed_offset"][0].as_py() for each in found} in ({10}, {12}, set())
 
 
 @pytest.mark.safety
@@ -432,24 +437,3 @@ def test_what_two_tasks_left_that_died_is_one_of_them_only_if_they_saw_the_same(
             assert state.load(0, FIRST).num_rows == 2
     with pytest.raises(ConfigurationError, match=r"state\.path .*two tasks saw .* differently"):
         state.load(0, FIRST)
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_a_slower_task_that_is_killed_while_it_gives_way_leaves_what_the_first_one_saved(
-    order: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark kills a speculative task as soon as the other one has ended."""
-    names = (UUID(int=number) for number in order)
-    monkeypatch.setattr("airflow_kafka_groups.spark.source.state.uuid.uuid4", lambda: next(names))
-
-    def kill(*_: Any) -> None:
-        raise SystemExit
-
-    monkeypatch.setattr("airflow_kafka_groups.spark.source.state.time.sleep", kill)
-    system, state = fs._MockFileSystem(), ChangeState("mock")
-    monkeypatch.setattr(state, "_place", lambda *parts: (system, "/".join(("stream", *parts))))
-    first = state.save(0, FIRST, look(("g", 0, 10, None, "")))
-    with suppress(SystemExit):
-        state.save(0, FIRST, look(("g", 0, 12, None, "")))
-    assert state.load(0, FIRST) == first

@@ -15,15 +15,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError, SnapshotError
+from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark import judging
-from airflow_kafka_groups.spark.errors import remedy_of
+from airflow_kafka_groups.spark.jobs import judge_staleness
+from airflow_kafka_groups.spark.session import remedy_of
 from airflow_kafka_groups.storage.file_storage import Storage
 from tests.component.test_imports import NO_PANDAS
 from tests.exhaustive.judge.staleness.test_reference import random_history
 from tests.histories.judged import hour_rows, judge, verdict_folder, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER, file_of, write_data, write_manifest
 from tests.histories.reference import Observation, rows_of
-from tests.histories.shorthand import SnapshotRow, snapshot_id
+from tests.histories.shorthand import HOUR, SnapshotRow, snapshot_id
+from tests.spark.rows import storage_elsewhere
 from tests.unit.judge.staleness.test_observation_store import HOURS, cut_off, flip_a_byte, manifest_of, of_another
 from tests.unit.judge.staleness.test_observation_store import file_of as observations_of
 
@@ -95,11 +98,13 @@ def test_the_driver_reads_manifests_and_nothing_else(
         asked.append(str(path))
         return read(storage, path, *part)
 
-    def never(*given: Any) -> Any:
-        raise AssertionError(f"the driver reads {given}")
+    def collected(rows: DataFrame) -> Any:
+        assert rows.columns == ["made"], "what describes a file"
+        return collect(rows)
 
+    collect = DataFrame.collect
     monkeypatch.setattr(Storage, "read", counted)
-    monkeypatch.setattr(DataFrame, "collect", never)
+    monkeypatch.setattr(DataFrame, "collect", collected)
     for _ in range(2):
         judge(tmp_path, spark=spark)
     rows = [path for path in asked if not path.endswith(".json")]
@@ -199,15 +204,24 @@ class Killing:
 STEPS: tuple[tuple[Any, str], ...] = (
     *((Storage, name) for name in ("create", "replace", "remove", "remove_folder")),
     *((judging, name) for name in ("move", "_write_contents", "_write_verdicts")),
+    (judging.InTasks, "_made"),
+    (ObservationStore, "publish"),
 )
-"""Each change that the driver makes to the storage, and Spark's two jobs."""
+"""Each change that the driver makes to the storage, and what Spark's two jobs do."""
 
 
 @pytest.mark.safety
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("where", ["on a disk", "elsewhere"])
 def test_a_job_that_is_killed_at_any_step_loses_and_repeats_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
+    uri = tmp_path.as_uri() if where == "on a disk" else storage_elsewhere(spark, tmp_path)
+
+    def judge_here(base: Path) -> None:
+        asked = ["--base", f"{uri}/{base.name}", "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR)]
+        judge_staleness.run(spark, judge_staleness.parse_arguments(asked))
+
     rows, kills = list[Any](), list[bool]()
     for steps in count(-1):
         base, killing = tmp_path / f"after-{steps}", Killing(steps)
@@ -216,11 +230,11 @@ def test_a_job_that_is_killed_at_any_step_loses_and_repeats_nothing(
         with monkeypatch.context() as patched, suppress(KilledError):
             for owner, name in STEPS:
                 patched.setattr(owner, name, killing.before(getattr(owner, name)))
-            judge(base, spark=spark)
+            judge_here(base)
         summary = verdict_summary(base, 2)
         if summary.exists() and json.loads(summary.read_text())["groups"] is not None:
             assert judged(base)[0] == (rows or judged(base)[0]), "it vouches for what is there"
-        judge(base, spark=spark)
+        judge_here(base)
         rows = rows or judged(base)[0]
         assert judged(base)[0] == rows
         observed = pq.read_table(base / CLUSTER / "tables" / "observations", partitioning=None)
@@ -233,7 +247,7 @@ def test_a_job_that_is_killed_at_any_step_loses_and_repeats_nothing(
 
 def test_settings_are_put_back(spark: SparkSession, tmp_path: Path) -> None:
     write_hour(tmp_path, 0)
-    names = (*judging._SETTINGS, judging._LISTED_BY_JOBS)
+    names = (*judging._SETTINGS, *judging._LISTED_AT_ONCE)
     before = [spark.conf.get(name, None) for name in names]
     judge(tmp_path, spark=spark)
     assert [spark.conf.get(name, None) for name in names] == before
@@ -263,11 +277,13 @@ def test_the_last_line_names_it(spark: SparkSession, tmp_path: Path, monkeypatch
     def run_out(*_: Any) -> None:
         raise PySparkException("java.lang.OutOfMemoryError: Java heap space")
 
-    monkeypatch.setattr(judging, "_write_contents", run_out)
+    monkeypatch.setattr(judging.InTasks, "_files", run_out)
     with pytest.raises(JobError, match=r"Java heap space\. Give the executors more by spark\.executor\.memory"):
         judge(tmp_path, spark=spark)
 
 
-def test_a_bucket_has_the_number_that_spark_gives_it(spark: SparkSession) -> None:
-    rows = spark.sql("SELECT id, hash(CAST(id AS int)) AS hash FROM range(300)").collect()
-    assert {row.id: row.hash for row in rows} == {number: judging.hash_of(number) for number in range(300)}
+@pytest.mark.parametrize("buckets", [1, 2, 7, 20])
+def test_each_bucket_is_a_task_of_its_own(spark: SparkSession, buckets: int) -> None:
+    labels = judging.InTasks(spark)._labels(buckets)
+    rows = spark.createDataFrame([(label,) for label in labels], "bucket int").repartition(buckets, "bucket")
+    assert [len(part) for part in rows.rdd.glom().collect()] == [1] * buckets

@@ -4,24 +4,21 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_groups.spark.jobs as jobs
-from airflow_kafka_groups.exceptions import ArgumentError, JobError, SnapshotError
+from airflow_kafka_groups.exceptions import JobError, SnapshotError
 from airflow_kafka_groups.exceptions import SnapshotError as MaintenanceSnapshotError
-from airflow_kafka_groups.judge.evidence import Evidence
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
-from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
-from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare, version_warnings
+from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
 from airflow_kafka_groups.storage.layout import Layout
-from tests.histories.commits import LAST_SCHEMA, describe_commits
-from tests.histories.judged import judge, verdict_folder, verdict_summary
+from tests.histories.commits import know_commits
+from tests.histories.judged import judge, verdict_folder, verdict_summary, verdicts
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_snapshot
 from tests.histories.shorthand import HOUR, hour, seen, snapshot_id
 
@@ -100,6 +97,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(session: SparkS
         "snapshot_id": snapshot_id(1),
         "kafka_cluster_id": "kafka-1",
         "groups": 5,
+        "named_groups": False,
         "verdicts": {
             "unreadable": 1,
             "untouchable": 0,
@@ -121,7 +119,6 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(session: SparkS
         },
         "oldest_observation": "2026-01-01T00:00:00.000000Z",
         "newest_observation": "2026-01-01T01:00:00.000000Z",
-        "commit_history": None,
         "commit_log": {"mode": "off"},
         "evidence": {"commits_since": None, "commits_until": None, "not_read": "it was not asked for"},
         "snapshots_used": 2,
@@ -165,16 +162,6 @@ def test_a_job_that_fails_leaves_no_verdicts_of_this_snapshot(session: SparkSess
     assert not verdict_folder(tmp_path, 1).exists()
 
 
-def test_output_and_summary_go_where_they_are_told(session: SparkSession | None, tmp_path: Path) -> None:
-    write_snapshot(tmp_path, 0, seen(0))
-    judge(tmp_path, "--output", f"{tmp_path}/out", "--summary", f"{tmp_path}/deep/down/summary.json", spark=session)
-    assert pq.read_table(tmp_path / "out").num_rows == 1
-    assert json.loads((tmp_path / "deep/down/summary.json").read_text())["verdicts"]["settling"] == 1
-    judge(tmp_path, "--output", f"{tmp_path}/out", spark=session)
-    assert json.loads((tmp_path / "out.json").read_text())["groups"] == 1
-    assert not verdict_summary(tmp_path, 0).exists(), "no verdicts are where it would vouch for them"
-
-
 def test_a_cluster_without_groups_has_no_verdicts(session: SparkSession | None, tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
     write_snapshot(tmp_path, 1, [], files=[])
@@ -183,58 +170,17 @@ def test_a_cluster_without_groups_has_no_verdicts(session: SparkSession | None, 
     assert pq.read_table(verdict_folder(tmp_path, 1)).num_rows == 0
 
 
-def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_last_commit_makes_a_group_younger_and_never_older(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(4):
         rows = [row for group in ("again", "early", "none") for row in seen(number, group=group)]
         write_snapshot(tmp_path, number, rows)
-    folder = tmp_path / "commits"
     last = [("again", hour(2.5), None), ("early", hour(-1000), None), ("unknown", hour(3), None)]
-    spark.createDataFrame(last, LAST_SCHEMA).write.parquet(f"{folder}/groups/run_id=r")
-
-    def judged() -> dict[str, Any]:
-        judge(tmp_path, "--min-idle-seconds", str(3 * HOUR), "--commit-history", f"{folder.as_uri()}/", spark=spark)
-        rows = pq.read_table(verdict_folder(tmp_path, 3)).to_pylist()
-        return {row["group_id"]: (row["verdict"], row["idle_seconds"]) for row in rows}
-
-    def evidence(**summary: Any) -> Evidence:
-        describe_commits(folder, **summary)
-        return read_folder(spark, folder.as_uri(), "kafka-1").evidence
-
-    with pytest.raises(JobError, match="no summary of commit_history"):
-        judged()
-    describe_commits(folder, kafka_cluster_id="other")
-    with pytest.raises(JobError, match="is of the Kafka cluster other, the snapshots are of kafka-1"):
-        judged()
-    describe_commits(folder)
-    assert judged() == {"again": ("moving", HOUR / 2), "early": ("stale", 3 * HOUR), "none": ("stale", 3 * HOUR)}
-    until = hour(3.5)
-    assert evidence(read_until=until.isoformat()) == Evidence(commits_until=until)
-    assert "does not tell until when" in evidence().not_read
-    assert "could not decode" in evidence(read_until=until.isoformat(), records={"future": 1}).not_read
-
-
-@pytest.mark.safety
-def test_an_output_that_has_anything_else_is_refused_before_it_is_deleted(
-    session: SparkSession | None, judged: Path
-) -> None:
-    (judged / "notes").mkdir()
-    (judged / "notes" / "todo.txt").write_text("mine")
-    observed = next((judged / CLUSTER / "tables" / "observations").iterdir())
-    inhabited = [judged, judged / CLUSTER, judged / CLUSTER / "data" / snapshot_id(0), observed]
-    before = sorted(judged.rglob("*"))
-    for folder in [*inhabited, judged / "notes", judged / CLUSTER / "manifests"]:
-        with pytest.raises(ArgumentError, match="which this job did not write and would delete: give a folder"):
-            judge(judged, "--output", str(folder), spark=session)
-    assert sorted(judged.rglob("*")) == before
-
-
-@pytest.mark.parametrize("slash", ["", "/"])
-def test_an_output_of_an_earlier_run_is_replaced(session: SparkSession | None, tmp_path: Path, slash: str) -> None:
-    two_hours(tmp_path)
-    for _ in range(2):
-        summary = judge(tmp_path, "--output", f"{tmp_path}/made/verdicts{slash}", spark=session)
-        assert pq.read_table(tmp_path / "made" / "verdicts").num_rows == summary["groups"] == 5
-        assert json.loads((tmp_path / "made" / "verdicts.json").read_text()) == summary
+    know_commits(monkeypatch, spark, *last)
+    judge(tmp_path, "--min-idle-seconds", str(3 * HOUR), spark=spark)
+    found = {row["group_id"]: (row["verdict"], row["idle_seconds"]) for row in verdicts(tmp_path, 3)}
+    assert found == {"again": ("moving", HOUR / 2), "early": ("stale", 3 * HOUR), "none": ("stale", 3 * HOUR)}
 
 
 @pytest.mark.parametrize(
@@ -250,7 +196,6 @@ def test_an_output_of_an_earlier_run_is_replaced(session: SparkSession | None, t
         (["--max-gap", "0.0000001"], "--max-gap (got 1e-07): give 0 (no limit) or a time"),
         (["--offsets-retention-minutes", "-1"], "(got -1): give what the brokers'"),
         (["--commit-log", "required"], "--commit-log (got 'required'): give --kafka-properties too"),
-        (["--commit-log", "auto", "--commit-history", "/c"], "--commit-log (got 'auto'): leave it out"),
         (["--snapshot-id", "newest"], "--snapshot-id (got 'newest'): give an id as"),
         (["--cluster", "../prod"], "--cluster (got '../prod'): use 1 to 100 letters"),
         (["--base", "/a/*"], "--base (got '/a/*'): give a folder or URI"),

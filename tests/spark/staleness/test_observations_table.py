@@ -13,14 +13,13 @@ from airflow_kafka_groups.judge.staleness.observation_store import ObservationSt
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.catalogue import CatalogueTable, add_observations
-from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.judging import InTasks
 from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS
-from tests.histories.commits import describe_commits
+from tests.histories.commits import know_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary, verdicts, write_hour
-from tests.histories.lake import CLUSTER, flip_a_bit, write_snapshot
+from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, hour, seen, snapshot_id
 from tests.unit.judge.staleness.test_observation_store import HOURS, manifest_of
 
@@ -109,37 +108,6 @@ def test_a_snapshot_is_one_file_whatever_the_session_says(spark: SparkSession, j
         spark.conf.unset("spark.sql.files.maxRecordsPerFile")
 
 
-def test_what_a_job_of_another_version_left_is_counted_by_no_reader_of_the_table(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """It was killed before the manifest, and its file has the same rows, other bytes, and so another name."""
-    write_hour(tmp_path, 0)
-    judge(tmp_path)
-    table = tmp_path / CLUSTER / "tables" / "observations"
-    left = spark.read.schema(OBSERVATION_SCHEMA).parquet(str(table)).coalesce(1)
-    left.write.option("compression", "snappy").parquet(str(tmp_path / "left"))
-    (written,) = (tmp_path / "left").glob("part-*.parquet")
-    (folder,) = table.glob("snapshot_id=*")
-    (file,) = folder.glob("part-*.parquet")
-    file.unlink()
-    written.rename(folder / f"part-{0:032x}.parquet")
-    (tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(0)}.json").unlink()
-    judge(tmp_path)
-    assert list(folder.glob("part-*.parquet")) == [file]
-    assert spark.read.parquet(str(table)).count() == 2
-
-
-def write_commits(spark: SparkSession, folder: Path, hours: Sequence[float]) -> Path:
-    """Write the output of ``commit_history``, and return its file."""
-    names = COMMIT_GROUP_SCHEMA.names
-    known = [{"group_id": "again", "partitions": 1, "last_commit_at": hour(each)} for each in hours]
-    rows = [tuple(each.get(name) for name in names) for each in known]
-    spark.createDataFrame(rows, COMMIT_GROUP_SCHEMA).coalesce(1).write.parquet(f"{folder}/groups/run_id=r")
-    describe_commits(folder, read_until=hour(4).isoformat())
-    (file,) = (folder / "groups" / "run_id=r").glob("part-*.parquet")
-    return file
-
-
 def write_hours(base: Path) -> None:
     for number in range(4):
         write_snapshot(base, number, seen(number, group="again"))
@@ -148,39 +116,23 @@ def write_hours(base: Path) -> None:
 @pytest.mark.safety
 @pytest.mark.parametrize("hours", [(1, 3), (3, 1)])
 def test_of_two_last_commits_of_a_group_the_later_one_counts(
-    spark: SparkSession, tmp_path: Path, hours: Sequence[float]
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: Sequence[float]
 ) -> None:
     write_hours(tmp_path)
-    write_commits(spark, tmp_path / "history", hours)
-    judge(tmp_path, "--min-idle-seconds", str(2 * HOUR), "--commit-history", str(tmp_path / "history"), spark=spark)
+    know_commits(monkeypatch, spark, *(("again", hour(each), None) for each in hours))
+    judge(tmp_path, "--min-idle-seconds", str(2 * HOUR), spark=spark)
     assert [row["verdict"] for row in verdicts(tmp_path, 3)] == ["moving"]
-
-
-@pytest.mark.safety
-def test_what_is_wrong_with_them_is_said(spark: SparkSession, tmp_path: Path) -> None:
-    write_hours(tmp_path)
-    file = write_commits(spark, tmp_path / "history", [1, 2])
-    file.with_name(f".{file.name}.crc").unlink()
-    flip_a_bit(file, "last_commit_at")
-    with pytest.raises(JobError, match=file.name):
-        judge(tmp_path, "--commit-history", str(tmp_path / "history"), spark=spark)
-    assert not (tmp_path / CLUSTER / "summaries" / "verdicts").exists()
 
 
 IDLE = ("--min-idle-seconds", str(2 * HOUR))
 
 
 @pytest.fixture
-def strict(spark: SparkSession, tmp_path: Path) -> Callable[[], dict[str, Any]]:
+def strict(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
     """Return a judgement that knows of a commit which no snapshot shows; the group is stale all the same."""
-    for number in range(4):
-        write_snapshot(tmp_path, number, seen(number, group="again"))
-    known = {"group_id": "again", "partitions": 1, "last_commit_at": hour(1)}
-    row = tuple(known.get(name) for name in COMMIT_GROUP_SCHEMA.names)
-    history = tmp_path / "history"
-    spark.createDataFrame([row], COMMIT_GROUP_SCHEMA).write.parquet(f"{history}/groups/run_id=r")
-    describe_commits(history, read_until=hour(4).isoformat())
-    return lambda: judge(tmp_path, *IDLE, "--commit-history", str(history), spark=spark)
+    write_hours(tmp_path)
+    know_commits(monkeypatch, spark, ("again", hour(1), None), until=hour(4))
+    return lambda: judge(tmp_path, *IDLE, spark=spark)
 
 
 @pytest.mark.safety

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from airflow_kafka_groups.spark.session.private_files import PRIVATE_PREFIX
+from airflow_kafka_groups.spark.private_files import PRIVATE_PREFIX
 from tests.lab.spark.archive import CONF, quick_options
 
 pytestmark = [

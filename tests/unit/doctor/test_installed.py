@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.doctor import installed
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status
 from airflow_kafka_groups.doctor.installed import examine_airflow, examine_spark
-from airflow_kafka_groups.spark.session import packages
+from airflow_kafka_groups.spark import requirements
 
 
 def found(examine: Callable[[Report], None] = examine_spark) -> dict[str, Finding]:
@@ -69,7 +69,7 @@ def test_a_pyspark_that_is_not_tested_is_a_warning(
     version: str, status: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(installed, "version", lambda package: version)
-    monkeypatch.setattr(packages, "version", lambda package: version)
+    monkeypatch.setattr(requirements, "version", lambda package: version)
     assert found()["pyspark"].status is status
 
 
@@ -77,7 +77,7 @@ def test_a_client_of_another_version_whose_files_replace_pyspark_s_is_named(monk
     """Airflow's Spark provider brings it, and the resolver takes its newest version."""
     versions = {"pyspark": "4.1.1", "pyspark-client": "4.2.0"}
     monkeypatch.setattr(installed, "version", versions.__getitem__)
-    monkeypatch.setattr(packages, "version", versions.__getitem__)
+    monkeypatch.setattr(requirements, "version", versions.__getitem__)
     said = found()["pyspark"]
     assert (said.status, "pyspark 4.1.1 and pyspark-client 4.2.0 overwrite" in said.text) == (Status.WARNING, True)
     versions["pyspark-client"] = "4.1.1"

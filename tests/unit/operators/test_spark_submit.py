@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.operators.support.spark_connection import SparkJob
-from airflow_kafka_groups.spark.session.private_files import write_secret_file
+from airflow_kafka_groups.spark.private_files import write_secret_file
 from tests.unit.operators.spark_program import Submitted
 
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"

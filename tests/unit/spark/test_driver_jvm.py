@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_kafka_groups.spark.names import SUBMIT_OPTIONS, quick_driver
+from airflow_kafka_groups.spark.requirements import SUBMIT_OPTIONS, quick_driver
 
 QUICK = "-XX:TieredStopAtLevel=1"
 

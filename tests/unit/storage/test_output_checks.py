@@ -1,4 +1,4 @@
-"""What the ``--output`` of a judgement may replace: its own files, and what was left of them."""
+"""What the ``--output`` of a job may replace: its own files, and what was left of them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,44 +9,49 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ArgumentError, StorageError
 from airflow_kafka_groups.storage.file_storage import LocalStorage
-from airflow_kafka_groups.storage.job_outputs import ReplacedFolder, footer_of
-from tests.histories.judged import judge, verdict_folder, write_hour
+from airflow_kafka_groups.storage.job_outputs import ReplacedFolder, footer_of, require_replaceable
 
 pytestmark = pytest.mark.safety
 
 REFUSED = "which this job did not write and would delete"
 
 
+def require(place: str) -> None:
+    require_replaceable(LocalStorage(), place, ["group_id"])
+
+
 def test_a_table_of_another_format_is_not_replaced_though_its_log_is_hidden(tmp_path: Path) -> None:
-    """A Delta table of verdicts: with the log, every version of it would be gone."""
-    write_hour(tmp_path, 0)
-    judge(tmp_path)
-    place = verdict_folder(tmp_path, 0)
-    (place / "_delta_log").mkdir()
-    (place / "_delta_log" / "0.json").write_text("{}")
+    """A Delta table: with the log, every version of it would be gone."""
+    pq.write_table(pa.table({"group_id": ["g"]}), tmp_path / "part-00000-1.parquet")
+    require(str(tmp_path))
+    (tmp_path / "_delta_log").mkdir()
     with pytest.raises(ArgumentError, match=f"has _delta_log, {REFUSED}"):
-        judge(tmp_path, "--output", str(place))
-    assert (place / "_delta_log" / "0.json").exists()
+        require(str(tmp_path))
 
 
 def test_a_file_is_no_folder_to_replace(tmp_path: Path) -> None:
-    write_hour(tmp_path, 0)
     for name in ("mine.csv", "part-0-mine.parquet", "_mine", ".mine"):
         mine = tmp_path / name
         mine.write_text("1\n")
         for place in (str(mine), mine.as_uri()):
             with pytest.raises(ArgumentError, match=f"--output .*has {name}, {REFUSED}"):
-                judge(tmp_path, "--output", place)
-        assert mine.read_text() == "1\n"
+                require(place)
 
 
 def test_what_a_killed_job_left_on_s3_is_replaced(tmp_path: Path) -> None:
     """The committer for S3 that Hadoop recommends writes in a folder of this name."""
-    write_hour(tmp_path, 0)
-    place = tmp_path / "verdicts"
-    (place / "__magic_job-0a1b").mkdir(parents=True)
-    judge(tmp_path, "--output", str(place))
-    assert not (place / "__magic_job-0a1b").exists()
+    (tmp_path / "__magic_job-0a1b").mkdir()
+    require(str(tmp_path))
+
+
+def test_two_dots_behind_a_link_lead_to_no_other_folder_than_hadoop_finds(tmp_path: Path) -> None:
+    """To Hadoop and Spark, ``link/../out`` is ``out``, wherever the link leads."""
+    (tmp_path / "far" / "away").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "away")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.csv").write_text("1\n")
+    with pytest.raises(ArgumentError, match=r"has mine\.csv, which this job did not write"):
+        require(f"{tmp_path}/link/../out")
 
 
 @pytest.mark.parametrize(("sizes", "files"), [((2, 2, 1), [4, 1]), ((3, 3), [3, 3]), ((), [0]), ((0, 1), [1])])

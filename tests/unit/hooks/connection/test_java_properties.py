@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.connection.java_properties import java_properties
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.spark.session.private_files import render_properties, write_secret_file
+from airflow_kafka_groups.spark.private_files import render_properties, write_secret_file
 
 SECRET = 'pa"ss\\wörd'
 

@@ -215,14 +215,14 @@ def test_a_damaged_snapshot_stops_the_job_and_leaves_nothing_that_counts(
 
 def test_two_jobs_at_once_write_one_file_and_one_manifest(judged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hour(judged, 3)
-    create = ObservationStore.create
+    create = Storage.create
 
-    def beside(store: ObservationStore, *arguments: Any) -> None:
-        create(store, *arguments)
-        monkeypatch.setattr(ObservationStore, "create", create)
+    def beside(storage: Storage, *arguments: Any, **named: Any) -> None:
+        create(storage, *arguments, **named)
+        monkeypatch.setattr(Storage, "create", create)
         assert judge(judged)["snapshots_reduced"] == 1  # another job, from beginning to end
 
-    monkeypatch.setattr(ObservationStore, "create", beside)
+    monkeypatch.setattr(Storage, "create", beside)
     assert judge(judged)["verdicts"]["stale"] == 2
     written = manifest_of(judged, 3).read_text()
     assert [file["name"] for file in json.loads(written)["files"]] == [file_of(judged, 3).name]

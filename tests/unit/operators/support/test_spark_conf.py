@@ -8,7 +8,7 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.operators.support.spark_connection import read_spark_arguments
-from airflow_kafka_groups.spark.session.private_files import hide_conf
+from airflow_kafka_groups.spark.private_files import hide_conf
 
 SECRET = "s3cr3t-k3y"
 FIND_SPARK_HOME = Path(sys.executable).with_name("find-spark-home")

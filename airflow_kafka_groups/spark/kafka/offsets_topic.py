@@ -1,22 +1,32 @@
-"""Reading ``__consumer_offsets`` by Spark: whether this user may, from where to where, and what was found."""
+"""Reading ``__consumer_offsets`` by Spark: from where to where, what was found, and the last commits of groups.
+
+A consumer that commits the same offset repeatedly, or that comes and goes between two snapshots without a commit, is
+alive, but no snapshot shows it; the log of commits does. Its last record never proves idleness: no group becomes older
+by it. A judgement reads only the part of the log since the beginning of the required idle time: an older commit decides
+nothing. Commits of aborted and open transactions count too, since somebody made them.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.exceptions import JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
+from airflow_kafka_groups.judge.evidence import REQUIRED, Evidence, LastCommits
 from airflow_kafka_groups.observe.offset_values import Partition, Range
-from airflow_kafka_groups.spark.frames import by_value
+from airflow_kafka_groups.spark.bundle import ship
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.session.settings import settings_kept
+from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, settings_of
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import CORRUPT, FUTURE, RECORDS
 
 TOPIC = "__consumer_offsets"
@@ -24,9 +34,11 @@ RIGHTS = (
     f"The user needs Describe and Read on the topic {TOPIC}, and Read on groups whose names begin with spark-kafka- "
     "(managed clusters often refuse the first: snapshots then tell when a group moved)"
 )
-# Spark's Kafka source silently omits internal topics, unless it uses its deprecated offset fetching. The setting is put
-# back, because it affects other reads.
-_INTERNAL_TOPICS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+# Spark's Kafka source silently omits internal topics, unless it uses its deprecated offset fetching.
+_CLOCK_SLACK = timedelta(hours=1)
+_TIMES = ("last_commit_at", "last_record_at")
+_NOT_PERMITTED = "AuthorizationException"
+_INTERNAL_TOPICS = {"spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true"}
 
 
 class NoAccessError(JobError):
@@ -127,8 +139,7 @@ def scanned(
     """
     level = "read_committed" if read_committed else "read_uncommitted"
     offsets = sum(each.offsets for each in ranges)
-    with settings_kept(spark, _INTERNAL_TOPICS):
-        spark.conf.set(_INTERNAL_TOPICS, "true")
+    with settings_of(spark, _INTERNAL_TOPICS):
         records = read_ranges(spark, properties, ranges, isolation_level=level)
         if offsets and not _tasks(records):
             raise JobError(f"{TOPIC} has {offsets} offsets and Spark would read none of them. {RIGHTS}")
@@ -150,9 +161,10 @@ def scanned(
 def scan(records: DataFrame) -> DataFrame:
     """Convert records of the log, as returned by Spark's Kafka source, to rows of ``SCAN_SCHEMA``."""
     # It needs numpy, and --help does not.
-    from airflow_kafka_groups.observe.offsets_topic.scan import CARRIED, COLUMNS, SCAN_SCHEMA, scan_batches
+    from airflow_kafka_groups.observe.offsets_topic.scan import COLUMNS, SCAN_SCHEMA, scan_batches
 
-    return records.select(*COLUMNS).mapInArrow(by_value(scan_batches, *CARRIED), SCAN_SCHEMA)
+    ship(records.sparkSession)
+    return records.select(*COLUMNS).mapInArrow(scan_batches, SCAN_SCHEMA)
 
 
 def _tasks(records: DataFrame) -> int:
@@ -165,3 +177,79 @@ def _counts(rows: DataFrame) -> dict[str, int]:
     found = rows.where("kind = 'count'").groupBy("name").agg(F.sum("number").alias("number")).collect()
     counts = {row["name"]: row["number"] for row in sorted(found) if row["number"]}
     return {RECORDS: 0, CORRUPT: 0, FUTURE: 0, **counts}
+
+
+def read_log(
+    spark: SparkSession, path: str, mode: str, judged: SnapshotManifest, min_idle_seconds: float
+) -> LastCommits:
+    """Read the log of commits, as far as it concerns the idle times of a snapshot's groups.
+
+    :param path: properties of Kafka's Java client.
+    :param mode: ``"required"``, or ``"auto"``: without access to the log there are no commits, and the evidence has
+        the reason.
+
+    Raises ``NoAccessError`` if the log is required and there is no access, and ``JobError`` for every other error: an
+    error of the moment must not weaken the evidence.
+    """
+    try:
+        found = _read_log(spark, path, judged, min_idle_seconds)
+    except NoAccessError as exc:
+        if mode == REQUIRED:
+            raise
+        return LastCommits(evidence=Evidence(not_read=str(exc)))
+    except ArgumentError:
+        raise
+    except JobError as exc:
+        raise JobError(f"the log of commits cannot be read: {exc}. Use --commit-log off to judge without it") from exc
+    if mode == REQUIRED and found.warnings:
+        raise JobError(f"the log of commits is required, and was not read completely: {'; '.join(found.warnings)}")
+    return found
+
+
+def _read_log(spark: SparkSession, path: str, judged: SnapshotManifest, min_idle_seconds: float) -> LastCommits:
+    begun = time.monotonic()
+    try:
+        warnings = prepare_kafka(spark, arrow_on_workers=True)
+    except JobError as exc:
+        raise NoAccessError(str(exc)) from exc
+    properties = load_properties(spark, path)
+    since = judged.started_at - timedelta(seconds=min_idle_seconds) - _CLOCK_SLACK
+    with KafkaAdmin(spark, properties) as admin:
+        if (found := admin.cluster_id()) != judged.kafka_cluster_id:
+            raise JobError(
+                f"the Kafka properties are of the cluster {found}, the snapshots of {judged.kafka_cluster_id}: use the "
+                "connection that takes the snapshots"
+            )
+        partitions = log_partitions(admin)
+        # The snapshot exists, so what is read now includes what was committed while it was taken, whatever the clock.
+        until = max(datetime.now(UTC), judged.observed_at)
+        ranges = ranges_of(admin, partitions, since=since, read_committed=False)
+        try:
+            log = scanned(
+                spark, admin, properties, ranges, joined=DataFrame.union, reduced=last_commits, read_committed=False
+            )
+        except SPARK_ERRORS as exc:
+            if _NOT_PERMITTED in str(exc):
+                raise NoAccessError(f"Spark is not permitted to read {TOPIC}. {RIGHTS}") from exc
+            raise
+    # Commits of today may have times of last week then, from before what is read.
+    off = "" if judged.clocks is None else judged.clocks.why_off(since)
+    doubts = [*log.doubts, *([off] if off else ())]
+    return LastCommits(
+        rows=log.rows.groupBy("group_id").agg(*(F.max(name).alias(name) for name in _TIMES)),
+        evidence=Evidence(
+            commits_until=None if doubts else until,
+            commits_since=None if doubts else since,
+            not_read="; ".join(doubts),
+        ),
+        summary={"offsets": log.offsets, "records": log.counts[RECORDS], "seconds": round(time.monotonic() - begun, 1)},
+        warnings=(*warnings, *doubts),
+    )
+
+
+def last_commits(scan: DataFrame) -> DataFrame:
+    """Reduce a scan to each group's last commit, by its own time or the log's, if that is later, and group record."""
+    is_record = "CASE WHEN kind = 'record' THEN recorded_at END"
+    commit = "CASE WHEN kind <> 'record' THEN greatest(committed_at, recorded_at) END"
+    at = F.expr(f"max({commit}) AS last_commit_at"), F.expr(f"max({is_record}) AS last_record_at")
+    return scan.where("kind IN ('commit', 'removed', 'record')").groupBy("group_id").agg(*at)

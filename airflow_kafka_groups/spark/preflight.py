@@ -14,14 +14,16 @@ from pyspark.sql.utils import is_remote
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.shown import first_line
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR, TESTED_SPARK, TESTED_WITH
-from airflow_kafka_groups.spark.session.packages import (
+from airflow_kafka_groups.spark.requirements import (
     DRIVER_PACKAGES,
+    KAFKA_CONNECTOR,
+    TESTED_SPARK,
+    TESTED_WITH,
     WORKER_PACKAGES,
     require_packages,
     unequal_client,
 )
+from airflow_kafka_groups.spark.session import SHUFFLE_PARTITIONS, SPARK_ERRORS, TIME_ZONE
 
 _CONNECTOR_CLASSES = {
     "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
@@ -29,11 +31,6 @@ _CONNECTOR_CLASSES = {
     "kafka-clients": "org.apache.kafka.clients.admin.AdminClient",
     "commons-pool2": "org.apache.commons.pool2.impl.GenericKeyedObjectPool",
 }
-_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-_TIME_ZONE = "spark.sql.session.timeZone"
-SETTINGS = (_SHUFFLE_PARTITIONS, _TIME_ZONE)
-"""The settings of the session that a job changes."""
-
 _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
 _ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils")
 
@@ -55,7 +52,7 @@ def prepare(spark: SparkSession) -> list[str]:
     """
     if is_remote():
         raise JobError("this is a Spark Connect session: run the job by spark-submit, without SPARK_REMOTE")
-    spark.conf.set(_TIME_ZONE, "UTC")
+    spark.conf.set(TIME_ZONE, "UTC")
     # PySpark refers to these by their simple names for nearly every column, and the JVM then searches package after
     # package, each time through all jars. Imported by full name, they are found immediately.
     for name in _ASKED_FOR_BARELY:
@@ -64,10 +61,9 @@ def prepare(spark: SparkSession) -> list[str]:
     return [*([problem] if problem else []), *version_warnings(pyspark.__version__, spark.version)]
 
 
-def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow_on_workers: bool = False) -> list[str]:
+def prepare_kafka(spark: SparkSession, *, arrow_on_workers: bool = False) -> list[str]:
     """Prepare a session that reads Kafka: as ``prepare`` does, and check the connector.
 
-    :param python_on_workers: the job may run Python on executors: try it, and warn. Default false.
     :param arrow_on_workers: the job runs Python with Arrow on executors: fail if that is not possible. Default false.
 
     Raises ``JobError`` naming a missing jar, a wrong version, or missing Python packages.
@@ -83,20 +79,16 @@ def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow
     warnings += connector_warnings(versions["spark-sql-kafka-0-10"] or "", spark.version, remedy)
     if arrow_on_workers:
         require_arrow(spark)
-    elif python_on_workers and (problem := _worker_problem(spark, ())):
-        warnings.append(f"{problem}. Until then no Python function runs on the executors")
     return warnings
 
 
 def connector_warnings(connector: str, cluster_side: str, remedy: str) -> list[str]:
     """Compare the connector's version with Spark's: another minor version is an error, another patch version a warning.
 
-    :param connector: its version; empty if the jar has none.
+    :param connector: its version; empty if the jar has none, as one that a site has packed.
     """
-    if connector == cluster_side:
+    if connector in ("", cluster_side):
         return []
-    if not connector:
-        return [f"the Kafka connector does not say its version; it has to be {cluster_side}"]
     says = f"the Kafka connector is of Spark {connector}, and this is Spark {cluster_side}"
     if connector.rsplit(".", 1)[0] != cluster_side.rsplit(".", 1)[0]:
         raise JobError(f"{says}: {remedy}")
@@ -109,13 +101,7 @@ def require_arrow(spark: SparkSession) -> None:
     Raises ``JobError`` naming the driver or the executors, the missing packages and the remedy.
     """
     require_packages(DRIVER_PACKAGES)
-    if problem := _worker_problem(spark, WORKER_PACKAGES):
-        raise JobError(problem)
-
-
-def _worker_problem(spark: SparkSession, packages: tuple[str, ...]) -> str | None:
-    """Check the Python of an executor; return the problem with the remedy, or ``None``."""
-    here = ".".join(platform.python_version_tuple()[:2])
+    packages, here = WORKER_PACKAGES, ".".join(platform.python_version_tuple()[:2])
 
     def look(_: int) -> tuple[str, str, list[str]]:  # runs on an executor, where this package may be missing
         return sys.executable, platform.node(), [name for name in packages if find_spec(name) is None]
@@ -123,16 +109,16 @@ def _worker_problem(spark: SparkSession, packages: tuple[str, ...]) -> str | Non
     try:
         ((program, machine, missing),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
     except SPARK_ERRORS as exc:
-        return (
+        raise JobError(
             f"Python does not run on the executors: {first_line(exc)}. Set PYSPARK_PYTHON (or spark.pyspark.python) to "
             f"a Python {here}, the driver's version, that is there on every executor's machine"
+        ) from exc
+    if missing:
+        raise JobError(
+            f"the executors' Python ({program} on {machine}) has no {' and no '.join(missing)}: install "
+            f"{' and '.join(packages)} there, or set PYSPARK_PYTHON to a Python that has them (a packed one: "
+            "--archives)"
         )
-    if not missing:
-        return None
-    return (
-        f"the executors' Python ({program} on {machine}) has no {' and no '.join(missing)}: install "
-        f"{' and '.join(packages)} there, or set PYSPARK_PYTHON to a Python that has them (a packed one: --archives)"
-    )
 
 
 def _jar_version(spark: SparkSession, class_name: str) -> str | None:
@@ -148,6 +134,6 @@ def _jar_version(spark: SparkSession, class_name: str) -> str | None:
 
 def fit_shuffles(spark: SparkSession, rows: int) -> None:
     """Fit the number of shuffle partitions to the data, unless the user set it: 200, the default, slows small data."""
-    if not spark._jsc.getConf().contains(_SHUFFLE_PARTITIONS):  # in Python, each property would be copied
+    if not spark._jsc.getConf().contains(SHUFFLE_PARTITIONS):  # in Python, each property would be copied
         parts = max(spark.sparkContext.defaultParallelism, 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)
-        spark.conf.set(_SHUFFLE_PARTITIONS, parts)
+        spark.conf.set(SHUFFLE_PARTITIONS, parts)

@@ -1,1 +1,0 @@
-"""The lag of groups as DataFrame code: in messages and seconds, its owners and its sums."""

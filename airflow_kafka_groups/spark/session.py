@@ -1,0 +1,180 @@
+"""The session of a job: the user's or one of its own, its settings, which are put back, and Spark's errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
+from threading import RLock, Thread
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkConf
+from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.exceptions import JobError
+from airflow_kafka_groups.shown import first_line
+
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+"""Translated ones, and raw ones from the JVM."""
+
+_REMEDIES = {
+    ("maxResultSize",): "give the driver more by spark.driver.maxResultSize",
+    ("Java heap space", "GC overhead limit", "OutOfMemoryError"): (
+        "give the executors more by spark.executor.memory (with a local master, spark.driver.memory), or each of them "
+        "fewer tasks by spark.executor.cores"
+    ),
+    ("MemoryError", "malloc of size", "Python worker exited unexpectedly", "memory limits", "exit code 137"): (
+        "give Python on the executors more by spark.executor.memoryOverhead, or each of them fewer tasks by "
+        "spark.executor.cores"
+    ),
+    ("failed to map segment",): "give Python on the executors more by spark.executor.pyspark.memory, or leave it out",
+    ("ExecutorLostFailure", "executor lost", "Executor heartbeat timed out", "MetadataFetchFailed"): (
+        "if the executors had too little memory, give them more by spark.executor.memory and "
+        "spark.executor.memoryOverhead; if their machines are taken away, allow more tries by spark.task.maxFailures"
+    ),
+}
+"""Parts of messages, and the setting that helps; the first that fits."""
+
+
+def remedy_of(exc: Exception) -> str:
+    """Return the setting that helps against an error of Spark's, as a sentence to append; empty if none is known."""
+    text = str(exc)
+    found = (what for signs, what in _REMEDIES.items() if any(sign in text for sign in signs))
+    return next((f". {what[0].upper()}{what[1:]}" for what in found), "")
+
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+TIME_ZONE = "spark.sql.session.timeZone"
+_OF_JOBS = {SHUFFLE_PARTITIONS: None, TIME_ZONE: None}
+"""The settings of the session that a job changes."""
+
+_REDACTED = "spark.sql.redaction.options.regex"
+HIDDEN_OPTIONS = "(?i)url|secret|password|token|jaas|credential|[.]key|certificate"
+
+_CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
+_STOPPED = "stopped SparkContext"
+"""What Spark says, after a minute, where no master has answered."""
+
+
+@contextmanager
+def session_of(job: str, imports: Sequence[str] = ()) -> Iterator[SparkSession]:
+    """Return the session until the end of the block, and put the settings back that the job changes.
+
+    Jobs in several threads of one session run one after the other: the settings are the session's.
+
+    :param job: its name, for a session that is started.
+    :param imports: modules to import while the JVM starts it, which takes as long. None of them imports pyspark, whose
+        modules import each other: two threads would each see halves of them.
+
+    Raises ``JobError`` if Spark does not start.
+    """
+    with ExitStack() as ends:
+        spark = running_session()
+        if spark is None:
+            Thread(target=_import, args=(imports,), daemon=True).start()
+            spark = _start(job)
+            ends.callback(spark.stop)
+        jvm_of(spark, "a job")
+        ends.enter_context(settings_of(spark, _OF_JOBS))
+        hide_options(spark)
+        yield spark
+
+
+def _import(modules: Sequence[str]) -> None:
+    with suppress(ImportError):  # reported by what needs it
+        for name in modules:
+            import_module(name)
+
+
+def _start(job: str) -> SparkSession:
+    # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
+    try:
+        return SparkSession.builder.appName(job).config(_CALL_SITES, "false").getOrCreate()
+    except (OSError, *SPARK_ERRORS) as exc:  # also where SPARK_HOME has no spark-submit
+        print(exc, file=sys.stderr)
+        raise JobError(f"Spark does not start: {first_line(exc)} {_remedy(exc)}") from exc
+
+
+def _remedy(exc: Exception) -> str:
+    if _STOPPED not in first_line(exc):
+        return "Check that Java 17 or newer is there (JAVA_HOME, or java on the PATH), and what it wrote above"
+    master = SparkConf().get("spark.master")
+    return f"The cluster did not take the application: check that {master} is its master, runs, and can be reached"
+
+
+def jvm_of(spark: SparkSession, what: str) -> Any:
+    """Return the driver's JVM.
+
+    :param what: what needs the JVM, as the subject of a sentence.
+
+    Raises ``JobError`` for a session of Spark Connect, whose driver runs elsewhere.
+    """
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:
+        raise JobError(
+            f"{what} needs the driver's JVM, and this is a Spark Connect session, which has none: run the job by "
+            "spark-submit, or in a classic session, without SPARK_REMOTE"
+        )
+    return jvm
+
+
+def running_session() -> SparkSession | None:
+    """Return the session that somebody else has started, ``None`` if there is none.
+
+    In a thread of the user's, a session is the default one, and not the active one.
+    """
+    try:
+        found = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    context = getattr(found, "_sc", None)  # a session of Spark Connect has none
+    is_stopped = context is not None and context._jsc is None
+    return None if is_stopped else found
+
+
+def runs_locally(spark: SparkSession) -> bool:
+    """Return whether the driver's process is all there is of the cluster."""
+    return str(spark.sparkContext.master).startswith("local")
+
+
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+PARTITION_BY_PARTITION = {
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.sources.commitProtocolClass": f"{_DATASOURCES}.SQLHadoopMapReduceCommitProtocol",
+    "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
+}
+"""Settings for a write that replaces the partitions of its rows and no others.
+
+The committers are Spark's defaults. Its committer for S3, which it takes as soon as spark-hadoop-cloud is there,
+refuses such a write.
+"""
+
+_ONE_AT_A_TIME = RLock()
+
+
+@contextmanager
+def settings_of(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Change settings of the session within the block, in one thread at a time, and put them back as they were.
+
+    :param settings: their names and values; ``None`` for one that the block may change.
+    """
+    with _ONE_AT_A_TIME:
+        before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
+        try:
+            for name, value in settings.items():
+                if value is not None:
+                    spark.conf.set(name, value)
+            yield
+        finally:
+            for name, found in before.items():
+                spark.conf.unset(name) if found is None else spark.conf.set(name, found)
+
+
+def hide_options(spark: SparkSession) -> None:
+    """Redact the options of data sources in plans and logs from now on, besides what the user's session redacts."""
+    users = spark.conf.get(_REDACTED, None) or ""
+    if HIDDEN_OPTIONS not in users:
+        spark.conf.set(_REDACTED, f"(?:{users})|(?:{HIDDEN_OPTIONS})" if users else HIDDEN_OPTIONS)

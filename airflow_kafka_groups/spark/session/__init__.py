@@ -1,1 +1,0 @@
-"""A session: where it would run, what it needs, and its settings, which are put back."""
