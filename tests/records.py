@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from airflow_kafka_groups.ledger.audit import record_of
 from airflow_kafka_groups.ledger.journal.history import RunRecord
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.journal.journal import Journal, record_of
 
 
 def runs(storage: Path) -> list[RunRecord]:

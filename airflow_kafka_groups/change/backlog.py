@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.change.restore.reset import CommitRequest
@@ -19,7 +18,7 @@ from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, Top
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.json_files import read_json, read_named, write_json
+from airflow_kafka_groups.storage.json_files import parse_json, read_named, write_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import BACKLOGS, new_id
 from airflow_kafka_groups.storage.schemas import to_rows
@@ -118,8 +117,9 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
     Raises ``MaintenanceError`` if it is missing, has another id, or the job has already committed.
     """
     what = "the result of the Spark job"
-    read = partial(read_named, what=what, most=_LARGEST_RESULT, error=MaintenanceError)
-    content = read_json(path, what, MaintenanceError, read=read)
+    if (data := read_named(path, what, _LARGEST_RESULT, MaintenanceError)) is None:
+        raise MaintenanceError(f"{what} is missing: there is no {path}")
+    content = parse_json(data, path, what, MaintenanceError)
     if content.get("job") != JOB or content.get("backlog_id") != backlog_id:
         raise MaintenanceError(f"{path} is not the result of {JOB} for {backlog_id}: run the job again")
     if content.get("outcome") != "processed":

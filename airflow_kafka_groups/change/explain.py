@@ -31,7 +31,6 @@ from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.verdict_names import KeptName, KeptTopic, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.approval import require_approval
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import (
     PRUNING,
     DeletionPlan,
@@ -44,6 +43,7 @@ from airflow_kafka_groups.ledger.deletion_plan import (
 )
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.journal.history import RunRecord
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason

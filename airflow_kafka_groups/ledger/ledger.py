@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, SnapshotError
 from airflow_kafka_groups.judge.policy.notice import Notice
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset, RecordedOutcome
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.ledger.records import WHAT, KeptAlive, Records

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
@@ -20,28 +20,24 @@ def read_json(
     error: type[MaintenanceError],
     *,
     has_format: bool = True,
-    part: Callable[[bytes], bytes] = bytes,
-    read: Callable[[StoragePath], bytes | None] | None = None,
 ) -> dict[str, Any]:
     """Read a JSON object.
 
     :param what: the kind of file for messages, e.g. ``"the plan"``.
     :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
     :param has_format: whether the file has the field ``format``, and another version is refused. Default true.
-    :param part: returns what to parse of the file's content. Default: all of it.
-    :param read: reads what ``part`` needs of the file. Default: all of it.
 
     Raises ``StorageError`` where the storage fails: the file may be there, and a later try may read it.
     """
     try:
-        data = (read or FILES.read)(path)
+        data = FILES.read(path)
     except StorageError as exc:
         if isinstance(cause := raised_by(exc), IsADirectoryError):
             raise error(f"{what} cannot be read from {path}: {without_secrets(str(cause))}") from exc
         raise
     if data is None:
         raise error(f"{what} is missing: there is no {path}")
-    return parse_json(part(data), path, what, error, has_format=has_format)
+    return parse_json(data, path, what, error, has_format=has_format)
 
 
 def parse_json(

@@ -25,11 +25,10 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import NAMED_TYPES, GroupOffsets, GroupState, GroupType
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import shows_life
-from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal, read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup, Target

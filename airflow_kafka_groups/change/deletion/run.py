@@ -45,10 +45,9 @@ from airflow_kafka_groups.judge.policy.quiet_times import QuietTimes
 from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.ledger.approval import Approval, require_approval
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import PRUNING, DeletionPlan, require_all_seen, require_here
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
-from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal, read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome

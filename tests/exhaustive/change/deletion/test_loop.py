@@ -8,8 +8,7 @@ import pytest
 
 from airflow_kafka_groups.change.deletion.request import DeletionObserver
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.journal.journal import RunJournal, read_history
 from airflow_kafka_groups.ledger.outcomes import DeletionReport
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, timeout

@@ -17,11 +17,10 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import OutcomeUnknownError, PartlyDeletedError, PlanError, StorageError
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
-from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal, read_history
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin

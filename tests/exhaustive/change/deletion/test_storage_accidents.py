@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import JournalError, StorageError
-from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.storage.disk import DISK, Disk
 from tests.exhaustive.change.deletion.test_second_accidents import Killed, cluster
 from tests.fakes.groups import CLUSTER_ID, FakeGroup

@@ -11,8 +11,8 @@ from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.exceptions import JournalError, MaintenanceError
 from airflow_kafka_groups.ledger.approval import require_approval, seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, find_in_plan, load_plan, policy_of_plan
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
 from airflow_kafka_groups.storage.layout import Layout

@@ -8,9 +8,8 @@ import pytest
 from airflow_kafka_groups.change.deletion import ad_hoc
 from airflow_kafka_groups.exceptions import BackupError, StorageError
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory
-from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.journal.journal import RunJournal, read_history
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking

@@ -11,8 +11,7 @@ from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, Chunk
 from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.journal.journal import RunJournal, read_history
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.unit.change.deletion.steps import cluster, delete, fates

@@ -20,8 +20,8 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, broker_error, timeout
 from tests.fakes.lease import ScriptedLease

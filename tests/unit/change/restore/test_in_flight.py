@@ -19,8 +19,7 @@ from airflow_kafka_groups.change.restore.change_offsets import RecordedChanges
 from airflow_kafka_groups.exceptions import NotSentError, OutcomeUnknownError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.journal.journal import RunJournal, read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.disk import Disk

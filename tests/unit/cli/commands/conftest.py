@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.main import main
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.journal.history import RunRecord
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.storage.layout import Layout
 from tests.unit.operators.scene import CLUSTER
 

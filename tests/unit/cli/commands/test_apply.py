@@ -18,8 +18,8 @@ from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.cli.output import Output, say
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.lease import FakeLease

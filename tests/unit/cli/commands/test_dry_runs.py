@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli

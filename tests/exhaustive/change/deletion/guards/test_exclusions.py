@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions, spare
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
-from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
