@@ -209,13 +209,6 @@ def check_url(field: str, value: object) -> None:
         )
 
 
-def read_switch(field: str, value: Any) -> bool:
-    """Read a switch that is no template field: ``True`` or ``False`` and nothing else."""
-    if not isinstance(value, bool):
-        raise ConfigurationError(field, value, "must be True or False")
-    return value
-
-
 def read_flag(field: str, value: Any) -> bool:
     """Read a boolean, possibly rendered to a string ("True"). Anything else is an error, never a default."""
     known = {"true": True, "false": False}
@@ -278,14 +271,21 @@ def _or_nothing(read: Callable[[str, Any], str]) -> Callable[[str, Any], str]:
 read_text_or_nothing, read_place_or_nothing = _or_nothing(read_text), _or_nothing(read_place)
 
 
-def read_state_names(field: str, value: Any) -> list[GroupState]:
-    """Read states of groups, in any case."""
-    return _members(field, GroupState, value)
+def _members_of(kind: type[M]) -> Callable[[str, Any], list[M]]:
+    """Return a reader of names of one kind, in any case."""
+    known = {member.value.lower(): member for member in kind}
+
+    def read(field: str, value: Any) -> list[M]:
+        names = read_strings(field, value)
+        for name in names:
+            if name.lower() not in known:
+                raise ConfigurationError(field, name, f"is not known. Known are {', '.join(m.value for m in kind)}")
+        return [known[name.lower()] for name in names]
+
+    return read
 
 
-def read_type_names(field: str, value: Any) -> list[GroupType]:
-    """Read types of groups, in any case."""
-    return _members(field, GroupType, value)
+read_state_names, read_type_names = _members_of(GroupState), _members_of(GroupType)
 
 
 def read_milliseconds(field: str, value: Any) -> int:
@@ -342,15 +342,6 @@ def _level(field: str, value: Any, *, names: bool = True) -> list[tuple[Any, Any
     if names and (wrong := [name for name in value if not isinstance(name, str) or not name]):
         raise ConfigurationError(field, wrong[0], "each group and topic in it must be a non-empty string")
     return list(value.items())
-
-
-def _members(field: str, kind: type[M], value: Any) -> list[M]:
-    known = {member.value.lower(): member for member in kind}
-    names = read_strings(field, value)
-    for name in names:
-        if name.lower() not in known:
-            raise ConfigurationError(field, name, f"is not known. Known are {', '.join(m.value for m in kind)}")
-    return [known[name.lower()] for name in names]
 
 
 def parse_object(text: str) -> dict[str, Any] | None:

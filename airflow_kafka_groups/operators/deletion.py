@@ -28,7 +28,6 @@ from airflow_kafka_groups.hooks.arguments import (
     read_group_ids_once,
     read_integer,
     read_number,
-    read_switch,
     read_text,
     read_type_names,
 )
@@ -313,14 +312,14 @@ class DeleteGroupsOperator(_DeletingOperator):
     plan_id = Argument(optional(read_text))
     plan_digest = Argument(optional(read_text))
     group_ids = Argument(optional(read_group_ids_once))
-    ignore_missing = Argument(read_switch, templated=False)
+    ignore_missing = Argument(read_flag, templated=False)
     observe_seconds = Argument(partial(read_duration, maximum=86_400))
     types = Argument(read_type_names)
     ignore_signs_of_life = Argument(read_flag)
     allow_hidden_topics = Argument(read_flag)
     groups_per_second = Argument(read_number)
     bytes_per_second = Argument(read_number)
-    fail_if_kept = Argument(optional(read_switch), templated=False)
+    fail_if_kept = Argument(optional(read_flag), templated=False)
 
     def __init__(
         self,

@@ -19,7 +19,6 @@ from airflow_kafka_groups.hooks.arguments import (
     read_names,
     read_state_names,
     read_storage_path,
-    read_switch,
     read_text,
     read_type_names,
     request_of,
@@ -134,7 +133,7 @@ class DescribeGroupsOperator(_ListingOperator):
     """
 
     group_ids = Argument(read_group_ids)
-    fail_on_error = Argument(read_switch, templated=False)
+    fail_on_error = Argument(read_flag, templated=False)
 
     def __init__(self, *, group_ids: Sequence[str] | str, fail_on_error: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -217,7 +216,7 @@ class FindCoordinatorsOperator(SelectingOperator):
 
     group_ids = Argument(optional(partial(read_names, may_be_empty=True)))
     transactional_ids = Argument(optional(read_names))
-    fail_on_error = Argument(read_switch, templated=False)
+    fail_on_error = Argument(read_flag, templated=False)
 
     def __init__(
         self,

@@ -23,7 +23,6 @@ from airflow_kafka_groups.hooks.arguments import (
     read_pairs,
     read_partition_offsets,
     read_place,
-    read_switch,
     read_text,
     read_text_or_nothing,
     read_topics,
@@ -190,7 +189,7 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
     verb = "reset.SetRequest"
 
     offsets = Argument(read_partition_offsets)
-    create = Argument(read_switch, templated=False)
+    create = Argument(read_flag, templated=False)
 
     def __init__(
         self,

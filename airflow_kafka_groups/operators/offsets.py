@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import read_integer, read_switch
+from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.operators.support.base import (
@@ -43,8 +43,8 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
 
     mended_by_retry = (SnapshotError,)  # a broker did not answer, which may be back at the next try
 
-    require_complete = Argument(read_switch, templated=False)
-    fail_on_error = Argument(read_switch, templated=False)
+    require_complete = Argument(read_flag, templated=False)
+    fail_on_error = Argument(read_flag, templated=False)
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class ListGroupLagOperator(SelectingOperator):
     """
 
     max_lag = Argument(read_integer)
-    fail_if_lagging = Argument(read_switch, templated=False)
+    fail_if_lagging = Argument(read_flag, templated=False)
 
     def __init__(self, *, max_lag: int | str = 0, fail_if_lagging: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)

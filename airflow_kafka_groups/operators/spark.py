@@ -12,9 +12,9 @@ from airflow_kafka_groups.hooks.arguments import (
     check_url,
     one_of,
     optional,
+    read_flag,
     read_group_id,
     read_place,
-    read_switch,
     read_text,
     read_words,
 )
@@ -64,7 +64,7 @@ class GroupOffsetsToSparkOperator(StoredOperator):
 
     group_id = Argument(read_group_id)
     snapshot_id = Argument(optional(read_text))
-    for_commit = Argument(read_switch, templated=False)
+    for_commit = Argument(read_flag, templated=False)
 
     def __init__(
         self, *, group_id: str, snapshot_id: str | None = None, for_commit: bool = True, **kwargs: Any

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from airflow_kafka_groups.exceptions import ConfigurationError, FinalTriggerError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
-from airflow_kafka_groups.hooks.arguments import read_switch, read_text
+from airflow_kafka_groups.hooks.arguments import read_flag, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy, why_not_yet
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _GRACE = timedelta(minutes=5)
 
 def _read_deferrable(field: str, value: Any) -> bool:
     default = value is None and conf.getboolean("operators", "default_deferrable", fallback=False)
-    return default or (value is not None and read_switch(field, value))
+    return default or (value is not None and read_flag(field, value))
 
 
 class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):

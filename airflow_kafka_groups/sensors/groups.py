@@ -11,9 +11,9 @@ from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
     read_duration,
+    read_flag,
     read_group_ids,
     read_place,
-    read_switch,
 )
 from airflow_kafka_groups.hooks.links import CleanupReportLink
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
@@ -78,7 +78,7 @@ class GroupsStalledSensor(_NamedGroupsSensor):
     kind = "NoProgress"
 
     seconds = Argument(read_duration)
-    only_with_lag = Argument(read_switch, templated=False)
+    only_with_lag = Argument(read_flag, templated=False)
 
     def __init__(self, *, seconds: float | str, only_with_lag: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -11,10 +11,10 @@ from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
     read_duration,
+    read_flag,
     read_group_ids,
     read_integer,
     read_partition_offsets,
-    read_switch,
 )
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
@@ -48,7 +48,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     max_total_lag = Argument(optional(read_integer))
     max_partition_lag = Argument(optional(read_integer))
     max_lag_seconds = Argument(optional(read_duration))
-    to_end = Argument(read_switch, templated=False)
+    to_end = Argument(read_flag, templated=False)
     require = Argument(one_of("all", "any"), templated=False)
 
     def __init__(

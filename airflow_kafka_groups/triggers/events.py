@@ -79,11 +79,11 @@ class GroupsEventTrigger(BaseEventTrigger):
             listed,
             optional,
             read_duration,
+            read_flag,
             read_integer,
             read_number,
             read_patterns,
             read_storage_path,
-            read_switch,
             read_text,
         )
 
@@ -99,7 +99,7 @@ class GroupsEventTrigger(BaseEventTrigger):
         self.max_growth_per_day = optional(read_number)("max_growth_per_day", max_growth_per_day)
         # Stored with the asset, so a password in its URL is refused.
         self.policy_file = optional(read_storage_path)("policy_file", policy_file)
-        self.report_present = read_switch("report_present", report_present)
+        self.report_present = read_flag("report_present", report_present)
         self.poll_interval = read_number("poll_interval", poll_interval, minimum=1, maximum=86_400)
         self._check()
 
