@@ -17,9 +17,6 @@ class XComArg:
     def iter_references(self) -> None:
         """Stand for Airflow's method of that name."""
 
-    def __repr__(self) -> str:
-        return "XComArg()"  # without an address: ids of tests are the same in every process
-
 
 class Base(DeclaredArguments, BaseOperator):
     limit = Argument(optional(read_integer))
@@ -39,27 +36,11 @@ class Sub(Base):
             raise ConfigurationError("number", number, "is refused by the body")
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["{{ x }}", "a{{x}}", "{% if x %}1{% endif %}", "{% x", ["a", "{{ x }}"], ("{% x %}",), XComArg(), [XComArg()]],
-    ids=str,
-)
-def test_a_template_is_not_known_yet(value: Any) -> None:
-    assert is_template(value)
-    assert is_template({"a": {"b": value}})
-    if isinstance(value, str):
-        assert is_template({value: 1})
-
-
-@pytest.mark.parametrize(
-    "value", ["", "a", "{ x }", "}}", "%}", 5, None, True, [], ["a", 5], {}, {"a": ["b"]}], ids=repr
-)
-def test_a_literal_is(value: Any) -> None:
-    assert not is_template(value)
-
-
-def test_arguments_that_may_be_templates_are_template_fields_beside_those_of_airflow() -> None:
-    assert Sub.template_fields == (*BaseOperator.template_fields, "limit", "number")
+def test_a_template_is_not_known_yet_and_a_literal_is() -> None:
+    for text in ("{{ x }}", "a{{x}}", "{% if x %}1{% endif %}", "{% x"):
+        assert all(map(is_template, (text, ["a", text], (text,), {"a": {"b": text}}, {text: 1})))
+    assert all(map(is_template, (XComArg(), [XComArg()], {"a": XComArg()})))
+    assert not any(map(is_template, ("", "a", "{ x }", "}}", "%}", 5, None, True, [], ["a", 5], {}, {"a": ["b"]})))
 
 
 def test_a_literal_is_read_when_it_is_set() -> None:
@@ -74,35 +55,26 @@ def test_a_literal_is_read_when_it_is_set() -> None:
 
 @pytest.mark.parametrize("template", ["{{ number }}", "{% if number %}{{ number }}{% endif %}"])
 def test_a_template_is_read_when_it_has_rendered(template: str) -> None:
-    tasks = [Sub(number=template) for _ in range(2)]
+    rendered: Any = [{"number": number} for number in ("8", "many", "{{")]
+    tasks = [Sub(number=template) for _ in rendered]
     assert vars(tasks[0])["number"] == template
-    tasks[0].render_template_fields({"number": "8"})  # type: ignore[typeddict-unknown-key]
+    tasks[0].render_template_fields(rendered[0])
     assert tasks[0].number == 8
-    with pytest.raises(ConfigurationError, match="number"):
-        tasks[1].render_template_fields({"number": "many"})  # type: ignore[typeddict-unknown-key]
+    for task, context in zip(tasks[1:], rendered[1:], strict=True):
+        with pytest.raises(ConfigurationError, match="number"):
+            task.render_template_fields(context)
 
 
-def test_what_still_looks_like_a_template_after_rendering_is_read_as_it_is() -> None:
-    with pytest.raises(ConfigurationError, match="number"):
-        Sub(number="{{ number }}").render_template_fields({"number": "{{"})  # type: ignore[typeddict-unknown-key]
-
-
-def test_declared_arguments_are_set_from_the_call_or_their_default() -> None:
+def test_declared_arguments_are_set_from_the_call_or_their_default_when_the_body_is_done() -> None:
     made = Sub(number="1", said="x")
     assert (made.number, made.limit) == (1, 5)
     assert made.said == ["x"], "what is not declared is left to the body"
     assert (Sub(number=2, limit=None).limit, Sub(limit=3, number=2).limit) == (None, 3)
-
-
-def test_the_body_comes_first_and_may_refuse_arguments_together() -> None:
-    with pytest.raises(ConfigurationError, match="refused by the body"):
-        Sub(number="7")
-    with pytest.raises(ConfigurationError, match="number"):
-        Sub(number="a")
-
-
-def test_the_signature_stays_what_airflow_and_editors_read() -> None:
-    assert list(signature(Sub.__init__).parameters) == ["self", "number", "said", "kwargs"]
+    for number, said in (("7", "refused by the body"), ("a", "number")):
+        with pytest.raises(ConfigurationError, match=said):
+            Sub(number=number)
+    assert Sub.template_fields == (*BaseOperator.template_fields, "limit", "number")
+    assert list(signature(Sub.__init__).parameters) == ["self", "number", "said", "kwargs"], "as editors read it"
 
 
 def test_a_subclass_whose_own_attribute_would_hide_what_is_passed_is_refused() -> None:
