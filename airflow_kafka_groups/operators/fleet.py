@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.report.fleet import ClusterRun
 
-_WELL = ("success", "skipped")
-
 
 def _read_policy_file(field: str, value: Any) -> str:
     """Return the path. Raises ``ConfigurationError``; the DAGs of fleets have no file until somebody names one."""
@@ -119,7 +117,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         return {"report_path": path, **totals}
 
     def _run(self, ti: Any, index: int, cluster: Mapping[str, str], states: Mapping[str, str]) -> ClusterRun:
-        from airflow_kafka_groups.report.fleet import ClusterRun, ClusterState
+        from airflow_kafka_groups.report.fleet import run_of_tasks
 
         def result(task_id: str) -> Mapping[str, Any]:
             # What a task that did not run again returned before its run was cleared is not of this try.
@@ -127,34 +125,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
                 return {}
             return ti.xcom_pull(f"{self.mapped_group}.{task_id}", map_indexes=index) or {}
 
-        failed = next((name for name, state in states.items() if state == "failed"), None)
-        failed = failed or next((name for name, state in states.items() if state not in _WELL), None)
-        failed = failed or (None if states else f"{self.mapped_group}, which did not begin")
-        skipped = next((name for name, state in states.items() if state == "skipped"), None)
-        state = ClusterState.FAILED if failed else ClusterState.SKIPPED if skipped else ClusterState.DONE
-        found, plan, notified = result("list_offsets"), result("plan"), result("notify")
-        # It is written whatever failed, and then about the plan that an earlier try has left.
-        report = result("report") if states.get("plan") == "success" else {}
-        if not report and (done := result("delete")):  # what was deleted counts, also where the report failed
-            counts = {outcome: count for outcome, count in done["counts"].items() if count}
-            report = {"dry_run": done["dry_run"], "outcomes": counts, "warnings": done["warnings"]}
-        dry_run = report.get("dry_run")  # null without a run, of which owners may have been notified all the same
-        return ClusterRun(
-            cluster=cluster["cluster"],
-            conn_id=cluster["kafka_groups_conn_id"],
-            state=state,
-            failed_at=failed,
-            skipped_at=skipped,
-            plan_id=plan.get("plan_id"),
-            dry_run=notified.get("dry_run") or None if dry_run is None else dry_run,
-            counts=plan.get("counts", {}),
-            outcomes=report.get("outcomes", {}),
-            marked=notified.get("marked", 0),
-            notified=notified.get("notified", {}),
-            report=report.get("report_path"),
-            kafka_cluster_id=found.get("kafka_cluster_id"),
-            warnings=tuple(report.get("warnings") or plan.get("warnings", ())),
-        )
+        return run_of_tasks(cluster, states, result, f"{self.mapped_group}, which did not begin")
 
     def _states(self, ti: Any) -> Callable[[int], dict[str, str]]:
         """Return what returns the states of a cluster's tasks by its index, in the order of the group."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,6 @@ from airflow_kafka_groups.shown import storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 
 
 class CleanupReportOperator(StoredOperator):
@@ -49,6 +46,7 @@ class CleanupReportOperator(StoredOperator):
         from airflow.sdk.exceptions import AirflowSkipException
 
         from airflow_kafka_groups.ledger.deletion_plan import load_plan
+        from airflow_kafka_groups.report.facts import summary_of
         from airflow_kafka_groups.report.html import make_report
 
         if self.plan_id == "":
@@ -58,23 +56,7 @@ class CleanupReportOperator(StoredOperator):
         path, records = make_report(layout, plan, actor_of(context).get("dag_id"))
         push_report_path(context, path)
         self.log.info("Report: %s", path)
-        return {"report_path": path, **_summary(plan, records)}
-
-
-def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any]:
-    from airflow_kafka_groups.report.facts import merge_outcomes, runs_that_count, verified_gone
-
-    used, dry_run = runs_that_count(records)
-    outcomes = Counter(item["outcome"] for item in merge_outcomes(used).values())
-    return {
-        "plan_id": plan.plan_id,
-        "dry_run": dry_run,
-        "counts": dict(plan.counts),
-        "outcomes": dict(outcomes),
-        "verified_gone": len(verified_gone(used)),
-        "runs": len(records),
-        "warnings": storable([*plan.warnings, *(warning for record in used for warning in record["warnings"])]),
-    }
+        return {"report_path": path, **storable(summary_of(plan, records))}
 
 
 _read_limit = partial(read_integer, minimum=1, maximum=10_000)

@@ -275,3 +275,17 @@ def still_present(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
             present = {group_id: state for group_id, state in present.items() if group_id not in looked_at}
             present |= found["present"]
     return present
+
+
+def summary_of(plan: DeletionPlan, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the numbers of a plan and its runs, as JSON values."""
+    used, dry_run = runs_that_count(records)
+    return {
+        "plan_id": plan.plan_id,
+        "dry_run": dry_run,
+        "counts": dict(plan.counts),
+        "outcomes": dict(Counter(item["outcome"] for item in merge_outcomes(used).values())),
+        "verified_gone": len(verified_gone(used)),
+        "runs": len(records),
+        "warnings": [*plan.warnings, *(warning for record in used for warning in record["warnings"])],
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -25,6 +25,10 @@ REPORTS = "reports"
 _KEPT = 1_000
 """So many of the newest roll-ups stay, more than two years of daily ones. The folder belongs to no cluster: no
 pruning of one looks into it."""
+
+
+_WELL = ("success", "skipped")
+"""States of tasks that are no failure."""
 
 
 class ClusterState(StrEnum):
@@ -67,6 +71,48 @@ class ClusterRun:
     report: str | None = None
     kafka_cluster_id: str | None = None
     warnings: Sequence[str] = ()
+
+
+def run_of_tasks(
+    cluster: Mapping[str, str],
+    states: Mapping[str, str],
+    result: Callable[[str], Mapping[str, Any]],
+    not_begun: str,
+) -> ClusterRun:
+    """Return how the clean-up of a cluster ended, by its tasks.
+
+    :param cluster: its ``cluster`` and ``kafka_groups_conn_id``.
+    :param states: Airflow's states of its tasks, in their order.
+    :param result: returns what a task of this try returned; nothing if it was no success.
+    :param not_begun: what to say has failed where no task is known.
+    """
+    failed = next((name for name, state in states.items() if state == "failed"), None)
+    failed = failed or next((name for name, state in states.items() if state not in _WELL), None)
+    failed = failed or (None if states else not_begun)
+    skipped = next((name for name, state in states.items() if state == "skipped"), None)
+    plan, notified = result("plan"), result("notify")
+    # It is written whatever failed, and then about the plan that an earlier try has left.
+    report = result("report") if states.get("plan") == "success" else {}
+    if not report and (done := result("delete")):  # what was deleted counts, also where the report failed
+        counts = {outcome: count for outcome, count in done["counts"].items() if count}
+        report = {"dry_run": done["dry_run"], "outcomes": counts, "warnings": done["warnings"]}
+    dry_run = report.get("dry_run")  # null without a run, of which owners may have been notified all the same
+    return ClusterRun(
+        cluster=cluster["cluster"],
+        conn_id=cluster["kafka_groups_conn_id"],
+        state=ClusterState.FAILED if failed else ClusterState.SKIPPED if skipped else ClusterState.DONE,
+        failed_at=failed,
+        skipped_at=skipped,
+        plan_id=plan.get("plan_id"),
+        dry_run=notified.get("dry_run") or None if dry_run is None else dry_run,
+        counts=plan.get("counts", {}),
+        outcomes=report.get("outcomes", {}),
+        marked=notified.get("marked", 0),
+        notified=notified.get("notified", {}),
+        report=report.get("report_path"),
+        kafka_cluster_id=result("list_offsets").get("kafka_cluster_id"),
+        warnings=tuple(report.get("warnings") or plan.get("warnings", ())),
+    )
 
 
 def fleet_totals(runs: Sequence[ClusterRun]) -> dict[str, Any]:

@@ -60,18 +60,14 @@ def check(text: str) -> None:
     assert "y" * 300 not in text
 
 
-def test_in_the_message(admin: FakeAdmin, tmp_path: Path) -> None:
-    sent: list[str] = []
-    notify(tmp_path, planned(admin, tmp_path, OWNER), Mail(sent))
-    (text,) = sent
-    check(text)
-
-
-def test_in_the_log_of_a_second_run(admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = planned(admin, tmp_path, OWNER)
-    notify(tmp_path, plan, Mail([]))
+def test_in_the_message_and_in_the_log_of_a_second_run(
+    admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, sent = planned(admin, tmp_path, OWNER), list[str]()
+    notify(tmp_path, plan, Mail(sent))
+    check("".join(sent))
     capsys.readouterr()
-    notify(tmp_path, plan, Mail([]))
+    notify(tmp_path, plan, Mail(sent))
     log = capsys.readouterr().out
     assert "already notified" in log
     check(log)
