@@ -14,9 +14,8 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.deletion_plan import load_plan, save_plan
-from airflow_kafka_groups.operators.report import _summary
 from airflow_kafka_groups.report.charts import Series, bars, columns
-from airflow_kafka_groups.report.facts import prunings
+from airflow_kafka_groups.report.facts import prunings, summary_of
 from airflow_kafka_groups.report.html import make_report, render_report
 from airflow_kafka_groups.report.sections import done_section, kept_section
 from airflow_kafka_groups.storage.paths import new_id
@@ -146,7 +145,7 @@ async def test_the_runs_of_the_page_are_those_of_the_xcom(tmp_path: Path) -> Non
     _html, text, _data = page(layout, plan)
     _, records = make_report(layout, plan)
     assert re.search(r"Runs\s+2\b", text), "the dry run is one of them"
-    assert _summary(plan, records)["runs"] == 2
+    assert summary_of(plan, records)["runs"] == 2
 
 
 async def test_a_pruning_is_shown_whatever_dry_runs_came_after_it(tmp_path: Path) -> None:
