@@ -1,8 +1,8 @@
 """``MaintenanceClient``: the ``AdminClient`` with what plans, backups, restores and migrations need beside it.
 
-``join_and_leave`` is a membership of a moment. It has one effect: the coordinator records a new time at which the group
-became Empty. No partition is read or assigned. The member subscribes to every topic of the group's offsets, because
-brokers may remove the offsets of other topics while the group is Stable.
+Joining and leaving has one effect: the coordinator records a new time at which the group became Empty. No partition is
+read or assigned. The member subscribes to every topic of the group's offsets, because brokers may remove the offsets of
+other topics while the group is Stable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from airflow_kafka_groups.exceptions import MembershipError
 from airflow_kafka_groups.kafka.admin.client.admin_client import AdminClient
 from airflow_kafka_groups.kafka.admin.client.calls import ChangePolicy
 from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention, offsets_retention
-from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig, ConnectionPrint
 from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.session import MemberSession
@@ -33,6 +32,13 @@ from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_er
 from airflow_kafka_groups.kafka.records import LogRecord, Span, SpanRecords, read_spans
 
 T = TypeVar("T")
+
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "stream")
+"""The assignors of Kafka's own clients: a consumer can join a group only if all members know one of its assignors."""
+
+_SESSION_SECONDS = 10.0
+_JOIN_SECONDS = 60.0
+_ANOTHER = "another member joined meanwhile"
 
 _TOPICS_IN_REQUEST = 1_000
 _ABSENT = (
@@ -89,48 +95,28 @@ class MaintenanceClient(AdminClient):
         """
         return await offsets_retention(self._calls)
 
-    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
-        """Join a group without members as a consumer, and leave it at once.
+    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str] = ASSIGNORS) -> None:
+        """Join a group without members as a consumer, and leave it as soon as the join is complete.
 
-        Raises the policy's error for a group that may not be changed, and what ``join_and_leave`` raises.
+        It takes ``group.initial.rebalance.delay.ms`` of the broker, by default 3 s. If another member joins meanwhile,
+        the group is left at once, and nothing is assigned.
+
+        :param topics: every topic of its committed offsets.
+        :param assignors: what the member offers. Default: the assignors of Kafka's own clients.
+
+        Raises the policy's error for a group that may not be changed, ``MembershipError`` if another member joined or
+        the join took too long, and ``KafkaGroupsError``.
         """
         for error in self._calls.refusals([group_id]).values():
             raise error
-        await join_and_leave(self._calls.cluster, group_id, topics, assignors=assignors)
-
-
-ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "stream")
-"""The assignors of Kafka's own clients: a consumer can join a group only if all members know one of its assignors."""
-
-_SESSION_SECONDS = 10.0
-_JOIN_SECONDS = 60.0
-_ANOTHER = "another member joined meanwhile"
-
-
-async def join_and_leave(
-    cluster: ClusterClient, group_id: str, topics: Sequence[str], *, assignors: Sequence[str] = ASSIGNORS
-) -> None:
-    """Join a group, and leave it as soon as the join is complete.
-
-    It takes ``group.initial.rebalance.delay.ms`` of the broker, by default 3 s. If another member joins meanwhile, the
-    group is left at once, and nothing is assigned.
-
-    :param cluster: an open client.
-    :param group_id: the group, which must have no members.
-    :param topics: every topic of its committed offsets.
-    :param assignors: what the member offers. Default: the assignors of Kafka's own clients.
-
-    Raises ``MembershipError`` if another member joined or the join took too long, and ``KafkaGroupsError``.
-    """
-    options = MemberOptions(group_id=group_id, session_timeout=_SESSION_SECONDS, rebalance_timeout=_SESSION_SECONDS)
-    member = _Visitor(group_id, topics, assignors)
-    async with MemberSession(cluster, member, options) as session:
-        try:
-            await session.wait_stable(_JOIN_SECONDS)
-        except TimeoutError:
-            raise MembershipError(group_id, f"the join took more than {_JOIN_SECONDS:g} s") from None
-        if not session.membership.is_leader:
-            raise MembershipError(group_id, _ANOTHER)
+        options = MemberOptions(group_id=group_id, session_timeout=_SESSION_SECONDS, rebalance_timeout=_SESSION_SECONDS)
+        async with MemberSession(self._calls.cluster, _Visitor(group_id, topics, assignors), options) as session:
+            try:
+                await session.wait_stable(_JOIN_SECONDS)
+            except TimeoutError:
+                raise MembershipError(group_id, f"the join took more than {_JOIN_SECONDS:g} s") from None
+            if not session.membership.is_leader:
+                raise MembershipError(group_id, _ANOTHER)
 
 
 class _Visitor(GroupMember):

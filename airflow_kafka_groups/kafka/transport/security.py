@@ -113,7 +113,7 @@ class Pem:
             return
         memory = os.memfd_create(self.name)
         try:
-            with os.fdopen(memory, "w", closefd=False) as file:
+            with os.fdopen(memory, "w", encoding="utf-8", closefd=False) as file:
                 file.write(self.text)
             yield f"/proc/self/fd/{memory}"
         finally:

@@ -15,8 +15,7 @@ import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveReport, KeepAliveRequest, keep_alive
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka import ClusterClient
-from airflow_kafka_groups.kafka.maintenance_client import ASSIGNORS, MaintenanceClient, join_and_leave
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, connection_client
@@ -72,9 +71,9 @@ async def act(admin: MaintenanceClient, cluster: KafkaCluster, layout: Layout) -
     groups = groups_of(cluster.version)
     same = {group_id: OFFSETS for group_id in groups if group_id in COMMITTED}
     (await admin.alter_consumer_group_offsets(same)).raise_for_errors()
-    async with ClusterClient(config_of(cluster)) as client:
+    async with MaintenanceClient(config_of(cluster)) as client:
         for group_id in JOINED:
-            await join_and_leave(client, group_id, ["a", "b"])
+            await client.join_and_leave(group_id, ["a", "b"])
     request = KeepAliveRequest(include=("*-kept",), allow_membership=True, observe_seconds=0.5)
     return await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False)
 
@@ -158,12 +157,12 @@ async def test_a_brief_member_and_a_consumer_that_comes_back_do_not_shut_each_ot
     await asyncio.to_thread(create_topics, where, {topic: 1})
     await asyncio.to_thread(produce, where, {(topic, 0): 5})
     consumer = LiveConsumer(where, "comes-back", [topic], commit_every=0.1)
-    async with ClusterClient(config_of(cluster)) as client:
+    async with MaintenanceClient(config_of(cluster)) as client:
         consumer.start()
         try:
             for _ in range(5):  # before it is there, while it joins, and with it: a run only meets the first two
                 with contextlib.suppress(KafkaGroupsError):
-                    await join_and_leave(client, "comes-back", [topic], assignors=ASSIGNORS)
+                    await client.join_and_leave("comes-back", [topic])
                 await asyncio.sleep(0.3)
             await asyncio.to_thread(consumer.wait_committed)
             consumer.check()

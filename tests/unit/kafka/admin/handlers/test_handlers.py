@@ -40,6 +40,7 @@ from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGro
 from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FetchTailsHandler
 from airflow_kafka_groups.kafka.admin.handlers.remove_members import RemoveMembersHandler
+from airflow_kafka_groups.kafka.admin.retention import DescribeRetentionHandler
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import (
     Broker,
@@ -61,6 +62,7 @@ from airflow_kafka_groups.ledger.outcomes import Outcome, of_deletion
 from tests.fakes import answers
 
 READS = {
+    "DescribeRetentionHandler",
     "DescribeGroupsHandler",
     "FetchTailsHandler",
     "FindCoordinatorHandler",
@@ -78,7 +80,8 @@ HANDLERS = sorted(
         for module in pkgutil.iter_modules(handlers.__path__)
         for one in vars(importlib.import_module(f"{handlers.__name__}.{module.name}")).values()
         if isinstance(one, type) and issubclass(one, AdminHandler) and not inspect.isabstract(one)
-    },
+    }
+    | {DescribeRetentionHandler},
     key=lambda one: one.__name__,
 )
 
