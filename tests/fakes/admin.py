@@ -20,7 +20,7 @@ from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
-from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+from airflow_kafka_groups.kafka.maintenance_client import ASSIGNORS, MaintenanceClient
 from airflow_kafka_groups.kafka.models import (
     Broker,
     BrokerId,
@@ -268,7 +268,7 @@ class FakeAdmin(ClusterState, MaintenanceClient):
         found: dict[MemberToRemove, KafkaGroupsError | None] = self._results([group_id], {}, remove)[group_id].unwrap()
         return found
 
-    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
+    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str] = ASSIGNORS) -> None:
         self._note("join", [group_id])
         self._results([group_id], self.join_errors, lambda _: None)[group_id].unwrap()
         self.joined[group_id] = list(topics)

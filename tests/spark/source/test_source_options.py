@@ -386,7 +386,7 @@ TOKENS = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
         ({**TOKENS, "oauth_cb": "os.getcwd"}, "oauth_cb .*is not allowed"),
         ({**OIDC, "sasl.oauthbearer.client.secret": ""}, r"client\.secret: a token endpoint needs both"),
         ({"security.protocol": "SSL", "ssl.ca.location": "/no/ca.pem"}, "ssl.ca.location .*cannot be read: No such"),
-        ({"security.protocol": "SSL", "ssl.keystore.location": "/k.p12"}, "ssl.keystore.location .*openssl pkcs12"),
+        ({"security.protocol": "SSL", "ssl.keystore.location": "/k.p12"}, r"ssl\.keystore\.location: .*openssl pkcs12"),
         ({"security.protocol": "SSL", "ssl.certificate.pem": ODD_SECRET, "ssl.key.pem": ODD_SECRET}, "cannot be read"),
         (
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.password": ODD_SECRET},
