@@ -169,13 +169,9 @@ def _stoppable(variable: str | None) -> Iterator[Stoppable]:
     if variable is not None:
         use_airflow_database()
     stoppable = Stoppable(variable)
-    handlers = {
-        signal.SIGINT: stoppable.interrupt,
-        signal.SIGTERM: stoppable.interrupt,
-        signal.SIGHUP: stoppable.hang_up,
-    }
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as nohup asks for
-        del handlers[signal.SIGHUP]
+    handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), stoppable.interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup asks for
+        handlers[signal.SIGHUP] = stoppable.hang_up
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield stoppable
