@@ -138,19 +138,23 @@ def context(run_id: str = "manual__1", map_index: int = -1) -> Any:
     return {"run_id": run_id, "ti": ti, "dag_run": SimpleNamespace()}
 
 
+def stored(storage: Path) -> dict[str, Any]:
+    """Return the arguments by which operators find the storage."""
+    return {"storage_path": str(storage), "cluster": CLUSTER}
+
+
+def of_plan(storage: Path, planned: dict[str, Any], task_id: str = "t") -> dict[str, Any]:
+    """Return the arguments of an operator that goes on with a plan."""
+    return {"task_id": task_id, **stored(storage), "plan_id": planned["plan_id"], "plan_digest": planned["digest"]}
+
+
 def plan(storage: Path, **arguments: Any) -> dict[str, Any]:
     operator = PlanCleanupOperator(task_id="plan", storage_path=str(storage), cluster=CLUSTER, **arguments)
     return operator.execute({})
 
 
 def back_up(storage: Path, planned: dict[str, Any]) -> dict[str, Any]:
-    operator = BackupGroupOffsetsOperator(
-        task_id="backup",
-        storage_path=str(storage),
-        cluster=CLUSTER,
-        plan_id=planned["plan_id"],
-        plan_digest=planned["digest"],
-    )
+    operator = BackupGroupOffsetsOperator(**of_plan(storage, planned, "backup"))
     return operator.execute({})
 
 

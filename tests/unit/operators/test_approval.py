@@ -31,18 +31,8 @@ def planned(backed_up: dict[str, Any]) -> dict[str, Any]:
     return backed_up
 
 
-def common(storage: Path, planned: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "task_id": "t",
-        "storage_path": str(storage),
-        "cluster": scene.CLUSTER,
-        "plan_id": planned["plan_id"],
-        "plan_digest": planned["digest"],
-    }
-
-
 def delete(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    arguments = {"approval_rule": "always", **common(storage, planned), **arguments}
+    arguments = {"approval_rule": "always", **scene.of_plan(storage, planned), **arguments}
     return DeleteGroupsOperator(**arguments).execute({})
 
 
@@ -73,7 +63,7 @@ def context(**changes: Any) -> Any:
 
 
 def ask(storage: Path, planned: dict[str, Any], **arguments: Any) -> ApproveCleanupOperator:
-    return ApproveCleanupOperator(**common(storage, planned), **arguments)
+    return ApproveCleanupOperator(**scene.of_plan(storage, planned), **arguments)
 
 
 def approve(airflow: Airflow, storage: Path, planned: dict[str, Any], **of_task: Any) -> dict[str, Any]:

@@ -74,8 +74,7 @@ def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
 def notify(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
     operator = NotifyOwnersOperator(
         task_id="notify",
-        storage_path=str(storage),
-        cluster=scene.CLUSTER,
+        **scene.stored(storage),
         **{"plan_id": planned["plan_id"], "plan_digest": planned["digest"], **arguments},
     )
     result: dict[str, Any] = operator.execute({})

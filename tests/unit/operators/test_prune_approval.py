@@ -17,7 +17,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators import scene
-from tests.unit.operators.test_approval import ANN, common, context
+from tests.unit.operators.test_approval import ANN, context
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def made(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
 
 
 def prune(storage: Path, made: dict[str, Any]) -> dict[str, Any]:
-    task = PruneTopicOffsetsOperator(approval_rule="always", dry_run=False, **common(storage, made))
+    task = PruneTopicOffsetsOperator(approval_rule="always", dry_run=False, **scene.of_plan(storage, made))
     counts: dict[str, Any] = task.execute({})["counts"]
     return counts
 
@@ -46,7 +46,7 @@ def answer(confirmed: str, *keep: str) -> dict[str, Any]:
 
 
 def test_the_form_asks_for_what_is_checked(made: dict[str, Any], tmp_path: Path) -> None:
-    form = ApprovePruningOperator(**common(tmp_path, made)).params
+    form = ApprovePruningOperator(**scene.of_plan(tmp_path, made)).params
     number = form.get_param("confirm_groups")
     assert number.schema["title"] == "Number of topics"
     assert str(number.description).endswith("topics are planned to have their offsets deleted.")
@@ -60,7 +60,7 @@ def test_only_what_was_approved_is_pruned(
     monkeypatch.setattr(ApprovalOperator, "execute_complete", lambda operator, context, event: event)
     with pytest.raises(PlanError, match="nobody was asked"):
         prune(tmp_path, made)
-    task = ApprovePruningOperator(**common(tmp_path, made))
+    task = ApprovePruningOperator(**scene.of_plan(tmp_path, made))
     task.execute(context())
     assert task.subject == f"Prune 2 topics of live groups of {scene.CLUSTER}?"
     assert task.body is not None
@@ -83,7 +83,7 @@ def test_the_question_and_its_errors_speak_of_topics(
     made: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
-    task = ApprovePruningOperator(approval_rule="above_cap", approve_above=1, **common(tmp_path, made))
+    task = ApprovePruningOperator(approval_rule="above_cap", approve_above=1, **scene.of_plan(tmp_path, made))
     assert "groups" not in task.subject.replace("live groups", "")
     task.execute(context())
     assert task.body is not None
@@ -94,5 +94,5 @@ def test_the_question_and_its_errors_speak_of_topics(
 
 
 def test_a_dry_run_asks_nobody(admin: FakeAdmin, made: dict[str, Any], tmp_path: Path) -> None:
-    task = ApprovePruningOperator(dry_run=True, **common(tmp_path, made))
+    task = ApprovePruningOperator(dry_run=True, **scene.of_plan(tmp_path, made))
     assert task.execute(context()) == {"required": False}

@@ -56,13 +56,7 @@ def test_a_plan_is_applied_and_undone(admin: FakeAdmin, tmp_path: Path) -> None:
     made = plan(tmp_path)
     assert (made["counts"]["planned"], made["counts"]["planned_partitions"]) == (1, 2)
     assert made["first_topics"][0]["topic"] == "old"
-    dry = PruneTopicOffsetsOperator(
-        task_id="d",
-        storage_path=str(tmp_path),
-        cluster=scene.CLUSTER,
-        plan_id=made["plan_id"],
-        plan_digest=made["digest"],
-    ).execute({})
+    dry = PruneTopicOffsetsOperator(**scene.of_plan(tmp_path, made, "d")).execute({})
     assert (dry["dry_run"], dry["counts"]["would_delete"], dry["partitions"], committed(admin)) == (True, 1, 2, OLD)
 
     done = prune(tmp_path, made)

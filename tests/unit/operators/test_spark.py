@@ -36,12 +36,7 @@ def prepare(storage: Path, group_id: str = "a", **arguments: Any) -> dict[str, A
 
 def commit(storage: Path, backlog_id: str, result_path: str, **arguments: Any) -> dict[str, Any]:
     operator = CommitGroupBacklogOperator(
-        task_id="t",
-        storage_path=str(storage),
-        cluster=scene.CLUSTER,
-        backlog_id=backlog_id,
-        result_path=result_path,
-        **arguments,
+        task_id="t", **scene.stored(storage), backlog_id=backlog_id, result_path=result_path, **arguments
     )
     found = operator.execute({})
     assert json.loads(json.dumps(found)) == found

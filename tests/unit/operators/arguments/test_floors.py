@@ -44,14 +44,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, **floors: Any) -> None:
 
 def ask(storage: Path, planned: dict[str, Any], **arguments: Any) -> str | None:
     """Return why somebody has to be asked."""
-    task = ApproveCleanupOperator(
-        task_id="approve",
-        storage_path=str(storage),
-        cluster=scene.CLUSTER,
-        plan_id=planned["plan_id"],
-        plan_digest=planned["digest"],
-        **arguments,
-    )
+    task = ApproveCleanupOperator(**scene.of_plan(storage, planned, "approve"), **arguments)
     _, plan, terms = task._plan_to_approve()
     return terms.why(len(plan.groups))
 

@@ -43,14 +43,7 @@ def planned(admin: FakeAdmin, storage: Path, owner: str) -> dict[str, Any]:
 
 
 def notify(storage: Path, plan: dict[str, Any], *notifiers: BaseNotifier) -> dict[str, Any]:
-    operator = NotifyOwnersOperator(
-        task_id="notify",
-        storage_path=str(storage),
-        cluster=scene.CLUSTER,
-        plan_id=plan["plan_id"],
-        plan_digest=plan["digest"],
-        notifiers=list(notifiers),
-    )
+    operator = NotifyOwnersOperator(**scene.of_plan(storage, plan, "notify"), notifiers=list(notifiers))
     return operator.execute({})
 
 

@@ -22,12 +22,7 @@ pytestmark = pytest.mark.safety
 
 def delete(storage: Path, group_id: str, map_index: int) -> dict[str, Any]:
     operator = DeleteGroupsOperator(
-        task_id="t",
-        storage_path=str(storage),
-        cluster=scene.CLUSTER,
-        group_ids=[group_id],
-        observe_seconds=0.01,
-        fail_if_kept=False,
+        task_id="t", **scene.stored(storage), group_ids=[group_id], observe_seconds=0.01, fail_if_kept=False
     )
     return operator.execute(context(map_index=map_index))
 

@@ -25,14 +25,7 @@ def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
 
 
 def deletion(folder: Path, planned: dict[str, Any], **arguments: Any) -> DeleteGroupsOperator:
-    return DeleteGroupsOperator(
-        task_id="d",
-        storage_path=str(folder),
-        cluster=scene.CLUSTER,
-        plan_id=planned["plan_id"],
-        plan_digest=planned["digest"],
-        **arguments,
-    )
+    return DeleteGroupsOperator(**scene.of_plan(folder, planned, "d"), **arguments)
 
 
 def be_quiet(folder: Path) -> datetime:

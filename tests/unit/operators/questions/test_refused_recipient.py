@@ -51,14 +51,7 @@ def notify(admin: FakeAdmin, storage: Path, contact: str, cc: str | None) -> dic
         subject="{{ notice.subject }}",
         html_content="{{ notice.html }}",
     )
-    operator = NotifyOwnersOperator(
-        task_id="notify",
-        storage_path=str(storage),
-        cluster=scene.CLUSTER,
-        plan_id=planned["plan_id"],
-        plan_digest=planned["digest"],
-        notifiers=[notifier],
-    )
+    operator = NotifyOwnersOperator(**scene.of_plan(storage, planned, "notify"), notifiers=[notifier])
     return operator.execute({})
 
 

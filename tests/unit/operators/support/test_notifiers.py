@@ -54,14 +54,7 @@ def plan(storage: Path, snapshot_id: str, notify: str = "") -> dict[str, Any]:
 
 
 def notify_by(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    return NotifyOwnersOperator(
-        task_id="notify",
-        storage_path=str(storage),
-        cluster=scene.CLUSTER,
-        plan_id=planned["plan_id"],
-        plan_digest=planned["digest"],
-        **arguments,
-    ).execute({})
+    return NotifyOwnersOperator(**scene.of_plan(storage, planned, "notify"), **arguments).execute({})
 
 
 def warned(planned: dict[str, Any]) -> bool:
@@ -122,8 +115,7 @@ def test_a_dag_whose_task_has_notifiers_is_not_warned(judged: str, tmp_path: Pat
     with DAG("d", schedule=None) as dag:
         task = PlanCleanupOperator(
             task_id="plan",
-            storage_path=str(tmp_path),
-            cluster=scene.CLUSTER,
+            **scene.stored(tmp_path),
             snapshot_id=judged,
             policy_file=str(write_policy(tmp_path, POLICY)),
             max_share=1,
