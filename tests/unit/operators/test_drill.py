@@ -1,5 +1,6 @@
-"""Backups without a plan, and the rehearsal of a restore: on scratch groups of its own, which are gone afterwards."""
+"""Backups, and the rehearsal of a restore: on scratch groups of its own, which are gone afterwards."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, timeout
+from tests.unit.operators import scene
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 OLD0, OLD1, NEW = TopicPartition("old", 0), TopicPartition("old", 1), TopicPartition("new", 0)
@@ -231,3 +233,87 @@ def test_a_drill_that_restores_nothing_proves_nothing(admin: FakeAdmin, tmp_path
     backup = back_up(tmp_path)
     with pytest.raises(MaintenanceError, match="cannot be restored"):
         rehearse(tmp_path, backup["plan_id"])
+
+
+@pytest.fixture
+def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
+    return scene.planned_once(admin, tmp_path, ["a", "b"])
+
+
+def test_a_backup_of_a_plan_is_written_and_summed_up_in_plain_json(planned: dict[str, Any], tmp_path: Path) -> None:
+    backup = scene.back_up(tmp_path, planned)
+    assert (backup["groups"], backup["rows"], backup["not_backed_up"], backup["reasons"]) == (2, 2, 0, {})
+    assert Path(backup["path"]).is_file()
+    assert json.loads(json.dumps(backup)) == backup
+
+
+@pytest.mark.parametrize("wrong", [{"digest": ""}, {"digest": "None"}, {"plan_id": ""}, {"plan_id": "../x"}])
+def test_bad_input_is_a_clear_error(planned: dict[str, Any], tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="plan_"):
+        scene.back_up(tmp_path, {**planned, **wrong})
+
+
+class Killed(BaseException):
+    """The process ends here: whatever would be asked afterwards is not."""
+
+
+def retry(storage: Path, plan_id: str, run_id: str = "weekly__1") -> dict[str, Any]:
+    stored: dict[str, Any] = {"storage_path": str(storage), "cluster": "c"}
+    return RestoreDrillOperator(task_id="drill", plan_id=plan_id, **stored).execute(scene.context(run_id))
+
+
+@pytest.fixture
+def killed(admin: FakeAdmin, tmp_path: Path) -> str:
+    """The id of a backup whose drill was killed when its scratch groups were there."""
+    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 6})}
+    backup = str(back_up(tmp_path)["plan_id"])
+    admin.forget_calls()
+
+    def kill(call: str) -> None:
+        if "alter" in admin.call_names and call != "alter":
+            raise Killed
+
+    admin.before = kill
+    with pytest.raises(Killed):
+        retry(tmp_path, backup)
+    admin.before = lambda call: None
+    admin.forget_calls()
+    assert len(admin.groups) == 4
+    return backup
+
+
+@pytest.mark.safety
+def test_a_retry_removes_what_its_killed_try_left_and_makes_the_drill(
+    admin: FakeAdmin, tmp_path: Path, killed: str
+) -> None:
+    assert retry(tmp_path, killed)["restored"] == 2
+    assert sorted(admin.groups) == ["a", "b"]
+
+
+@pytest.mark.safety
+def test_what_the_killed_try_restored_is_removed_when_the_log_has_moved_on(
+    admin: FakeAdmin, tmp_path: Path, killed: str
+) -> None:
+    """Somebody clears the task the next morning, and retention has removed the records meanwhile."""
+    admin.ends = {T0: (6, 200)}
+    assert retry(tmp_path, killed)["restored"] == 1
+    assert sorted(admin.groups) == ["a", "b"]
+
+
+@pytest.mark.safety
+def test_another_task_leaves_them_alone_and_makes_its_own_drill(admin: FakeAdmin, tmp_path: Path, killed: str) -> None:
+    """It may be a drill that goes on."""
+    before = set(admin.groups)
+    assert retry(tmp_path, killed, "weekly__2")["restored"] == 2
+    assert set(admin.groups) == before
+
+
+@pytest.mark.safety
+def test_what_somebody_has_committed_to_one_of_them_since_is_not_deleted(
+    admin: FakeAdmin, tmp_path: Path, killed: str
+) -> None:
+    taken = sorted(admin.groups.keys() - {"a", "b"})[0]
+    admin.commit(taken, *T0, 9)
+    with pytest.raises(MaintenanceError, match=r"scratch groups exist already.*Delete them if no other drill"):
+        retry(tmp_path, killed)
+    assert admin.groups[taken].positions == {T0: 9}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow_kafka_groups.operators.offset_changes import (
 )
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.pages import DOCS
 from tests.unit.operators import scene
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -186,3 +188,22 @@ def test_partitions_of_a_topic_are_no_topic(tmp_path: Path, given: Any) -> None:
     for operator, arguments in ((DeleteGroupOffsetsOperator, {}), (ResetGroupOffsetsOperator, {"to": "latest"})):
         with pytest.raises(ConfigurationError, match=r"topics \(got 'orders:0.*write 'orders', which stands for all"):
             run(operator, tmp_path, group_ids=["a"], topics=given, **arguments)
+
+
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "reset": (ResetGroupOffsetsOperator, {"group_ids": ["a"], "to": "latest"}),
+    "altered": (AlterGroupOffsetsOperator, {"offsets": {"a": {"t": {0: 7}}}}),
+    "deleted": (DeleteGroupOffsetsOperator, {"group_ids": ["a"], "topics": ["t"]}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_files_of_a_change_are_those_of_the_page(admin: FakeAdmin, tmp_path: Path, change: str) -> None:
+    """docs/formats.md names them."""
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    kind, arguments = CHANGES[change]
+    run(kind, tmp_path, **arguments)
+    files = re.findall(r"^  changes/<run>-(\w+)\.json +(.*)", (DOCS / "formats.md").read_text(), re.MULTILINE)
+    named = sorted(f"{name}.json" for name, of_changes in files if change in of_changes)
+    written = (tmp_path / scene.CLUSTER / "changes").iterdir()
+    assert named == sorted(path.name.rpartition("-")[2] for path in written)
