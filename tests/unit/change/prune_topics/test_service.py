@@ -1,7 +1,8 @@
-"""A pruning from the plan to the record: what is deleted, what each answer means, and what refuses the whole run."""
+"""Pruning: what is deleted, what each answer means, what refuses the run, and who is asked to delete a topic."""
 
 import asyncio
 import json
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
+from airflow_kafka_groups.change.deletion import delete_requests
 from airflow_kafka_groups.change.deletion.run import DeletionResult
 from airflow_kafka_groups.exceptions import (
     BackupError,
@@ -21,15 +23,20 @@ from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import journal as journals
+from airflow_kafka_groups.ledger.journal.journal import Journal, read_history
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
-from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, broker_error, timeout
+from airflow_kafka_groups.storage.layout import Layout
+from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking, broker_error, timeout
 from tests.fakes.lease import ScriptedLease
 from tests.unit.change.prune_topics.scene import (
+    HOUR,
     OLD,
     SAVED,
     cluster,
     fates,
+    kept,
     layout_in,
     old_offsets,
     outcomes,
@@ -220,3 +227,77 @@ async def test_of_two_runs_at_once_one_prunes(tmp_path: Path) -> None:
     done = [fates(each)["app [old]"] for each in results if isinstance(each, DeletionResult)]
     assert done.count("deleted:safe") == 1
     assert admin.asked("delete offsets") == ["app"]
+
+
+GONE = GroupOutcome(group_id="app", outcome=Outcome.GONE, code="gone", reason="it does not exist any more")
+ALIVE = GroupOutcome(group_id="app", outcome=Outcome.KEPT, code="has_members", reason="it has 2 member(s)")
+
+
+def record(layout: Layout, at: datetime, outcome: GroupOutcome) -> None:
+    """Write a clean-up's run, as its recheck records it."""
+    journal = Journal(layout.base, CLUSTER_ID)
+    header = {"run_id": f"run-{at:%H%M}", "request_id": f"plan-{at:%H%M}", "dry_run": False}
+    run = journal.begin(header, at, after=journal.read())
+    run.conclude([outcome], at)
+    run.end([outcome], {"counts": {}}, at)
+
+
+@pytest.mark.parametrize(
+    "looks", [[GONE], [GONE, ALIVE], [ALIVE, GONE, ALIVE, ALIVE]], ids=["gone", "then alive", "long"]
+)
+@pytest.mark.parametrize("checkpoint", [False, True])
+async def test_gone_restarts_the_idle_time_of_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: list[GroupOutcome], checkpoint: bool
+) -> None:
+    """At 1:20 it is found gone, and somebody makes it again before the snapshot at 2:00, with its old offsets."""
+    if checkpoint:
+        monkeypatch.setattr(journals, "CHECKPOINT_RUNS", 1)
+    admin, layout = cluster(), layout_in(tmp_path)
+    now = await snapshots(admin, layout)
+    for number, outcome in enumerate(looks):
+        record(layout, NOW + HOUR * 4 / 3 + HOUR / 30 * number, outcome)
+    found = plan(layout, now)
+    assert (found.group_ids, kept(found)) == ([], {"app [old]": "doubt"})
+
+
+@pytest.mark.promise(1)
+async def test_a_group_that_moves_to_another_broker_after_its_reading_is_not_pruned_there(tmp_path: Path) -> None:
+    """What was read may be what a broker knew that had been replaced: the new coordinator knows what happened since."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+
+    def move(call: str) -> None:
+        if call == "delete offsets":
+            admin.groups["app"].coordinator = 2
+
+    admin.before = move
+    # Brokers answer so, too, when a coordinator is replaced that has just written: the verification decides.
+    assert await outcomes(admin, layout, of) == {"app [old]": "failed:still_there"}
+    assert old_offsets(admin) == SAVED
+    assert admin.coordinators == [{"app": 1}]
+
+
+async def test_all_topics_of_a_group_are_deleted_by_the_broker_that_described_it(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.groups["app"].coordinator = 2
+    of = await planned(admin, layout)
+    assert await outcomes(admin, layout, of) == {"app [old]": "deleted:safe"}
+    assert admin.coordinators == [{"app": 2}]
+
+
+@pytest.mark.promise(11)
+async def test_a_worker_that_is_paused_between_two_topics_does_not_send_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delete_requests, "_AT_ONCE", 1)
+    admin, layout, lease = cluster(), layout_in(tmp_path), ScriptedLease()
+    admin.commit("app", "older", 0, 1)
+    of = await planned(admin, layout)
+    assert len(of.groups) == 2
+
+    def pause(call: str) -> None:
+        lease.paused |= call == "delete offsets"
+
+    admin.before = pause
+    assert set((await outcomes(admin, layout, of, lease=lease)).values()) == {"deleted:safe", "kept:too_slow"}
+    assert len(admin.coordinators) == 1
