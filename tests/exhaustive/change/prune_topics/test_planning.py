@@ -202,24 +202,25 @@ def journal_with(layout: Any, at: Any, name: str, outcome: GroupOutcome | None, 
         run.conclude([outcome], at)
 
 
-@pytest.mark.parametrize("name", ["app [old]", "app"])
-@pytest.mark.parametrize("concluded", [True, False])
-async def test_what_was_deleted_before_has_to_be_idle_anew(tmp_path: Path, name: str, concluded: bool) -> None:
-    """Also when the request may not have left, and when the complete group was deleted and restored."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
-    deleted = GroupOutcome(group_id=name, outcome=Outcome.DELETED, code="safe", reason="deleted")
-    journal_with(layout, NOW + timedelta(minutes=30), name, deleted if concluded else None)
-    assert kept(plan(layout, now)) == {"app [old]": "doubt"}
-    assert plan(layout, now, replace(POLICY, min_idle_seconds=5_000)).group_ids == ["app [old]"]
+DELETED = GroupOutcome(group_id="", outcome=Outcome.DELETED, code="safe", reason="deleted")
+GONE = GroupOutcome(group_id="", outcome=Outcome.GONE, code="gone", reason="it does not exist any more")
 
 
-async def test_a_group_that_was_gone_has_to_be_idle_anew(tmp_path: Path) -> None:
-    """Whoever made it again may have started it at an older place, and no snapshot need show that it was away."""
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [("app [old]", DELETED), ("app [old]", None), ("app", DELETED), ("app", None), ("app", GONE)],
+)
+async def test_what_was_deleted_or_gone_before_has_to_be_idle_anew(
+    tmp_path: Path, name: str, outcome: GroupOutcome | None
+) -> None:
+    """Also when the request may not have left, and when the complete group was deleted and restored, or gone.
+
+    Whoever made it again may have started it at an older place, and no snapshot need show that it was away.
+    """
     admin, layout = cluster(), layout_in(tmp_path)
     now = await snapshots(admin, layout)
-    gone = GroupOutcome(group_id="app", outcome=Outcome.GONE, code="gone", reason="it does not exist any more")
-    journal_with(layout, NOW + timedelta(minutes=30), "app", gone, intent=False)
+    found = None if outcome is None else replace(outcome, group_id=name)
+    journal_with(layout, NOW + timedelta(minutes=30), name, found, intent=outcome is not GONE)
     assert kept(plan(layout, now)) == {"app [old]": "doubt"}
     assert plan(layout, now, replace(POLICY, min_idle_seconds=5_000)).group_ids == ["app [old]"]
 
