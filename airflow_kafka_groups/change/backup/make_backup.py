@@ -166,7 +166,6 @@ def _add(
 class BackupDraft:
     """A backup whose groups are being read.
 
-    :param started_at: when that began.
     :param topic_ids: the ids of their topics, asked for before.
 
     ``left_out`` are those that cannot be backed up, with the reason.
@@ -293,10 +292,7 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
 
 
 def to_parquet(table: GroupRows, backup: Backup) -> bytes:
-    """Return the rows of a backup as the Parquet file that is stored.
-
-    :param table: its groups, in the order of its entries.
-    """
+    """Return the rows of a backup as the Parquet file that is stored."""
     import pyarrow as pa
 
     prints = column([entry.fingerprint for entry in backup.entries.values()], pa.string())

@@ -37,7 +37,6 @@ _logger = logging.getLogger(__name__)
 class TopicIds:
     """The ids of topics before offsets are read.
 
-    :param known: by topic.
     :param asked: the topics that were asked for, also those without an id.
     :param untold: whether one that had an id before came without it: it was deleted, or the broker named none, as
         in an upgrade, and other topics without an id may have one. Default false.
@@ -79,7 +78,6 @@ class TopicIds:
     ) -> dict[str, str]:
         """Return the ids for the manifest, once offsets were read.
 
-        :param topics: the topics of these offsets.
         :param late: those that have an id since, as ``came_since`` returned them. Default: it is asked for.
         """
         # Not asked a second time: in an upgrade, the next broker may tell an id where the one before told none.

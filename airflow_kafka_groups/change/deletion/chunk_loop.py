@@ -60,8 +60,6 @@ _READ_TRIES = 2
 class ChunkedDeletion:
     """The deletion of what one run deletes.
 
-    :param entries: what is backed up, by name.
-    :param lease: the lease; ``None`` where none is taken.
     :param expired: whether it has become too late to delete.
     :param why_stopped: returns why the stop switch ends the run, ``None`` while it does not, and excludes what is to be
         kept since; asked in a thread, before each intent and after it.
@@ -106,10 +104,7 @@ class ChunkedDeletion:
         return outcomes
 
     async def _run(self, expected: Sequence[Target], outcomes: list[GroupOutcome], total: int) -> None:
-        """Delete groups that requests may name together, and add their outcomes.
-
-        :param total: the number of groups of the run.
-        """
+        """Delete groups that requests may name together, and add their outcomes."""
         limits = self._limits
         chunks = Chunks(expected, self._entries, limits)
         chunk = chunks.take()

@@ -36,7 +36,6 @@ class ChunkReading:
     :param safe: what may be deleted, with the offsets for which the brokers will have to write.
     :param coordinators: the brokers that described these groups, by group id.
     :param expected: what it has to look like in another reading.
-    :param held: the outcomes of the others.
     """
 
     send_by: float
@@ -54,7 +53,6 @@ class ChunkReader:
     :param entries: what is backed up, by name; ``None`` for a dry run without a backup.
     :param excluded: names that are kept whatever is found, with the reason; others may be added to it.
     :param max_age: the seconds for which a reading may be deleted by.
-    :param monotonic: returns seconds that only grow.
     :param may_be_hidden: delete also where topics may be hidden from this user. Default false.
     :param judged: returns the offsets by which groups were judged. Default: they are not known.
     """

@@ -94,7 +94,6 @@ async def _require(ready: Ready) -> None:
 def outcome_of(name: str, deleted: GroupOffsets, error: KafkaGroupsError | None) -> GroupOutcome:
     """Return what the answer to a deletion means.
 
-    :param name: what was to be deleted, by its name in the journal.
     :param deleted: for what that was asked.
     """
     doubtful = isinstance(error, (BrokerError, NotSentError, OutcomeUnknownError))  # not sent, perhaps, once more

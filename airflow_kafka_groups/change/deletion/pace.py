@@ -87,8 +87,6 @@ _NOTICED = 0.5
 class Pace:
     """The times at which chunks may begin.
 
-    :param limits: groups and bytes a second.
-    :param monotonic: returns seconds that only grow.
     :param notice: receives a sentence when the run begins to pause, and when it goes on as before.
     """
 

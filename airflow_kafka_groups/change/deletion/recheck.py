@@ -41,7 +41,6 @@ def decide(target: Target, reading: GroupReading, backup: Target | None, *, need
 
     :param target: what it has to look like still.
     :param backup: what is backed up of it.
-    :param needs_backup: whether it has to be in a backup. Default true.
 
     Only ``WOULD_DELETE`` lets it be deleted.
     """

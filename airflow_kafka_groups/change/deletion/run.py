@@ -77,16 +77,13 @@ class DeletionResult:
 class DeletionRun:
     """One run: ``delete`` while the lease is held, then ``finish``.
 
-    :param request_id: what all tries of this deletion have in common.
     :param expected: what to delete, and what it has to look like still.
     :param plan: the plan; ``None`` for groups that were named and are not to be deleted after all, or in a dry run.
-    :param approval: when a person has to have approved the plan.
     :param policy: returns the plan's policy file as it is now. It is read once, when the lease is held.
     :param ledger: where it was not judged: the one that was asked when the groups were named. Keep-alive runs and
         restores that are recorded later count. Default: all do.
     :param signs: where it was not: which groups the ledger knows to be alive. Default: none.
     :param observed: the offsets of groups that were named, as they were seen first. Default: none.
-    :param decided: outcomes that are known before.
     :param order: all names in the order of the report. Default: as expected.
     """
 

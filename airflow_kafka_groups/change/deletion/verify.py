@@ -114,10 +114,7 @@ async def _verify_topics(admin: AdminClient, targets: Sequence[Target]) -> Verif
 
 
 def settle(report: DeletionReport, verification: Verification, what: str = "group(s)") -> DeletionReport:
-    """Correct a report by what was found: unknown outcomes become known, and what is back becomes a warning.
-
-    :param what: what was deleted, for people. Default: groups.
-    """
+    """Correct a report by what was found: unknown outcomes become known, and what is back becomes a warning."""
     gone = frozenset(verification.gone)
     outcomes = tuple(_settled(item, gone, verification) for item in report.outcomes)
     warnings = list(report.warnings)

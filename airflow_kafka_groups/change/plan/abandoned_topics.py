@@ -54,10 +54,7 @@ class Resets:
         self._gone = history.lives(gone=True)
 
     def why_reset(self, group_id: str, name: str, judged_at: datetime, min_idle_seconds: float) -> IdleReset | None:
-        """Return why the idle time of a topic had not passed when it was judged, ``None`` if it had.
-
-        :param name: the topic's name in the journal.
-        """
+        """Return why the idle time of a topic had not passed when it was judged, ``None`` if it had."""
         resets = [self._own[name]] if name in self._own else []
         if (deletion := self._groups.get(group_id)) is not None:
             reason = f"run {deletion.run_id} deleted the group, or may have, at {deletion.at:%Y-%m-%d %H:%M:%S %Z}"
@@ -74,8 +71,6 @@ _FACTS = ("group_type", "protocol_type")
 class ObservedTopic(NamedTuple):
     """The committed offsets of one topic of a group.
 
-    :param fingerprint: of these offsets.
-    :param partitions: the number of these.
     :param exists: whether the log of one of the partitions could be read.
     """
 
@@ -88,7 +83,6 @@ class ObservedGroup(NamedTuple):
     """A group in a snapshot.
 
     :param error: why it could not be read completely; ``None`` if it could.
-    :param topics: its committed offsets, by topic.
     """
 
     group_id: GroupId
@@ -148,7 +142,6 @@ class UnreadTopic:
 class PartlyReadGroup:
     """A group with topics that no member is subscribed to.
 
-    :param newest: what the newest snapshot shows.
     :param subscribed: the topics that its members are subscribed to.
     :param topics: the other ones with committed offsets, by name.
     :param moved_after: the snapshot after which offsets of a subscribed topic changed; ``None`` if they never did.
@@ -186,8 +179,6 @@ class PartlyReadGroup:
     ) -> None:
         """Take an older snapshot into account.
 
-        :param group: what it shows of the group; ``None`` if it lacks it.
-        :param subscribed: what it shows of the subscriptions.
         :param max_gap: the longest time between two snapshots that count. Default: any.
         :param looked: whether it looked for the group: if not, its absence means nothing. Default true.
         :param proves: whether it can prove that a topic was idle; if not, it can only end an idle time. Default true.
@@ -301,7 +292,6 @@ def sign_of_life(
     :param fingerprint: of the offsets that it must have.
     :param group: what the snapshot shows of its group; ``None`` if it lacks it.
     :param seen: the topics that it saw members of the group subscribe to, even if there are more.
-    :param looked: whether it looked for the group.
     """
     if topic in seen:  # whatever else is not known
         return "has members that are subscribed to it"
@@ -422,8 +412,5 @@ def why_not_ruled(ruling: Ruling, group_id: str) -> str | None:
 
 
 def evidence_of(idle: float, topic: UnreadTopic) -> str:
-    """Return what proves that a topic is abandoned, as a sentence.
-
-    :param idle: how long it has been idle, in seconds.
-    """
+    """Return what proves that a topic is abandoned, as a sentence."""
     return f"not subscribed to and unmoved for {show_duration(max(int(idle), 0))} ({topic.observations} snapshots)"

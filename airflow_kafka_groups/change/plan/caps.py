@@ -37,7 +37,6 @@ def capped(
     """Apply the caps, the longest idle first; return the planned groups, the others, and warnings.
 
     :param planned: the groups that nothing speaks against.
-    :param found: the number of all groups.
     :param what: what planned groups are, or have, for warnings. Default: they may be deleted; more are stale.
     :param more: how many others the caps had left for a later plan before. Default: none.
 

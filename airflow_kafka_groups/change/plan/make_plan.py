@@ -64,12 +64,8 @@ def make_plan(
 ) -> DeletionPlan:
     """Make a plan, which may be empty.
 
-    :param now: the current time, with a zone.
     :param history: the journal: every deletion and every proof of life resets a group's idle time. Default: none.
     :param notes: warnings of the caller, such as the floors of the site that changed the policy. Default: none.
-    :param owners: how owners are found. Default: there are none.
-    :param notices: the notices that were given, by group. Default: none.
-    :param kept_alive: the groups of keep-alive runs, which are not deleted. Default: none.
     :param seen: the last sign of life of each group in the snapshots of all connections. Default: none.
 
     Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
@@ -156,10 +152,7 @@ def _require_judged(manifest: SnapshotManifest, policy: PlanPolicy, judged_by: J
 
 
 def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime) -> datetime:
-    """Return the time until which a snapshot may be planned from, or raise ``PlanError``.
-
-    :param now: the current time, with a zone.
-    """
+    """Return the time until which a snapshot may be planned from, or raise ``PlanError``."""
     snapshot_id = manifest.snapshot_id
     if not manifest.complete:
         missing = ", ".join(manifest.missing_brokers) or "unknown"

@@ -94,8 +94,6 @@ class Objections:
     """The possible objections to deleting a group, except for the caps. ``number`` is the place of its verdict.
 
     :param refused: the groups that the plan's patterns refuse, with the reason.
-    :param resets: when idle times restarted, by the journal.
-    :param notices: the notices that were given.
     :param kept_alive: the groups that somebody keeps alive or restored: their idle times count from the last such run.
     :param seen: the last sign of life of each group in the snapshots of all connections.
     """

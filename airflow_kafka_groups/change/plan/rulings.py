@@ -23,7 +23,6 @@ class RuledGroups:
     """The judged groups, in the order of their verdicts.
 
     :param snapshot: the judged snapshot. Its topics and last clients are read only if a rule asks for them.
-    :param policy: the policy, within the site's floors.
     """
 
     def __init__(self, verdicts: Verdicts, snapshot: SnapshotReader, policy: PlanPolicy, owners: OwnerRules) -> None:
@@ -84,7 +83,6 @@ class RuledGroups:
     def columns(self, numbers: Sequence[int], reasons: Sequence[str]) -> dict[str, list[Any]]:
         """Return the columns of planned groups.
 
-        :param numbers: their places among the verdicts.
         :param reasons: the job's reasons, to which the rule is added.
         """
         rules = list(map(self._rule, numbers))

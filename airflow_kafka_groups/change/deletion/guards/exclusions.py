@@ -38,7 +38,6 @@ def exclusions(
 ) -> dict[str, GroupOutcome]:
     """Return the groups that this request must keep, with the reason.
 
-    :param history: everything that the journal says of the cluster.
     :param request_id: the plan's id, or what the tries of a deletion by name have in common.
     :param judged_at: when the groups were judged; ``None`` for groups that were named and not judged.
     :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
@@ -99,10 +98,7 @@ def kept_by_records(
 ) -> dict[str, GroupOutcome]:
     """Return what a request must keep because of what is on record, with the reason.
 
-    :param plan: its plan; ``None`` for a dry run of groups that were named.
     :param request_id: the plan's id, or what the tries of a deletion by name have in common.
-    :param history: everything that the journal says of the cluster.
-    :param kept_alive: the groups that keep-alive runs and restores want to stay.
     :param seen: the last sign of life of each group in the snapshots of all connections. Default: none.
     :param policy: the plan's policy file as it is now, which may demand longer idle times. Default: nobody read it.
     """
@@ -160,7 +156,6 @@ def kept_unnoticed(
 
     A plan checks the same. What counts here is the journal now: not what a plan, an XCom or an argument says.
 
-    :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
     :param news: the restarts of idle times by signs of life that the plan does not know. Default: none.
 
     Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
@@ -192,10 +187,7 @@ def kept_unnoticed(
 
 
 class NamedSigns:
-    """The signs of life of named groups, as a plan would heed them: nobody has judged these.
-
-    :param idle_seconds: the idle time, in seconds, that a group must have.
-    """
+    """The signs of life of named groups, as a plan would heed them: nobody has judged these."""
 
     def __init__(self, layout: Layout, idle_seconds: float) -> None:
         self._layout = layout
