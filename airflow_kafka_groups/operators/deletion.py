@@ -112,7 +112,7 @@ class _DeletingOperator(DryRunOperator):
 
     def by_plan(self, plan_id: str, plan_digest: str | None, *, prunes: bool = False) -> Deletion:
         """Return what deletes what a plan names, within the site's limits; its policy file is read before."""
-        from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
+        from airflow_kafka_groups.change.deletion.run import delete_by_plan
         from airflow_kafka_groups.checks import check_digest
         from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan

@@ -104,8 +104,8 @@ class PruneTopicOffsetsOperator(_DeletingOperator):
         super().__init__(dry_run=dry_run, **kwargs)
 
     def delete(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.deletion.delete_by_plan import TOPIC_CHUNK_SIZE
         from airflow_kafka_groups.change.deletion.request import DeletionLimits
+        from airflow_kafka_groups.change.deletion.run import TOPIC_CHUNK_SIZE
         from airflow_kafka_groups.ledger.deletion_plan import load_plan
         from airflow_kafka_groups.ledger.outcomes import Outcome
 

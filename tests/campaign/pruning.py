@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change.deletion import delete_requests
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
+from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest

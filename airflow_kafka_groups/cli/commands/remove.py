@@ -199,7 +199,7 @@ def add_apply(parser: ArgumentTarget) -> None:
 
 def apply(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the plan's groups, and show the outcome of each. A group that is kept makes the exit code 3."""
-    from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
+    from airflow_kafka_groups.change.deletion.run import delete_by_plan
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.ledger.deletion_plan import load_plan, policy_of_plan
     from airflow_kafka_groups.report.html import make_report
@@ -344,7 +344,7 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
 
 
 def _prune(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.change.deletion.delete_by_plan import TOPIC_CHUNK_SIZE, delete_by_plan
+    from airflow_kafka_groups.change.deletion.run import TOPIC_CHUNK_SIZE, delete_by_plan
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.ledger.deletion_plan import load_plan
 

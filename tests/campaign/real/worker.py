@@ -21,8 +21,8 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
+from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
+from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.kafka import AdminClient

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
+from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot

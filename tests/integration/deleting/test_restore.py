@@ -9,8 +9,8 @@ import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan, backup_named
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
+from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.change.deletion.verify import verify_deleted
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.change_offsets import RecordedChanges

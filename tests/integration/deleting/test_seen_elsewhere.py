@@ -10,9 +10,8 @@ import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
-from airflow_kafka_groups.change.deletion.run import DeletionResult
+from airflow_kafka_groups.change.deletion.run import DeletionResult, delete_by_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan, plan_snapshot
 from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy

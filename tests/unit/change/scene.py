@@ -10,9 +10,8 @@ from typing import Any, cast
 from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
-from airflow_kafka_groups.change.deletion.run import DeletionResult
+from airflow_kafka_groups.change.deletion.run import DeletionResult, delete_by_plan
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.change_offsets import (

@@ -119,7 +119,7 @@ def test_limits_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         seen.append(given[-1].limits)
         raise LeaseNotAcquiredError("g", "somebody")
 
-    monkeypatch.setattr("airflow_kafka_groups.change.deletion.delete_by_plan.delete_by_plan", note)
+    monkeypatch.setattr("airflow_kafka_groups.change.deletion.run.delete_by_plan", note)
     with pytest.raises(AirflowSkipException):
         prune(tmp_path, made, topics_per_second="5")
     assert seen == [DeletionLimits(groups_per_second=5.0, chunk_size=100)]

@@ -5,7 +5,7 @@ import shlex
 from datetime import timedelta
 from pathlib import Path
 
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
+from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.report.facts import PrunedTopic, Pruning, gather_facts, prunings
 from airflow_kafka_groups.report.html import render_report

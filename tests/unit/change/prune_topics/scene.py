@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
-from airflow_kafka_groups.change.deletion.run import DeletionResult
+from airflow_kafka_groups.change.deletion.run import DeletionResult, delete_by_plan
 from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile

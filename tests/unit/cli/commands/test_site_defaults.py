@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.deletion import delete_by_plan
+from airflow_kafka_groups.change.deletion import run
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.storage.layout import Layout
@@ -108,7 +108,7 @@ def test_groups_are_deleted_at_the_pace_of_the_site(
         raise PlanError("enough")
 
     _, found, _ = stored("plan", "--max-share", "1")
-    monkeypatch.setattr(delete_by_plan, "delete_by_plan", noted)
+    monkeypatch.setattr(run, "delete_by_plan", noted)
     defaults(monkeypatch, groups_per_second=5)
     assert stored("apply", found["plan_id"], *option)[0] == 1
     assert used == [pace]

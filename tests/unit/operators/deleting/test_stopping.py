@@ -59,7 +59,7 @@ def test_the_pace_is_passed_on_and_0_is_no_limit(
         seen.append(given[-1].limits)
         raise LeaseNotAcquiredError("g", "somebody")
 
-    monkeypatch.setattr("airflow_kafka_groups.change.deletion.delete_by_plan.delete_by_plan", note)
+    monkeypatch.setattr("airflow_kafka_groups.change.deletion.run.delete_by_plan", note)
     with pytest.raises(AirflowSkipException):
         apply(tmp_path, backed_up, groups_per_second="25", bytes_per_second=0)
     assert seen == [DeletionLimits(groups_per_second=25.0)]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.deletion.delete_by_plan import delete_by_plan
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.storage import policy_reader
