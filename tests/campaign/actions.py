@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, cast
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.deletion import ad_hoc, delete_by_plan
+from airflow_kafka_groups.change.deletion import ad_hoc
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
-from airflow_kafka_groups.change.deletion.run import DeletionResult
+from airflow_kafka_groups.change.deletion.run import DeletionResult, delete_by_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
@@ -221,7 +221,7 @@ def _delete(session: Session, step: Step) -> Awaitable[None] | None:
     async def work() -> None:
         request = session.request(plan.plan_id)
         # Looked up when it is called: a mutant may have replaced it.
-        result = await delete_by_plan.delete_by_plan(
+        result = await delete_by_plan(
             session.admin, session.layout, plan.plan_id, plan.digest, request, approval=truth.terms
         )
         _note_lives(session, plan.plan_id, result)
