@@ -77,16 +77,14 @@ def test_snapshots_of_named_groups_are_not_looked_through_without_end(
     for path in Path(str(layout.manifests)).iterdir():
         judge(layout, path.stem)
     layout.manifest(snapshot_id).unlink()
-    for module in (reader, group_metrics, verdicts):
+    for module in (reader, verdicts):
         monkeypatch.setattr(module, "MOST_PASSED", 20)
     asked = reads(monkeypatch)
     assert latest_manifest(layout, to_judge=True).snapshot_id == last
     assert len(asked) <= 20
     monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
     assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == last
-    assert len(asked) <= 42, "the summaries of the one that counts, too"
-    assert newest_judged(layout) == last
-    assert len(asked) <= 150, "two requests and a manifest for each"
+    assert len(asked) <= 130, "two requests and a manifest for each"
 
 
 def test_the_newest_judged_snapshot_is_found_without_a_request_for_each_that_is_not(
@@ -150,7 +148,7 @@ def test_what_a_killed_judgement_has_left_is_none(
     monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
     judge(layout, killed, left)
     assert newest_judged(layout) is None
-    with pytest.raises(SnapshotError, match="no snapshot is judged"):
+    with pytest.raises(SnapshotError, match="no snapshot in .* is judged"):
         group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)
     judge(layout, judged)
     assert newest_judged(layout) == judged
