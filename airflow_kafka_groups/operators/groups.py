@@ -33,7 +33,7 @@ from airflow_kafka_groups.operators.support.base import (
     first_failures,
     tries_of,
 )
-from airflow_kafka_groups.shown import one_line
+from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -68,10 +68,11 @@ class _ListingOperator(KafkaGroupsOperator):
         from airflow_kafka_groups.storage.layout import utc_now
         from airflow_kafka_groups.storage.paths import LISTINGS, new_id
 
-        if len(rows) <= MAX_XCOM_GROUPS:
+        if len(rows) <= MAX_XCOM_GROUPS and storable(rows) == rows:
             return {what: rows, "path": None}
         if self.storage_path is None:
-            remedy = f"{len(rows)} groups are too many for an XCom: set a path to write them to, or select fewer"
+            why = f"{len(rows)} groups are too many" if len(rows) > MAX_XCOM_GROUPS else "a group has a zero byte"
+            remedy = f"{why} for an XCom: set a path to write them to, or select fewer"
             raise ConfigurationError("storage_path", None, remedy)
         layout = open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
         path = write_json(layout.root / LISTINGS, f"{new_id(utc_now())}.json", {"format": FORMAT, what: rows})
@@ -189,6 +190,9 @@ class ChunkGroupsOperator(SelectingOperator):
         for group_id, broker in found.succeeded.items():
             by_broker.setdefault(broker.broker_id, []).append(group_id)
         of_brokers = (sorted(by_broker[broker_id]) for broker_id in sorted(by_broker))
+        if unstorable := [group_id for group_id in found if "\0" in group_id]:
+            remedy = f"leave {one_line(unstorable[0])} out: Airflow's database may not store its name"
+            raise ConfigurationError("exclude", None, remedy)
         chunks = [chunk for of_broker in of_brokers for chunk in _even(of_broker, self.chunk_size)]
         self.log.info("%d groups of %d brokers in %d chunks", len(found), len(by_broker), len(chunks))
         return chunks
@@ -316,5 +320,5 @@ class RemoveMembersOperator(DryRunOperator):
             )
         if failures := done.failures():
             raise GroupsFailedError(failures, len(done.results))
-        members = [{name: getattr(each, name) for name in MEMBER} for each in done.results[:FIRST_FAILURES]]
+        members = storable([{name: getattr(each, name) for name in MEMBER} for each in done.results[:FIRST_FAILURES]])
         return {"dry_run": self.dry_run, **done.summary(), "members": members, "kept": first_failures(done.kept())}

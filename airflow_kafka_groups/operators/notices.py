@@ -17,7 +17,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_text
 from airflow_kafka_groups.hooks.links import absolute_report_url_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator
-from airflow_kafka_groups.shown import one_line
+from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -108,7 +108,7 @@ class NotifyOwnersOperator(DryRunOperator):
         return {  # of all tries together
             "dry_run": self.dry_run,
             "marked": done.marked_before + done.marked,
-            "notified": {**done.notified_before, **notified},
+            "notified": storable({**done.notified_before, **notified}),
             "without_contact": done.without_contact,
         }
 

@@ -73,6 +73,16 @@ class ClusterRun:
     warnings: Sequence[str] = ()
 
 
+def _is_of(cluster: str, result: Mapping[str, Any]) -> bool:
+    """Return whether what a task returned is of a cluster, by the folder of its file.
+
+    A list of clusters that is made again may have another one at the place of a task that did not run again.
+    """
+    path = result.get("manifest") or result.get("plan_path")
+    # Folders further above may have a cluster's name, too: s3://prod/groups/east/plans/….json is not of prod.
+    return not isinstance(path, str) or path.split("/")[-3:-2] == [cluster]
+
+
 def run_of_tasks(
     cluster: Mapping[str, str],
     states: Mapping[str, str],
@@ -86,6 +96,9 @@ def run_of_tasks(
     :param result: returns what a task of this try returned; nothing if it was no success.
     :param not_begun: what to say has failed where no task is known.
     """
+    if not all(_is_of(cluster["cluster"], result(task_id)) for task_id in ("list_offsets", "plan")):
+        conn_id, other = cluster["kafka_groups_conn_id"], "its tasks were of another cluster: clear them with the list"
+        return ClusterRun(cluster=cluster["cluster"], conn_id=conn_id, state=ClusterState.FAILED, failed_at=other)
     failed = next((name for name, state in states.items() if state == "failed"), None)
     failed = failed or next((name for name, state in states.items() if state not in _WELL), None)
     failed = failed or (None if states else not_begun)

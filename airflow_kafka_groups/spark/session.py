@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
-from threading import RLock, Thread
+from threading import Lock, RLock, Thread
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -79,7 +79,7 @@ def session_of(job: str, imports: Sequence[str] = ()) -> Iterator[SparkSession]:
             ends.callback(spark.stop)
         jvm_of(spark, "a job")
         ends.enter_context(settings_of(spark, _OF_JOBS))
-        hide_options(spark)
+        ends.enter_context(options_hidden(spark))
         yield spark
 
 
@@ -173,8 +173,29 @@ def settings_of(spark: SparkSession, settings: Mapping[str, str | None]) -> Iter
                 spark.conf.unset(name) if found is None else spark.conf.set(name, found)
 
 
-def hide_options(spark: SparkSession) -> None:
-    """Redact the options of data sources in plans and logs from now on, besides what the user's session redacts."""
-    users = spark.conf.get(_REDACTED, None) or ""
-    if HIDDEN_OPTIONS not in users:
+_hiding: dict[str, tuple[int, str | None]] = {}
+"""The number of blocks that hide options, by session, and what it redacted before them."""
+
+_COUNTS = Lock()
+
+
+@contextmanager
+def options_hidden(spark: SparkSession) -> Iterator[None]:
+    """Redact the options of data sources in plans and logs within the block, besides what the user's session redacts.
+
+    Of several blocks at once, in threads of one session, the last one to end puts back what the session redacted.
+    """
+    session = str(spark._jsparkSession.sessionUUID())
+    with _COUNTS:
+        blocks, users = _hiding.get(session) or (0, spark.conf.get(_REDACTED, None))
+        _hiding[session] = blocks + 1, users
         spark.conf.set(_REDACTED, f"(?:{users})|(?:{HIDDEN_OPTIONS})" if users else HIDDEN_OPTIONS)
+    try:
+        yield
+    finally:
+        with _COUNTS:
+            blocks, users = _hiding.pop(session)
+            if blocks > 1:
+                _hiding[session] = blocks - 1, users
+            else:
+                spark.conf.unset(_REDACTED) if users is None else spark.conf.set(_REDACTED, users)

@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from airflow_kafka_groups.spark.jobs import judge_staleness
 from tests.dags.runs import runnable
 from tests.histories.judged import hour_rows
 from tests.histories.lake import CLUSTER, write_snapshot
@@ -108,20 +107,11 @@ def threads_left() -> list[threading.Thread]:
 
 
 def test_one_cluster_that_fails_fails_the_task_which_has_looked_up_the_connection_once(
-    base: Any, looked_up_by: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    base: Any, looked_up_by: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    by: set[str] = set()
-    judge_cluster = judge_staleness._judge_cluster
-
-    def judge(*arguments: Any) -> dict[str, Any]:
-        by.add(threading.current_thread().name)
-        return judge_cluster(*arguments)
-
-    monkeypatch.setattr(judge_staleness, "_judge_cluster", judge)
     assert run_of(base).state == "failed"
     assert f"cluster {BROKEN} failed: snapshot {snapshot_id(0)}" in caplog.text
     assert judged(base) == {*NAMES} - {BROKEN}
-    assert len(by) == 4
     assert looked_up_by == [threading.main_thread().name]
     sound, broken = (base / name / "manifests" / f"{snapshot_id(0)}.json" for name in (NAMES[0], BROKEN))
     broken.write_bytes(json.dumps({**json.loads(sound.read_bytes()), "cluster": BROKEN}).encode())

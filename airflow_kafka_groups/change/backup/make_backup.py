@@ -279,6 +279,8 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     if wanted != found:
         differ = [group_id for group_id in {**wanted, **found} if wanted.get(group_id) != found.get(group_id)]
         raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")
+    if rows != data:  # in what no fingerprint covers
+        raise BackupError(f"{path} differs when read back")
     place = layout.backup_manifest(backup.plan_id)
     manifest = json_bytes(manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data)))
     try:

@@ -255,6 +255,11 @@ class ObservationStore:
         source = source_of(manifest, self.history)
         made = ObservationManifest(snapshot_id=name, cluster=manifest.cluster, source=source, files=tuple(files))
         create(self.storage, self._manifest(name), (json.dumps(plain(made), indent=1) + "\n").encode())
+        # What jobs of other versions left of the snapshot: readers of the table would count its groups twice.
+        names = {file.name for file in files}
+        for other in self.storage.files(f"{self.root}/{PARTITION}={name}"):
+            if paths.is_data_file(other) and other not in names:
+                self.storage.remove(f"{self.root}/{PARTITION}={name}/{other}")
         self.reduced.add(name)
         self.stored[name] = made
 

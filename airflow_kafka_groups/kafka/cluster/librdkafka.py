@@ -121,6 +121,8 @@ def parse_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     given = {name: value for name, value in settings.items() if value is not None and value != ""}
     check_java_names(given)
+    if "ssl.cipher.suites" in given:  # ignored, it would let in what it is to keep out
+        raise ConfigurationError("ssl.cipher.suites", None, "cannot be chosen here: restrict them on the brokers")
     for name in given.keys() - set(_SECURITY):
         if meant := get_close_matches(name, _SECURITY, n=1, cutoff=0.85):
             raise ConfigurationError(name, None, f"is not a property of Kafka; did you mean {meant[0]!r}?")

@@ -28,7 +28,7 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.program import warn
-from airflow_kafka_groups.spark.session import SPARK_ERRORS, hide_options
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, options_hidden
 from airflow_kafka_groups.spark.unread.attempt import Attempt, resume_or_begin
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext, with_context
 from airflow_kafka_groups.spark.unread.record import Record, open_record
@@ -66,8 +66,7 @@ def process_backlog(
     asked = BacklogRequest(group_id=request) if isinstance(request, str) else request
     started = time.monotonic()
     found = {} if into is None else into
-    hide_options(spark)
-    with KafkaAdmin(spark, properties) as admin:
+    with options_hidden(spark), KafkaAdmin(spark, properties) as admin:
         if asked.commit and (reason := properties.why_unchangeable(asked.group_id)):
             raise JobError(f"{reason}, so nothing can be committed: nothing was read")
         fetched_from = asked.fetched.kafka_cluster_id if asked.fetched else None

@@ -94,7 +94,7 @@ def read_ranges(
     :param options: further options of the source, e.g. ``maxRecordsPerPartition``.
 
     Records that retention removes before they are read fail the read: nothing is omitted silently. Call
-    ``hide_options`` before, so that no plan or log shows the connection's secrets.
+    ``options_hidden`` around it, so that no plan or log shows the connection's secrets.
     """
     if not any(each.offsets > 0 for each in ranges):
         return spark.createDataFrame([], RECORD_SCHEMA)

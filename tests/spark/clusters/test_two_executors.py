@@ -87,7 +87,7 @@ def killing(found: Callable[[], Sequence[int]]) -> Iterator[list[int]]:
 
 def drivers_of(base: Path) -> list[int]:
     """Return the processes of a driver whose tasks write observations: the JVM and its Python."""
-    if not [*base.glob(f"{CLUSTER}/tables/observations/_*/_temporary")]:
+    if not [*base.glob(f"{CLUSTER}/tables/observations/snapshot_id=*/*.parquet")]:
         return []
     given = base.as_uri().encode()
     found = []
@@ -130,7 +130,9 @@ def test_a_driver_that_is_killed_costs_nothing(cluster: SparkCluster, base: Path
         done = start(cluster, base, SETTINGS)
     assert killed
     assert done.returncode
-    assert not [*base.glob(f"{CLUSTER}/tables/*/[!_]*")], "nobody sees what it has written"
+    assert not [*base.glob(f"{CLUSTER}/tables/verdicts/*")]
+    observed = [*base.glob(f"{CLUSTER}/summaries/observations/*.json")]
+    assert len(observed) < SNAPSHOTS, "it was killed before it had published all of them"
     found = submit(cluster, base, tmp_path / "logs")
     require_as_in_one_process(base, found)
     observed = pq.read_table(base / CLUSTER / "tables" / "observations", partitioning=None)

@@ -154,6 +154,24 @@ def test_a_report_of_the_plan_of_an_earlier_try_does_not_count(tmp_path: Path, m
     assert (west["dry_run"], west["report"]) == (None, None)
 
 
+@pytest.mark.parametrize("storage", ["/data", "s3://east/west", "/plans/west/manifests/east"])
+def test_tasks_that_were_of_another_cluster_do_not_count(
+    storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy file got another first cluster, and only its list was cleared: each place now is another cluster's."""
+    path = f"{storage}/east/plans/p.json"
+    plan = {"plan_id": "p", "plan_path": path, "counts": {"found": 10, "stale": 3, "planned": 2}}
+    results = {
+        ("list_offsets", 0): {"manifest": f"{storage}/north/manifests/s.json"},
+        ("list_offsets", 1): {"manifest": f"{storage}/east/manifests/s.json"},
+        ("plan", 1): plan,
+        ("report", 1): {"report_path": "/r.html", "dry_run": False, "outcomes": {"deleted": 2}},
+    }
+    found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success")] * 2, results), tmp_path, monkeypatch)
+    assert (found["failed_clusters"], found["groups"], found["outcomes"]) == (["east", "west"], 0, {})
+    assert "tasks were of another cluster" in Path(found["report_path"]).read_text()
+
+
 def test_a_cluster_that_was_rejected_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rejected = {"list_offsets": "success", "plan": "success", "delete": "skipped", "report": "success"}
     found = roll_up(TaskInstance([rejected, dict.fromkeys(STEPS, "success")], {}), tmp_path, monkeypatch)

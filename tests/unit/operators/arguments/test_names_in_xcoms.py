@@ -5,8 +5,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from airflow.sdk import Asset
 
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
 from airflow_kafka_groups.operators.plan import _growing
 from airflow_kafka_groups.operators.support.base import update_asset_events
 from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
@@ -36,6 +39,27 @@ def test_a_clean_up_of_such_groups(admin: FakeAdmin, tmp_path: Path) -> None:
     assert admin.deleted == [OTHER]
     check(done)
     assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({})
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"), [(ListGroupsOperator, {}), (DescribeGroupsOperator, {"group_ids": [NAME]})]
+)
+def test_a_listing_is_written_to_a_file_or_refused(
+    admin: FakeAdmin, tmp_path: Path, operator: Any, arguments: dict[str, Any]
+) -> None:
+    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
+    with pytest.raises(ConfigurationError, match="a group has a zero byte for an XCom: set a path"):
+        operator(task_id="t", **arguments).execute({})
+    found = operator(task_id="t", storage_path=str(tmp_path), cluster=scene.CLUSTER, **arguments).execute({})
+    check(found, named=False)
+    assert "u0000first" in Path(found["path"]).read_text(), "the file has the exact name"
+
+
+def test_chunks_cannot_name_such_a_group(admin: FakeAdmin) -> None:
+    """Tasks that are mapped over chunks take names: another name would be another group."""
+    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
+    with pytest.raises(ConfigurationError, match=r"leave \\x00first out"):
+        ChunkGroupsOperator(task_id="t").execute({})
 
 
 def test_the_event_of_a_trigger() -> None:
