@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.application import JOBS, main
 from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of, through_hadoop
 from airflow_kafka_groups.spark.jobs import roll_up
 from airflow_kafka_groups.spark.preflight import prepare_kafka
-from airflow_kafka_groups.spark.session import HIDDEN_OPTIONS, hide_options, settings_of
+from airflow_kafka_groups.spark.session import HIDDEN_OPTIONS, options_hidden, settings_of
 from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.judged import judge, verdicts
 from tests.histories.lake import CLUSTER, write_snapshot
@@ -145,12 +145,18 @@ def test_verdicts_do_not_depend_on_the_settings_of_the_session(spark: SparkSessi
 
 
 @pytest.mark.safety
-def test_options_stay_hidden_besides_what_the_user_hides(spark: SparkSession) -> None:
+def test_options_stay_hidden_until_the_last_of_several_threads_has_ended(spark: SparkSession) -> None:
+    """The first one that ends would show the options of the others, and the last one would leave its own setting."""
     name = "spark.sql.redaction.options.regex"
     with settings_of(spark, {name: "mine"}):
-        for _ in range(2):
-            hide_options(spark)
-            assert spark.conf.get(name) == f"(?:mine)|(?:{HIDDEN_OPTIONS})"
+        first, second = options_hidden(spark), options_hidden(spark)
+        first.__enter__()
+        second.__enter__()
+        hidden = spark.conf.get(name)
+        first.__exit__(None, None, None)
+        assert spark.conf.get(name) == hidden == f"(?:mine)|(?:{HIDDEN_OPTIONS})"
+        second.__exit__(None, None, None)
+        assert spark.conf.get(name) == "mine"
 
 
 def test_the_settings_of_the_session_stay_the_users_after_two_jobs_at_once(

@@ -148,7 +148,7 @@ def test_what_a_killed_judgement_has_left_is_none(
     monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
     judge(layout, killed, left)
     assert newest_judged(layout) is None
-    with pytest.raises(SnapshotError, match="no snapshot in .* is judged"):
+    with pytest.raises(SnapshotError, match=r"no snapshot in .* is judged"):
         group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)
     judge(layout, judged)
     assert newest_judged(layout) == judged
