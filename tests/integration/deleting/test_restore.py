@@ -119,7 +119,7 @@ async def test_groups_are_verified_and_restored_beside_an_id_that_fails_every_de
     assert {len(read[group].unwrap()) for group in groups} == {1}
 
 
-TOPIC, GROUPS = "restored-meanwhile", ["restored-meanwhile.0", "restored-meanwhile.1"]
+MEANWHILE, GROUPS = "restored-meanwhile", ["restored-meanwhile.0", "restored-meanwhile.1"]
 
 
 class SlowAdmin(MaintenanceClient):
@@ -141,9 +141,9 @@ class SlowAdmin(MaintenanceClient):
 @pytest.mark.safety
 async def test_a_restore_waits_for_the_request_that_deletes_its_group(kafka41: KafkaCluster, tmp_path: Path) -> None:
     where, layout = kafka41.bootstrap, Layout(tmp_path, "prod")
-    await asyncio.to_thread(create_topics, where, {TOPIC: 1})
-    await asyncio.to_thread(produce, where, {(TOPIC, 0): 10})
-    await asyncio.to_thread(commit_offsets, where, {key: {(TOPIC, 0): 5} for key in GROUPS})
+    await asyncio.to_thread(create_topics, where, {MEANWHILE: 1})
+    await asyncio.to_thread(produce, where, {(MEANWHILE, 0): 10})
+    await asyncio.to_thread(commit_offsets, where, {key: {(MEANWHILE, 0): 5} for key in GROUPS})
     async with connection_client(config_of(kafka41)) as admin:
         reader = SnapshotReader(layout, (await take_snapshot(admin, layout, group_ids=GROUPS)).snapshot_id)
         plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, utc_now())
@@ -158,23 +158,23 @@ async def test_a_restore_waits_for_the_request_that_deletes_its_group(kafka41: K
         read = (await slow.list_consumer_group_offsets(GROUPS[:1]))[GROUPS[0]].unwrap()
     assert report.counts["deleted"] == 2
     assert (result.outcome, there) == ("changed", {GROUPS[0]})
-    assert {at: value.offset for at, value in read.items() if value is not None} == {TopicPartition(TOPIC, 0): 5}
+    assert {at: value.offset for at, value in read.items() if value is not None} == {TopicPartition(MEANWHILE, 0): 5}
 
 
-TOPIC, GROUP = "restore-share-topic", "restore-share"
+SHARED, GROUP = "restore-share-topic", "restore-share"
 
 
 @pytest.mark.safety
 async def test_a_share_group_of_the_same_name_is_kept(kafka41: KafkaCluster, tmp_path: Path) -> None:
     where, layout = kafka41.bootstrap, Layout(tmp_path, "prod")
-    await asyncio.to_thread(create_topics, where, {TOPIC: 1})
-    await asyncio.to_thread(produce, where, {(TOPIC, 0): 5})
-    await asyncio.to_thread(commit_offsets, where, {GROUP: {(TOPIC, 0): 2}})
+    await asyncio.to_thread(create_topics, where, {SHARED: 1})
+    await asyncio.to_thread(produce, where, {(SHARED, 0): 5})
+    await asyncio.to_thread(commit_offsets, where, {GROUP: {(SHARED, 0): 2}})
     async with connection_client(config_of(kafka41)) as admin, asyncio.timeout(120):
         backup = await backup_named(admin, layout, group_ids=[GROUP])
         (await admin.delete_consumer_groups([GROUP])).raise_for_errors()
         (early,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
-        with share_consumer(kafka41, GROUP, TOPIC):
+        with share_consumer(kafka41, GROUP, SHARED):
             (used,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
             (in_use,) = await apply_changes(admin, [used], dry_run=False, may_be_absent=True)
         while (await admin.list_groups())[GROUP].state is not GroupState.EMPTY:  # noqa: ASYNC110
