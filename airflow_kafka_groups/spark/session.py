@@ -77,9 +77,8 @@ def session_of(job: str, imports: Sequence[str] = ()) -> Iterator[SparkSession]:
             Thread(target=_import, args=(imports,), daemon=True).start()
             spark = _start(job)
             ends.callback(spark.stop)
-        jvm_of(spark, "a job")
-        ends.enter_context(settings_of(spark, _OF_JOBS))
         ends.enter_context(options_hidden(spark))
+        ends.enter_context(settings_of(spark, _OF_JOBS))
         yield spark
 
 
@@ -184,7 +183,10 @@ def options_hidden(spark: SparkSession) -> Iterator[None]:
     """Redact the options of data sources in plans and logs within the block, besides what the user's session redacts.
 
     Of several blocks at once, in threads of one session, the last one to end puts back what the session redacted.
+
+    Raises ``JobError`` for a session of Spark Connect.
     """
+    jvm_of(spark, "a job")  # which names the session
     session = str(spark._jsparkSession.sessionUUID())
     with _COUNTS:
         blocks, users = _hiding.get(session) or (0, spark.conf.get(_REDACTED, None))

@@ -18,6 +18,7 @@ from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.program import Program
+from airflow_kafka_groups.spark.session import options_hidden
 from airflow_kafka_groups.spark.unread.attempt import READ_NOTHING
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
 from tests.lab.workload.groups import commit_offsets
@@ -247,6 +248,7 @@ def test_a_session_of_spark_connect_is_refused_in_a_sentence(tmp_path: Path) -> 
     for what, call in {
         "access to files": lambda: storage_of(remote, "/x"),
         "reading Kafka properties": lambda: load_properties(remote, str(path)),
+        "a job": lambda: options_hidden(remote).__enter__(),
     }.items():
         with pytest.raises(JobError, match=f"{what} needs the driver's JVM, and this is a Spark Connect session"):
             call()

@@ -18,7 +18,7 @@ Cli = Callable[..., tuple[int, Any, str]]
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
-    """Give the connection restrictions."""
+    """Restrict what the commands' connection may do."""
     connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
 
