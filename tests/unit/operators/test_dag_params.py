@@ -1,5 +1,6 @@
-"""The defaults of the shipped DAGs: one JSON object, of which no message shows the content."""
+"""The shipped DAGs' form: the site's defaults, what a run's configuration may change, and fields left empty."""
 
+import importlib
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,21 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.sdk.definitions.param import process_params
-from airflow.sdk.exceptions import ParamValidationError
+from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration
-from airflow_kafka_groups.operators.dag_params import approval_arguments, dag_params, spark_arguments, spark_settings
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.operators.dag_params import (
+    approval_arguments,
+    dag_params,
+    refuse_unknown_conf,
+    spark_arguments,
+    spark_settings,
+)
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 from tests.unit.cli.test_connection import cluster
 
 
@@ -182,3 +193,116 @@ def test_a_default_that_the_form_refuses_is_named(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigurationError, match=rf"KAFKA_GROUPS_DEFAULTS\.{name}.*: is not (a|of type) ") as caught:
         dag_params()
     assert len(str(caught.value)) < 300
+
+
+# A key of a run's configuration that is no parameter stops the task: Airflow would go on with the default.
+
+
+def context(conf: dict[str, Any] | None, *, overrides: bool = True) -> Any:
+    params = {"exclude": [], "dry_run": True, "min_idle_seconds": 604_800}
+    of_run = {**params, **(conf or {})} if overrides else params
+    return {"dag": SimpleNamespace(params=params), "dag_run": SimpleNamespace(conf=conf), "params": of_run}
+
+
+@pytest.mark.parametrize("conf", [None, {}, {"dry_run": False}, {"exclude": ["a"], "min_idle_seconds": 1}])
+def test_known_keys_and_no_configuration_pass(conf: dict[str, Any] | None) -> None:
+    refuse_unknown_conf(context(conf))
+
+
+@pytest.mark.safety
+def test_a_misspelt_key_fails_for_good_and_names_the_nearest_parameter() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"key 'exlude'.*did you mean 'exclude'\? This task did nothing"
+    ) as found:
+        refuse_unknown_conf(context({"exlude": ["team-keep-*"], "dry_run": False}))
+    assert isinstance(found.value, AirflowFailException), "a retry would read the same"
+
+
+def test_a_key_that_is_like_none_names_them_all_and_is_cut() -> None:
+    with pytest.raises(ConfigurationError, match="dry_run, exclude, min_idle_seconds") as found:
+        refuse_unknown_conf(context({"z" * 5_000: 1}))
+    assert len(str(found.value)) < 300
+
+
+@pytest.mark.safety
+def test_a_configuration_that_airflow_ignores_fails_for_good() -> None:
+    """With ``[core] dag_run_conf_overrides_params = False``, a run would delete what its configuration excludes."""
+    refuse_unknown_conf(context({"dry_run": True}, overrides=False))
+    with pytest.raises(
+        ConfigurationError, match=r"key 'exclude'.*dag_run_conf_overrides_params.*This task did nothing"
+    ) as found:
+        refuse_unknown_conf(context({"exclude": ["team-keep-*"]}, overrides=False))
+    assert isinstance(found.value, AirflowFailException)
+    assert "team-keep" not in str(found.value)
+
+
+def test_what_airflow_itself_puts_there_passes() -> None:
+    """``TriggerDagRunOperator`` names the triggering task for OpenLineage, unless it is told not to."""
+    parent = {"parentRunId": "0", "parentJobName": "dag.task"}
+    refuse_unknown_conf(context({"openlineage": parent, "dry_run": False}))
+    refuse_unknown_conf(context({"openlineage": parent}, overrides=False))
+
+
+@pytest.mark.safety
+def test_a_run_has_no_values_of_the_run_before_in_the_same_process() -> None:
+    """Of ``dag.test()`` twice, the second deleted with the first one's idle time, share and patterns."""
+    with DAG("d", schedule=None, params=dag_params("exclude", "min_idle_seconds", "max_share")) as dag:
+        task = EmptyOperator(task_id="t")
+    conf = {"exclude": ["x"], "min_idle_seconds": 60, "max_share": 1}
+    first = process_params(dag, task, conf, suppress_exception=False)
+    given: Any = {"dag": dag, "task": task, "dag_run": SimpleNamespace(conf=conf), "params": first}
+    refuse_unknown_conf(given)
+    assert first == conf, "the task that is running has what its run was given"
+    second = process_params(dag, task, {}, suppress_exception=False)
+    assert second == {"exclude": [], "min_idle_seconds": "7d", "max_share": 0.5}
+
+
+# Parts of the shipped DAGs that need no run: fields of the form that are left empty, and names in an alert.
+
+
+NAME = "a\nForged: all is well" + "x" * 30_000
+
+
+def dag_file(name: str) -> Any:
+    return importlib.import_module(f"airflow_kafka_groups.example_dags.{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "task_id"),
+    [
+        ("backup_and_restore_drill", "backup"),
+        ("lag_alert", "measure"),
+        ("prune_abandoned_topics", "plan"),
+        ("cleanup_stale_groups", "plan"),
+    ],
+)
+@pytest.mark.parametrize("excluded", [None, [], ["a*"]])
+def test_nothing_to_exclude_is_no_pattern(name: str, task_id: str, excluded: list[str] | None) -> None:
+    """Airflow's form sends null for a field that was cleared."""
+    dag_params("exclude")["exclude"].resolve(excluded)
+    task = getattr(dag_file(name), task_id)
+    template = task.dag.get_template_env().from_string(vars(task)["exclude"])
+    again = task.prepare_for_execution()
+    again.exclude = template.render(params={"exclude": excluded})
+    assert again.exclude == tuple(excluded or ())
+
+
+@pytest.mark.safety
+def test_the_lag_alert_names_groups_on_one_line(admin: FakeAdmin) -> None:
+    admin.groups = {NAME: FakeGroup({TopicPartition("t", 0): 0})}
+    found = ListGroupLagOperator(task_id="t", max_lag=1).execute({})
+    with pytest.raises(AirflowFailException, match=r"the most lagging: a\\nForged: all is well") as caught:
+        dag_file("lag_alert").alert.function(found)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.safety
+def test_the_lag_alert_names_the_most_lagging_groups_whatever_the_order_of_the_xcom() -> None:
+    """PostgreSQL has XComs as JSONB, which sorts names by their length: those with the shortest ids were named."""
+    lags = {f"g{number}": number for number in range(1, 8)} | {"the-one-that-lags": 9_000_000}
+    found = {"lagging": len(lags), "groups": 50, "lagging_groups": lags}
+    with pytest.raises(AirflowFailException) as caught:
+        dag_file("lag_alert").alert.function(found)
+    most = "the-one-that-lags (9000000), g7 (7), g6 (6), g5 (5), g4 (4)"
+    assert str(caught.value) == f"8 of 50 groups lag too much, the most lagging: {most}"

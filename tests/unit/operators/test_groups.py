@@ -1,3 +1,5 @@
+"""The tasks that list, describe, chunk and locate groups."""
+
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,14 @@ from airflow_kafka_groups.exceptions import (
     IncompleteListingError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import CoordinatorType, GroupState, GroupType
 from airflow_kafka_groups.operators import groups as module
-from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
+from airflow_kafka_groups.operators.groups import (
+    ChunkGroupsOperator,
+    DescribeGroupsOperator,
+    FindCoordinatorsOperator,
+    ListGroupsOperator,
+)
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 
@@ -83,3 +90,61 @@ def test_nothing_is_left_out_silently(admin: FakeAdmin) -> None:
     for kind in (ListGroupsOperator, ChunkGroupsOperator):
         with pytest.raises(IncompleteListingError):
             run(kind)
+
+
+def test_all_groups_are_counted_by_broker() -> None:
+    assert run(FindCoordinatorsOperator) == {
+        "groups": 6,
+        "brokers": {"1": {"address": "b1:9092", "groups": 4}, "2": {"address": "b2:9092", "groups": 2}},
+        "failed": 0,
+        "failures": {},
+        "duplicates_removed": 0,
+    }
+    assert run(FindCoordinatorsOperator, include=["g*"], exclude=["*2"])["groups"] == 4
+
+
+def test_named_groups_lose_their_duplicates_and_need_no_listing(admin: FakeAdmin) -> None:
+    assert run(FindCoordinatorsOperator, group_ids=["g0", "g1", "g0"])["duplicates_removed"] == 1
+    assert admin.call_names == ["find"]
+    assert run(FindCoordinatorsOperator, group_ids='["g0", "g1"]')["groups"] == 2, "a template renders a list to text"
+
+
+def test_a_failed_group_is_in_the_result_unless_told_to_fail(admin: FakeAdmin) -> None:
+    admin.errors["g1"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    found = run(FindCoordinatorsOperator)
+    assert (found["groups"], found["failed"]) == (6, 1)
+    assert "GROUP_AUTHORIZATION_FAILED" in found["failures"]["g1"]
+    with pytest.raises(GroupsFailedError, match="g1"):
+        run(FindCoordinatorsOperator, fail_on_error=True)
+
+
+def test_only_the_first_failures_go_to_xcom(admin: FakeAdmin) -> None:
+    admin.groups = {f"g{i:03}": FakeGroup() for i in range(100)}
+    admin.errors = {f"g{i:03}": broker_error("NOT_COORDINATOR") for i in range(1, 100)}
+    found = run(FindCoordinatorsOperator)
+    assert (found["failed"], len(found["failures"])) == (99, 20)
+
+
+def test_the_task_fails_when_no_coordinator_at_all_is_found(admin: FakeAdmin) -> None:
+    admin.errors = {name: broker_error("COORDINATOR_NOT_AVAILABLE") for name in admin.groups}
+    with pytest.raises(GroupsFailedError, match="6 of 6"):
+        run(FindCoordinatorsOperator)
+
+
+def test_a_listing_that_misses_a_broker_fails_the_task_and_an_empty_one_does_not(admin: FakeAdmin) -> None:
+    admin.groups = {}
+    assert run(FindCoordinatorsOperator)["groups"] == 0
+    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
+    with pytest.raises(IncompleteListingError, match="broker 2"):
+        run(FindCoordinatorsOperator)
+
+
+def test_transactional_ids_have_coordinators_of_their_own(admin: FakeAdmin) -> None:
+    assert run(FindCoordinatorsOperator, transactional_ids=["tx-1", "tx-2", "tx-1"]) == {
+        "transactional_ids": 2,
+        "brokers": {"1": {"address": "b1:9092", "transactional_ids": 2}},
+        "failed": 0,
+        "failures": {},
+        "duplicates_removed": 1,
+    }
+    assert admin.key_types == [CoordinatorType.TRANSACTION]

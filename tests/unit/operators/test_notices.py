@@ -1,21 +1,33 @@
-import http.server
+"""Owners are notified: by whom, once, and nobody counts as notified who was not."""
+
 import json
-import threading
-import urllib.request
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import BaseNotifier
+from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+from airflow.sdk import DAG, BaseNotifier
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
 from airflow_kafka_groups.hooks.links import absolute_report_url_of
+from airflow_kafka_groups.judge.policy.notice import NOTIFIERS
+from airflow_kafka_groups.judge.policy.policy_file import policy_schema
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.operators import notices
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
+from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from airflow_kafka_groups.storage.layout import Layout
+from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.marks import marks_in
+from tests.fakes.notifier import Post
+from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
+
+pytestmark = pytest.mark.safety
 
 POLICY = """\
     version: 1
@@ -26,44 +38,9 @@ POLICY = """\
     """
 
 
-class WebhookNotifier(BaseNotifier):
-    """A notifier as users write them: it posts rendered templates to a server."""
-
-    template_fields: Sequence[str] = ("path", "message")
-
-    def __init__(self, base: str, path: str, message: str) -> None:
-        super().__init__()
-        self.base, self.path, self.message = base, path, message
-
-    def notify(self, context: Any) -> None:
-        urllib.request.urlopen(self.base + self.path, data=self.message.encode(), timeout=10).read()
-
-
-class Server(http.server.BaseHTTPRequestHandler):
-    received: list[tuple[str, str]]
-    broken: set[str]
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        if self.path not in self.broken:
-            self.received.append((self.path, body))
-        self.send_response(500 if self.path in self.broken else 200)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None: ...
-
-
 @pytest.fixture
-def webhook() -> Iterator[tuple[type[Server], WebhookNotifier]]:
-    handler = type("Handler", (Server,), {"received": [], "broken": set()})
-    server = http.server.HTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    base = f"http://127.0.0.1:{server.server_port}"
-    yield (
-        handler,
-        WebhookNotifier(base, "{{ notice.contact }}", "{{ notice.subject }}: {{ notice.groups | join(',') }}"),
-    )
-    server.shutdown()
+def post() -> Post:
+    return Post()
 
 
 @pytest.fixture
@@ -72,44 +49,35 @@ def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
 
 
 def notify(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    operator = NotifyOwnersOperator(
-        task_id="notify",
-        **scene.stored(storage),
-        **{"plan_id": planned["plan_id"], "plan_digest": planned["digest"], **arguments},
-    )
-    result: dict[str, Any] = operator.execute({})
+    result = NotifyOwnersOperator(**{**scene.of_plan(storage, planned, "notify"), **arguments}).execute({})
     assert json.loads(json.dumps(result)) == result
     return result
 
 
-def test_each_owner_gets_one_message(
-    planned: dict[str, Any], webhook: tuple[type[Server], WebhookNotifier], tmp_path: Path
-) -> None:
-    server, notifier = webhook
+def test_each_owner_gets_one_message(planned: dict[str, Any], post: Post, tmp_path: Path) -> None:
     assert planned["counts"]["notice"] == 3
-    found = notify(tmp_path, planned, notifiers=[notifier])
+    found = notify(tmp_path, planned, notifiers=[post])
     assert found == {"dry_run": False, "marked": 3, "notified": {"pay": 2, "web": 1}, "without_contact": 0}
-    assert server.received == [
+    assert post.received == [
         ("/pay", "2 stale consumer groups of prod will be deleted: pay1,pay2"),
         ("/web", "1 stale consumer group of prod will be deleted: web1"),
     ]
-    assert notifier.path == "{{ notice.contact }}", "the next owner's is rendered from the template"
-    assert notify(tmp_path, planned, notifiers=notifier) == found, "what the plan did, whichever try did it"
-    assert len(server.received) == 2, "nobody gets a message twice"
+    assert post.path == "{{ notice.contact }}", "the next owner's is rendered from the template"
+    assert notify(tmp_path, planned, notifiers=post) == found, "what the plan did, whichever try did it"
+    assert len(post.received) == 2, "nobody gets a message twice"
 
 
 def test_one_that_fails_is_an_error_after_the_others_and_is_tried_again(
-    planned: dict[str, Any], webhook: tuple[type[Server], WebhookNotifier], tmp_path: Path
+    planned: dict[str, Any], post: Post, tmp_path: Path
 ) -> None:
-    server, notifier = webhook
-    server.broken.add("/pay")
-    with pytest.raises(PolicyError, match=r"1 owner\(s\) could not be notified: pay: HTTPError"):
-        notify(tmp_path, planned, notifiers=[notifier])
-    assert [path for path, _ in server.received] == ["/web"]
-    server.broken.clear()
-    again = notify(tmp_path, planned, notifiers=[notifier])
+    post.broken.add("/pay")
+    with pytest.raises(PolicyError, match=r"1 owner\(s\) could not be notified: pay: OSError"):
+        notify(tmp_path, planned, notifiers=[post])
+    assert [path for path, _ in post.received] == ["/web"]
+    post.broken.clear()
+    again = notify(tmp_path, planned, notifiers=[post])
     assert again == {"dry_run": False, "marked": 3, "notified": {"web": 1, "pay": 2}, "without_contact": 0}
-    assert [path for path, _ in server.received] == ["/web", "/pay"]
+    assert [path for path, _ in post.received] == ["/web", "/pay"]
 
 
 def test_without_notifiers_groups_are_marked_and_nobody_counts_as_notified(
@@ -124,16 +92,16 @@ def test_without_notifiers_groups_are_marked_and_nobody_counts_as_notified(
 def test_a_dry_run_notifies_nobody_and_its_log_says_so(
     with_notifier: bool,
     planned: dict[str, Any],
-    webhook: tuple[type[Server], WebhookNotifier],
+    post: Post,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Without notifiers, as in the shipped DAG, nobody would be: a run that is not dry returns no owner."""
-    notifiers = [webhook[1]] if with_notifier else []
+    notifiers = [post] if with_notifier else []
     capsys.readouterr()
     found = notify(tmp_path, planned, notifiers=notifiers, dry_run="true")
     said = capsys.readouterr().out
-    assert (found["dry_run"], webhook[0].received) == (True, [])
+    assert (found["dry_run"], post.received) == (True, [])
     assert "owners notified" not in said
     assert "dry run: 3 groups would be marked, owners to notify: {" in said
     wanted = notify(tmp_path, planned, notifiers=notifiers)
@@ -210,9 +178,190 @@ def test_what_may_notify_nobody_without_a_word_is_refused(
         notify(tmp_path, planned, notifiers=given)
 
 
-def test_notifiers_may_be_in_any_collection(
-    planned: dict[str, Any], webhook: tuple[type[Server], WebhookNotifier], tmp_path: Path
+def test_notifiers_may_be_in_any_collection(planned: dict[str, Any], post: Post, tmp_path: Path) -> None:
+    assert notify(tmp_path, planned, notifiers={post})["notified"] == {"pay": 2, "web": 1}
+    assert len(post.received) == 2
+
+
+# Notifiers without a DAG of one's own: an Airflow connection in the policy file, or in the site's defaults.
+
+
+BY_MAIL = """\
+    version: 1
+    owners:
+      pay: {groups: "pay*", contact: "pay@example.com"}
+    rules: [{name: noticed, action: delete, idle: 1d, notice: 2d}]
+    """
+UNTOLD = "'noticed': the rules demand a notice, and neither the policy file nor KAFKA_GROUPS_DEFAULTS has a notifier"
+
+
+@pytest.fixture
+def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
+    with Mailbox() as found:
+        extra = {**found.connection["extra"], "from_email": "platform@example.com"}
+        monkeypatch.setenv("AIRFLOW_CONN_RELAY", json.dumps({**found.connection, "extra": extra}))
+        yield found
+
+
+@pytest.fixture
+def judged(admin: FakeAdmin, tmp_path: Path) -> str:
+    return scene.judged_once(admin, tmp_path, ["pay1"], ["live"])
+
+
+def plan(storage: Path, snapshot_id: str, notify: str = "") -> dict[str, Any]:
+    policy = str(write_policy(storage, BY_MAIL + notify))
+    return scene.plan(storage, snapshot_id=snapshot_id, policy_file=policy, max_share=1)
+
+
+def warned(planned: dict[str, Any]) -> bool:
+    return any(warning.startswith(UNTOLD) for warning in planned["warnings"])
+
+
+@pytest.mark.parametrize("of_site", [False, True])
+def test_a_connection_is_enough_to_notify_owners_by_mail(
+    judged: str, mailbox: Mailbox, admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_site: bool
 ) -> None:
-    server, notifier = webhook
-    assert notify(tmp_path, planned, notifiers={notifier})["notified"] == {"pay": 2, "web": 1}
-    assert len(server.received) == 2
+    if of_site:
+        monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"notify": {"smtp": "relay"}}))
+    planned = plan(tmp_path, judged, "" if of_site else "notify: {smtp: relay}\n")
+    assert not warned(planned)
+    assert notify(tmp_path, planned)["notified"] == {"pay": 1}
+    (mail,) = mailbox.mails
+    assert [*mail.recipients] == ["pay@example.com"]
+    assert marks_in(tmp_path, admin.cluster)["pay1"].contact == "pay@example.com"
+
+
+def test_the_policy_s_notifier_counts_before_the_site_s_and_the_operator_s_before_both(
+    judged: str, mailbox: Mailbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"notify": {"smtp": "no_such"}}))
+    planned = plan(tmp_path, judged, "notify: {smtp: relay}\n")
+    sent: list[Any] = []
+
+    class Own(BaseNotifier):
+        def notify(self, context: Any) -> None:
+            sent.append(context["notice"])
+
+    assert load_plan(Layout(tmp_path, scene.CLUSTER), planned["plan_id"]).policy.notify == {"smtp": "relay"}
+    assert notify(tmp_path, planned, notifiers=[Own()])["notified"] == {"pay": 1}
+    assert (len(sent), mailbox.mails) == (1, [])
+
+
+def test_without_any_the_plan_and_its_report_warn(judged: str, tmp_path: Path) -> None:
+    planned = plan(tmp_path, judged)
+    assert warned(planned)
+    page = (tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html").read_text()
+    assert "the rules demand a notice, and neither the policy file nor KAFKA_GROUPS_DEFAULTS has a notifier" in page
+
+
+@pytest.mark.parametrize("own", [(), ("notifier",)])
+def test_a_dag_whose_task_has_notifiers_is_not_warned(judged: str, tmp_path: Path, own: tuple[str, ...]) -> None:
+    class Own(BaseNotifier):
+        def notify(self, context: Any) -> None: ...
+
+    with DAG("d", schedule=None) as dag:
+        task = PlanCleanupOperator(
+            task_id="plan",
+            **scene.stored(tmp_path),
+            snapshot_id=judged,
+            policy_file=str(write_policy(tmp_path, BY_MAIL)),
+            max_share=1,
+        )
+        NotifyOwnersOperator(
+            task_id="n", storage_path="/s", plan_id="p", plan_digest="d", notifiers=[Own() for _ in own]
+        )
+    assert warned(task.execute({"dag": dag})) is not bool(own)
+
+
+def test_what_is_missing_is_named_with_its_package(
+    judged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = plan(tmp_path, judged, "notify: {slack: team}\n")
+    monkeypatch.setitem(sys.modules, "airflow.providers.slack", None)
+    with pytest.raises(ConfigurationError, match=r"notify\.slack .*pip install apache-airflow-providers-slack"):
+        notify(tmp_path, planned)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        ("slack", {"slack_conn_id": "team", "channel": "{{ notice.contact }}", "text": "{{ notice.slack }}"}),
+        ("slack_webhook", {"slack_webhook_conn_id": "team", "text": "{{ notice.contact }}: {{ notice.slack }}"}),
+    ],
+)
+def test_slack_is_asked_with_the_names_of_its_provider(
+    kind: str, wanted: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, name, *_ = notices._BY_KIND[kind]
+    made = ModuleType(module)
+    setattr(made, name, lambda **given: SimpleNamespace(**given))
+    monkeypatch.setitem(sys.modules, module, made)
+    for parent in ("airflow.providers.slack", "airflow.providers.slack.notifications"):
+        monkeypatch.setitem(sys.modules, parent, ModuleType(parent))
+    (found,) = notices.configured_notifiers({kind: "team"})
+    assert vars(found) == wanted
+
+
+@pytest.mark.parametrize("notify", ["{mail: x}", "{smtp: a, slack: b}", "{smtp: '{{ var.value.secret }}'}", "[smtp]"])
+def test_what_is_no_notifier_is_refused(judged: str, tmp_path: Path, notify: str, monkeypatch: Any) -> None:
+    with pytest.raises(PolicyError, match="notify"):
+        plan(tmp_path, judged, f"notify: {notify}\n")
+    given = {"mail": "x"} if "mail" in notify else {"smtp": "{{ x }}"}
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"notify": given}))
+    with pytest.raises(ConfigurationError, match=r"KAFKA_GROUPS_DEFAULTS\.notify"):
+        plan(tmp_path, judged)
+
+
+def test_the_schema_knows_the_same_notifiers() -> None:
+    assert tuple(policy_schema()["properties"]["notify"]["properties"]) == NOTIFIERS == tuple(notices._BY_KIND)
+
+
+# A mail that the server refuses for the owner, and takes for somebody else, is no notice to the owner.
+
+
+class RefusingMailbox(Mailbox):
+    """It knows one address less than it is sent mails for."""
+
+    async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:
+        if address == "gone@example.com":
+            return "550 5.1.1 no such user"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
+    with RefusingMailbox() as found:
+        monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(found.connection))
+        yield found
+
+
+def mail_to(admin: FakeAdmin, storage: Path, contact: str, cc: str | None) -> dict[str, Any]:
+    planned = scene.plan_of(admin, storage, ["pay1"], policy=BY_MAIL.replace("pay@example.com", contact))
+    notifier = SmtpNotifier(
+        from_email="platform@example.com",
+        to="{{ notice.contact }}",
+        cc=cc,
+        subject="{{ notice.subject }}",
+        html_content="{{ notice.html }}",
+    )
+    return notify(storage, planned, notifiers=[notifier])
+
+
+@pytest.mark.parametrize(
+    ("contact", "cc"), [("gone@example.com", "team@example.com"), ("gone@example.com, b@example.com", None)]
+)
+def test_a_mail_that_only_some_recipients_got_is_no_notice(
+    admin: FakeAdmin, tmp_path: Path, refusing: Mailbox, contact: str, cc: str | None
+) -> None:
+    with pytest.raises(PolicyError, match="could not be notified: pay: SMTPRecipientsRefused"):
+        mail_to(admin, tmp_path, contact, cc)
+    assert len(refusing.mails) == 1, "who was not refused got it, and once"
+    marks = marks_in(tmp_path, admin.cluster)
+    assert {name: mark.notified_at for name, mark in marks.items()} == {"pay1": None}
+
+
+def test_a_mail_that_all_recipients_got_is_a_notice(admin: FakeAdmin, tmp_path: Path, refusing: Mailbox) -> None:
+    assert mail_to(admin, tmp_path, "a@example.com, b@example.com", "team@example.com")["notified"] == {"pay": 1}
+    assert [set(mail.recipients) for mail in refusing.mails] == [{"a@example.com", "b@example.com", "team@example.com"}]
+    assert marks_in(tmp_path, admin.cluster)["pay1"].notified_at is not None

@@ -1,4 +1,4 @@
-"""Reset, alter and forget: who is touched, what is clamped or skipped, what is on record."""
+"""Reset, alter, forget and restore: who is touched, what is clamped or skipped, what is on record."""
 
 import json
 import os
@@ -9,15 +9,20 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
-from airflow_kafka_groups.kafka.models import GroupState, ListedOffset, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, ListedOffset, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     DeleteGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
+    RestoreGroupOffsetsOperator,
 )
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import FakeGroup, timeout
 from tests.pages import DOCS
+from tests.unit.made_once import made_once
 from tests.unit.operators import scene
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -207,3 +212,165 @@ def test_the_files_of_a_change_are_those_of_the_page(admin: FakeAdmin, tmp_path:
     named = sorted(f"{name}.json" for name, of_changes in files if change in of_changes)
     written = (tmp_path / scene.CLUSTER / "changes").iterdir()
     assert named == sorted(path.name.rpartition("-")[2] for path in written)
+
+
+# Changes of offsets of groups that cannot be read: nobody kept them, so the task tries again, and fails in the end.
+
+
+OF_TWO: dict[Any, dict[str, Any]] = {
+    RestoreGroupOffsetsOperator: {"overwrite": True},
+    ResetGroupOffsetsOperator: {"group_ids": ["a", "b"], "to": "earliest"},
+    AlterGroupOffsetsOperator: {"offsets": {group_id: {"t": {"0": 3}} for group_id in "ab"}},
+}
+
+
+@pytest.mark.parametrize("unread", ["describe_errors", "offset_errors"])
+@pytest.mark.parametrize("kind", OF_TWO)
+def test_a_change_that_a_silent_broker_prevents_is_no_success(
+    kind: Any, unread: str, admin: FakeAdmin, tmp_path: Path
+) -> None:
+    """A restore was a success, with a line in its log, for the groups of two brokers out of three."""
+    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
+    for group_id in "ab":
+        admin.commit(group_id, *T0, 7)
+    arguments = {**OF_TWO[kind], **({"plan_id": backup["plan_id"]} if kind is RestoreGroupOffsetsOperator else {})}
+    getattr(admin, unread)["b"] = timeout()
+    dry = kind(task_id="t", dry_run=True, **stored, **arguments).execute({})
+    assert list(dry["kept"]) == ["b"], "a dry run says so"
+    with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: .b.: it(s offsets)? cannot be (read|described)"):
+        kind(task_id="t", dry_run=False, **stored, **arguments).execute({})
+    assert admin.groups["a"].positions != {T0: 7}, "the others are changed"
+
+
+@pytest.mark.parametrize("kind", OF_TWO)
+def test_a_change_without_the_partitions_of_a_silent_leader_is_no_success(
+    kind: Any, admin: FakeAdmin, tmp_path: Path
+) -> None:
+    """A consumer began at the end of a partition: its offset was left out of a restore that was a success."""
+    both = {T0: 5, U0: 5}
+    admin.groups = {"a": FakeGroup(both), "b": FakeGroup({U0: 5})}
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
+    for where in both:
+        admin.commit("a", *where, 7)
+    admin.commit("b", *U0, 7)
+    change: dict[str, Any] = {
+        RestoreGroupOffsetsOperator: {**OF_TWO[RestoreGroupOffsetsOperator], "plan_id": backup["plan_id"]},
+        ResetGroupOffsetsOperator: OF_TWO[ResetGroupOffsetsOperator],
+        AlterGroupOffsetsOperator: {"offsets": {"a": {"t": {0: 3}, "u": {0: 3}}, "b": {"u": {0: 3}}}},
+    }[kind]
+    admin.ends[U0] = timeout()
+    dry = kind(task_id="t", dry_run=True, **stored, **change).execute({})
+    assert (list(dry["skipped"]), list(dry["kept"])) == (["a", "b"], ["b"]), "a dry run says so"
+    assert "cannot be read" in dry["kept"]["b"]
+    assert "deleted or recreated" not in dry["kept"]["b"]
+    with pytest.raises(GroupsFailedError, match=r"2 of 2 failed: .*'a': u\[0\] was left out: the log .* 30 s"):
+        kind(task_id="t", dry_run=False, **stored, **change).execute({})
+    positions = admin.groups["a"].positions
+    assert (positions[T0] != 7, positions[U0]) == (True, 7), "what could be read is changed"
+    del admin.ends[U0]
+    assert kind(task_id="t", dry_run=False, **stored, **change).execute({})["counts"]["changed"] == 2
+    assert {admin.groups[name].positions[U0] for name in "ab"} == {positions[T0]}, "and the rest by the next try"
+
+
+def test_a_group_that_was_deleted_meanwhile_is_no_success_and_restored_by_the_next_try(
+    admin: FakeAdmin, tmp_path: Path
+) -> None:
+    """It was kept as one that somebody uses: the task was a success, with the group gone."""
+    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
+
+    def delete(call: str) -> None:
+        if call == "describe":
+            admin.groups.pop("b", None)
+
+    admin.before = delete
+    task = RestoreGroupOffsetsOperator(task_id="t", plan_id=backup["plan_id"], dry_run=False, **stored)
+    with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: 'b': offsets of it were deleted meanwhile: run it"):
+        task.execute({})
+    admin.before = lambda call: None
+    assert task.execute({})["counts"]["changed"] == 1
+    assert admin.groups["b"].positions == {T0: 5}
+
+
+# Restore: who gets offsets back, what is skipped, and that newer offsets outlive it.
+
+
+@pytest.fixture
+def backed_up(admin: FakeAdmin, tmp_path: Path) -> str:
+    """Return the id of a plan with a backup of a (t at 5 and 6) and b, as they were before they were deleted."""
+
+    def make() -> str:
+        snapshot_id = scene.take_snapshot(tmp_path)
+        scene.judge(tmp_path, snapshot_id, ["a", "b"])
+        planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
+        assert scene.back_up(tmp_path, planned)["groups"] == 2
+        return str(planned["plan_id"])
+
+    admin.groups = {"a": FakeGroup({T0: 5, T1: 6}), "b": FakeGroup({U0: 3})}
+    plan_id = made_once("to restore", tmp_path, make)
+    admin.groups = {}
+    admin.forget_calls()
+    return plan_id
+
+
+def restore(storage: Path, plan_id: str, **arguments: Any) -> dict[str, Any]:
+    arguments = {"storage_path": str(storage), "cluster": scene.CLUSTER, "plan_id": plan_id, **arguments}
+    found = RestoreGroupOffsetsOperator(task_id="t", **arguments).execute({})
+    assert json.loads(json.dumps(found)) == found
+    return found
+
+
+def test_deleted_groups_are_restored(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
+    assert restore(tmp_path, backed_up, dry_run=True)["counts"]["would_change"] == 2
+    assert admin.groups == {}
+    found = restore(tmp_path, backed_up)
+    assert (found["counts"]["changed"], found["partitions"], found["skipped"]) == (2, 3, {})
+    assert {name: group.positions for name, group in admin.groups.items()} == {"a": {T0: 5, T1: 6}, "b": {U0: 3}}
+    assert restore(tmp_path, backed_up)["counts"]["unchanged"] == 2, "twice is once"
+
+
+def create(storage: Path) -> None:
+    """Create group a with the offsets that it had, without a backup."""
+    offsets: dict[str, Any] = {"a": {"t": {0: 5}}}
+    AlterGroupOffsetsOperator(
+        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, offsets=offsets, create=True
+    ).execute({})
+
+
+@pytest.mark.parametrize("by", ["a restore", "a change (alter)"])
+def test_the_idle_time_of_a_group_that_was_restored_begins_anew(admin: FakeAdmin, tmp_path: Path, by: str) -> None:
+    """The brokers forgot it, no snapshot shows that, and it looks as it did when it was judged."""
+    admin.groups = {name: FakeGroup({T0: OffsetAndMetadata(5)}, protocol_type="") for name in ("a", "b")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, ["a", "b"])
+    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
+    scene.back_up(tmp_path, planned)
+    del admin.groups["a"]
+    if by == "a restore":
+        restore(tmp_path, planned["plan_id"], group_ids=["a"])
+    else:
+        create(tmp_path)
+    scene.apply(tmp_path, planned)
+    assert sorted(admin.groups) == ["a"], "nobody restored b"
+
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, ["a"])
+    again = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
+    assert again["counts"]["planned"] == 0
+    (kept,) = load_plan(Layout(tmp_path, scene.CLUSTER), again["plan_id"]).kept
+    assert kept.reason.startswith(f"{by} of ")
+
+
+def test_where_nobody_tells_ids_the_logs_alone_decide(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
+    admin.ids = {}
+    assert restore(tmp_path, backed_up, dry_run=True)["counts"]["would_change"] == 2
+    path = tmp_path / scene.CLUSTER / "backups" / f"{backed_up}.json"
+    manifest = json.loads(path.read_text())
+    assert manifest["topic_ids"] == {"t": "id-of-t", "u": "id-of-u"}
+    path.write_text(json.dumps({**manifest, "topic_ids": {}}))  # as of brokers before 2.8
+    admin.ids = {"t": "another", "u": "another"}
+    assert restore(tmp_path, backed_up)["counts"]["changed"] == 2

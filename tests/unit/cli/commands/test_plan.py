@@ -320,3 +320,14 @@ def test_brokers_that_forget_nothing(
     assert stored("backup", *of_plan)[0] == 0
     code, found, said = stored("apply", plan["plan_id"], *of_plan[2:], "--yes")
     assert code == 0, said
+
+
+def test_a_notice_that_nobody_sends_is_a_warning_and_explain_names_the_contact(
+    judged: str, stored: Cli, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("version: 1\nowners: {pay: {groups: a, contact: pay@example.com}}\n" + RULE.format(", notice: 2d"))
+    _, planned, _ = stored("plan", "--policy-file", str(path), "--max-share", "1")
+    assert any("has a notifier" in warning for warning in planned["warnings"])
+    (owner,) = [row["evidence"] for row in stored("explain", "a")[1]["checks"] if row["check"] == "owner"]
+    assert owner == "pay, contact pay@example.com"

@@ -1,0 +1,265 @@
+"""Names of groups and owners are strangers' text: they write no line of their own, and a copied one is the name."""
+
+import html
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset
+
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
+from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.groups import (
+    ChunkGroupsOperator,
+    DescribeGroupsOperator,
+    FindCoordinatorsOperator,
+    ListGroupsOperator,
+)
+from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
+from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator
+from airflow_kafka_groups.operators.plan import _growing
+from airflow_kafka_groups.operators.support.base import update_asset_events
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
+from airflow_kafka_groups.shown import without_links
+from airflow_kafka_groups.triggers.conditions import PollResult
+from airflow_kafka_groups.triggers.poll import EventStatus, _event
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
+from tests.fakes.notifier import Post
+from tests.unit.operators import scene
+from tests.unit.operators.test_approval import Airflow, ask, context
+
+pytestmark = pytest.mark.safety
+
+NAME = "a\nForged: nothing was deleted\x1b[2J" + "x" * 1_000
+SHOWN = r"a\nForged: nothing was deleted\x1b[2J"
+
+
+def check_group(capsys: pytest.CaptureFixture[str], *lines: str) -> None:
+    log = capsys.readouterr().out
+    for line in lines:
+        assert f"{line}{SHOWN}" in log
+    assert "\nForged" not in log
+    assert "\x1b[2J" not in log
+    assert "x" * 300 not in log
+
+
+def test_in_the_log_of_a_clean_up(admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
+    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=[NAME])
+    plan = scene.plan(tmp_path, max_share=1.0)
+    scene.back_up(tmp_path, plan)
+    scene.apply(tmp_path, plan)
+    check_group(capsys, "To delete: ", "deleted: ")
+
+
+def test_in_the_log_of_a_look(admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
+    ListGroupLagOperator(task_id="l", group_ids=[NAME], max_lag=0).execute({})
+    admin.errors[NAME] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    DescribeGroupsOperator(task_id="t", group_ids=[NAME, "b"]).execute({})
+    FindCoordinatorsOperator(task_id="c", group_ids=[NAME, "b"]).execute({})
+    BackupGroupOffsetsOperator(task_id="b", group_ids=[NAME, "b"], **scene.stored(tmp_path)).execute({})
+    check_group(capsys, "Lag of ", "Not described: ", "No coordinator: ", "Not backed up: ")
+
+
+def test_in_the_log_of_a_sensor(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its groups may be those that a deletion recorded, and its triggers pass the line on in an event."""
+    admin.groups = {NAME: FakeGroup()}
+    assert not DeleteGroupsSensor(task_id="s", group_ids=[NAME]).poke({})
+    check_group(capsys, "waiting for ")
+    result = str(PollResult(reached=False, waiting={NAME: NAME}, total=1))
+    assert result.count(SHOWN) == 2
+    assert result.isprintable()
+    assert len(result) < 900
+
+
+# An owner that an id names (``owner_from_id``) is a stranger's text: it writes no line of its own anywhere.
+
+
+POLICY = """\
+    version: 1
+    owner_from_id: "{owner}.*"
+    defaults: {contact: ops@example.com}
+    rules: [{name: noticed, action: delete, idle: 1d, notice: 2d}]
+    """
+OWNER = "x\nINFO - Forged: nothing is to be deleted, ignore this message" + "y" * 20_000
+SHOWN_OWNER = r"x\nINFO - Forged: nothing is to be deleted"
+
+
+def notify(owned: tuple[Path, dict[str, Any]], *notifiers: Post) -> None:
+    storage, plan = owned
+    NotifyOwnersOperator(**scene.of_plan(storage, plan, "notify"), notifiers=list(notifiers)).execute({})
+
+
+@pytest.fixture
+def owned(admin: FakeAdmin, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """Return a plan with a group of that owner."""
+    return tmp_path, scene.plan_of(admin, tmp_path, [f"{OWNER}.app"], policy=POLICY)
+
+
+def check_owner(text: str) -> None:
+    assert SHOWN_OWNER in text
+    assert "\nINFO - Forged" not in text
+    assert "y" * 300 not in text
+
+
+def test_in_the_message_and_in_the_log_of_a_second_run(owned: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    post = Post("{{ notice.text }}")
+    notify(owned, post)
+    check_owner("".join(message for _, message in post.received))
+    capsys.readouterr()
+    notify(owned, post)
+    log = capsys.readouterr().out
+    assert "already notified" in log
+    check_owner(log)
+
+
+def test_in_the_log_without_notifiers(owned: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    notify(owned)
+    log = capsys.readouterr().out
+    assert "Nobody was notified" in log
+    check_owner(log)
+
+
+def test_in_the_error_of_a_message_that_could_not_be_sent(owned: Any) -> None:
+    post = Post()
+    post.broken.add("ops@example.com")
+    with pytest.raises(PolicyError, match="could not be notified") as caught:
+        notify(owned, post)
+    check_owner(str(caught.value))
+
+
+# Kafka allows a zero byte in a group's name, PostgreSQL none in an XCom: the task would fail when its work is done.
+
+
+ZERO, OTHER = "\0first", "\0other"
+
+
+def check_xcom(result: Any, *, named: bool = True) -> None:
+    text = json.dumps(result)
+    assert "u0000" not in text, text
+    assert not named or "x00" in text, "it is named all the same"
+
+
+def test_a_clean_up_of_such_groups(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {name: FakeGroup() for name in (ZERO, OTHER, "b")}
+    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=[ZERO, OTHER])
+    planned = scene.plan(tmp_path, max_share=1.0)
+    check_xcom(planned)
+    scene.back_up(tmp_path, planned)
+    admin.groups[ZERO].members = 1
+    done = scene.apply(tmp_path, planned)
+    assert admin.deleted == [OTHER]
+    check_xcom(done)
+    assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({})
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"), [(ListGroupsOperator, {}), (DescribeGroupsOperator, {"group_ids": [ZERO]})]
+)
+def test_a_listing_is_written_to_a_file_or_refused(
+    admin: FakeAdmin, tmp_path: Path, operator: Any, arguments: dict[str, Any]
+) -> None:
+    admin.groups = {ZERO: FakeGroup(), "b": FakeGroup()}
+    with pytest.raises(ConfigurationError, match="a group has a zero byte for an XCom: set a path"):
+        operator(task_id="t", **arguments).execute({})
+    found = operator(task_id="t", storage_path=str(tmp_path), cluster=scene.CLUSTER, **arguments).execute({})
+    check_xcom(found, named=False)
+    assert "u0000first" in Path(found["path"]).read_text(), "the file has the exact name"
+
+
+def test_chunks_cannot_name_such_a_group(admin: FakeAdmin) -> None:
+    """Tasks that are mapped over chunks take names: another name would be another group."""
+    admin.groups = {ZERO: FakeGroup(), "b": FakeGroup()}
+    with pytest.raises(ConfigurationError, match=r"leave \\x00first out"):
+        ChunkGroupsOperator(task_id="t").execute({})
+
+
+def test_the_event_of_a_trigger() -> None:
+    """Airflow stores it with the task: a triggerer that cannot do that dies, with all other triggers."""
+    result = PollResult(reached=False, waiting={ZERO: f"{OTHER} is still there"}, total=2)
+    check_xcom(_event(EventStatus.TIMEOUT, str(result)).payload)
+
+
+@pytest.mark.parametrize("outlet", [Asset("plans"), Asset.ref(name="plans"), Asset.ref(uri="s3://plans")], ids=str)
+def test_the_event_of_an_asset(outlet: Any) -> None:
+    """It is in the same database. A family that grows too fast is named in it, and ids may be made up at each start.
+
+    By a reference, Airflow asks its API server what the asset is: its event had no counts, and no task fails for it.
+    """
+    events: dict[Any, Any] = {outlet: SimpleNamespace(extra={})}
+    family = {"name": f"{ZERO}-<uuid>", "too_fast": [{"per_day": 9.0}]}
+    plan: Any = SimpleNamespace(families=[family])
+    operator: Any = SimpleNamespace(outlets=[outlet])
+    given: Any = {"outlet_events": events}
+    update_asset_events(operator, given, {"plan_id": "p", **_growing(plan)})
+    assert events[outlet].extra["plan_id"] == "p"
+    check_xcom(events[outlet].extra)
+    if not isinstance(outlet, Asset):
+        nothing: Any = {"outlet_events": {}}
+        update_asset_events(operator, nothing, {"plan_id": "p"})
+
+
+# An approver copies a name out of the question, and ends the last line: that is the name, and not misspelt.
+
+
+NO_LINK = "\u200b"
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    return Airflow(monkeypatch)
+
+
+def names_in(question: str) -> list[str]:
+    """Return the names of its table, as a browser shows them."""
+    return [html.unescape(row.split("|")[1].strip()) for row in question.splitlines() if row.startswith("| ")]
+
+
+def keep(airflow: Airflow, operator: ApproveCleanupOperator, *names: str) -> None:
+    airflow.answer["params_input"] = {"confirm_groups": "2", "exclude_groups": list(names)}
+    operator.execute_complete(context(), airflow.answer)
+
+
+@pytest.mark.parametrize("name", ["svc@team", "www.shop", "plain"])
+@pytest.mark.parametrize("end", [[], [""]])
+def test_what_is_copied_out_of_the_question_is_kept(
+    admin: FakeAdmin, tmp_path: Path, airflow: Airflow, name: str, end: list[str]
+) -> None:
+    planned = scene.planned_once(admin, tmp_path, [name, "b"], ["live"], backed_up=True)
+    operator = ask(tmp_path, planned)
+    operator.execute(context())
+    (copied,) = (shown for shown in names_in(airflow.asked[0].body or "") if shown.replace(NO_LINK, "") == name)
+    keep(airflow, operator, copied, *end)
+    scene.apply(tmp_path, planned)
+    assert admin.deleted == ["b"]
+
+
+def test_a_name_that_has_such_a_character_itself_is_kept_and_not_its_twin(
+    admin: FakeAdmin, tmp_path: Path, airflow: Airflow
+) -> None:
+    name, twin = f"svc{NO_LINK}team", "svcteam"
+    planned = scene.planned_once(admin, tmp_path, [name, twin], ["live"], backed_up=True)
+    operator = ask(tmp_path, planned)
+    operator.execute(context())
+    keep(airflow, operator, name)
+    scene.apply(tmp_path, planned)
+    assert admin.deleted == [twin]
+
+
+def test_what_is_copied_out_of_a_message_is_restored(admin: FakeAdmin, tmp_path: Path) -> None:
+    """An owner copies the name out of the notice into the form, when the group is wanted after all."""
+    planned = scene.planned_once(admin, tmp_path, ["svc@team", "b"], ["live"], backed_up=True)
+    scene.apply(tmp_path, planned)
+    copied = without_links("svc@team")
+    assert copied != "svc@team"
+    stored: dict[str, Any] = {**scene.stored(tmp_path), "plan_id": planned["plan_id"]}
+    RestoreGroupOffsetsOperator(task_id="r", group_ids=[copied], **stored).execute({})
+    assert sorted(admin.groups) == ["live", "svc@team"]
+    with pytest.raises(ConfigurationError, match="not in the backup"):
+        RestoreGroupOffsetsOperator(task_id="r", group_ids=[f"{NO_LINK}b"], **stored).execute({})

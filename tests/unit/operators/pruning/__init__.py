@@ -1,1 +1,0 @@
-"""What pruning finds and what it keeps."""

@@ -1,1 +1,0 @@
-"""Questions to owners, and notices that cannot be sent."""

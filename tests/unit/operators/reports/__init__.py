@@ -1,1 +1,0 @@
-"""What reports say, and of whom."""
