@@ -19,7 +19,6 @@ from airflow_kafka_groups.hooks.arguments import (
     read_words,
 )
 from airflow_kafka_groups.hooks.links import push_report_path
-from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator, require_committed
@@ -31,6 +30,7 @@ from airflow_kafka_groups.operators.support.spark_connection import (
     why_not_here,
 )
 from airflow_kafka_groups.shown import one_line
+from airflow_kafka_groups.spark.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import check_id
 

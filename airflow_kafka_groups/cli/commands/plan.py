@@ -81,8 +81,8 @@ def add_judge(parser: ArgumentTarget) -> None:
 def judge(args: argparse.Namespace, out: Output) -> ExitCode:
     """Judge, and show the number of groups by verdict."""
     from airflow_kafka_groups.hooks.floors import DEFAULTS
-    from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
     from airflow_kafka_groups.ledger.floors import NO_FLOORS
+    from airflow_kafka_groups.spark.plain_jobs import run_plain_job
 
     cluster = Cluster(args)
     layout = cluster.layout()

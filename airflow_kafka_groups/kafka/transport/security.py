@@ -2,7 +2,7 @@
 
 ``cluster.librdkafka`` parses settings into it. Renderers write it as the settings of aiokafka
 (``transport.aiokafka_connection``), of librdkafka (``cluster.librdkafka``) and of Kafka's Java client
-(``hooks.connection.java_properties``). Errors use librdkafka's names. No secret is in a repr or an error.
+(``kafka.cluster.java``). Errors use librdkafka's names. No secret is in a repr or an error.
 """
 
 from __future__ import annotations

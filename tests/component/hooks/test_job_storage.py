@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[impor
 from s3fs import S3FileSystem
 
 from airflow_kafka_groups.exceptions import ArgumentError, FileExistsAlreadyError
-from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
+from airflow_kafka_groups.spark.plain_jobs import run_plain_job
 from airflow_kafka_groups.storage.file_storage import storage_below
 from airflow_kafka_groups.storage.job_outputs import require_replaceable
 from tests.histories.lake import CLUSTER

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
 from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.report.metrics import metrics_of_snapshot
+from airflow_kafka_groups.spark.plain_jobs import run_plain_job
 from airflow_kafka_groups.storage.disk import Disk
 from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.lake import CLUSTER, write_snapshot

@@ -11,9 +11,9 @@ import pytest
 
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, StorageError
-from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from airflow_kafka_groups.spark.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.storage.file_storage import LocalStorage, storage_below
 from tests.histories.judged import verdict_summary, verdicts
 from tests.histories.lake import CLUSTER

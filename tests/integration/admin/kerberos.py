@@ -13,8 +13,8 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.hooks.connection.java_properties import write_source_settings
 from airflow_kafka_groups.hooks.connection.settings import read_connection
+from airflow_kafka_groups.hooks.connection.spark_files import write_source_settings
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.spark.source.options import SourceOptions

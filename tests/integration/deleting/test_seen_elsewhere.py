@@ -13,13 +13,13 @@ from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.run import DeletionResult, delete_by_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan, plan_snapshot
-from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.spark.plain_jobs import run_plain_job
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.integration.conftest import config_of, connection_client, each_of
 from tests.lab.cluster import KafkaCluster

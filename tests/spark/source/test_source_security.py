@@ -17,8 +17,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.hooks.connection.java_properties import write_source_settings
 from airflow_kafka_groups.hooks.connection.settings import read_connection
+from airflow_kafka_groups.hooks.connection.spark_files import write_source_settings
 from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.connection.java_properties import java_properties
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection.spark_files import java_properties
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark.private_files import render_properties, write_secret_file
 
