@@ -59,53 +59,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 
-__all__ = [
-    "KafkaGroupsError",
-    "ClientClosedError",
-    "ConfigurationError",
-    "AirflowUnavailableError",
-    "FinalTriggerError",
-    "LocalProtocolError",
-    "SwitchedOffError",
-    "UnsupportedVersionError",
-    "NoBatchedRequestError",
-    "NoBatchedFindCoordinatorsError",
-    "NoBatchedOffsetFetchError",
-    "ConnectionFailedError",
-    "AuthenticationFailedError",
-    "NoBrokerAvailableError",
-    "RequestTimeoutError",
-    "DeadlineExceededError",
-    "NotSentError",
-    "RemoteProtocolError",
-    "MissingAnswerError",
-    "BrokerError",
-    "OutcomeUnknownError",
-    "PartitionsFailedError",
-    "PartitionOffsetsError",
-    "PartlyDeletedError",
-    "EmptyGroupsNotListedError",
-    "IncompleteListingError",
-    "UnexpectedGroupTypeError",
-    "GroupsFailedError",
-    "MembershipError",
-    "InvalidAssignmentError",
-    "CallbackFailedError",
-    "LeaseNotAcquiredError",
-    "LeaseLostError",
-    "MaintenanceError",
-    "SnapshotError",
-    "JobError",
-    "ArgumentError",
-    "PlanError",
-    "PolicyError",
-    "QuietTimeError",
-    "BackupError",
-    "JournalError",
-    "StorageError",
-    "FileExistsAlreadyError",
-]
-
 
 class KafkaGroupsError(Exception):
     """The base class of all errors of this package.

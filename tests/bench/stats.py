@@ -11,10 +11,6 @@ class Spread:
 
     samples: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        if not self.samples:
-            raise ValueError("a spread needs at least one sample")
-
     @property
     def median(self) -> float:
         """Return the middle sample, or the mean of the two in the middle."""

@@ -11,7 +11,6 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tests.bench.__main__ import environment
@@ -40,15 +39,13 @@ def main(arguments: Sequence[str]) -> int:
         "--groups", nargs="*", type=int, default=list(GROUPS), help="passes of the job, default 12000 60000"
     )
     parser.add_argument("--lag-groups", type=int, default=10_000, help="groups whose lag is measured; 0: none")
-    parser.add_argument("--no-cli", dest="cli", action="store_false", help="without kafka-consumer-groups")
     parser.add_argument("--judge", choices=JUDGES, default="spark", help="who judges: the Spark job, or a stand-in")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--write-docs", action="store_true", help="put the results into docs/benchmarks.md")
     parser.add_argument("--report-only", action="store_true", help="measure nothing; report what was measured before")
     chosen = parser.parse_args(arguments)
     if any(groups < 1 for groups in chosen.groups):
         parser.error("--groups must be at least 1")
-    found: dict[str, Any] = json.loads(chosen.output.read_text()) if chosen.output.is_file() else {}
+    found: dict[str, Any] = json.loads(OUTPUT.read_text()) if OUTPUT.is_file() else {}
     if not chosen.report_only:
         try:
             measure(chosen, found)
@@ -64,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def measure(chosen: argparse.Namespace, found: dict[str, Any]) -> None:
     """Measure what was chosen, and write the file after each pass."""
-    folder = chosen.output.parent / "job"
+    folder = BUILD / "job"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     say(f"Starting Kafka {VERSION} with {BROKERS} brokers …")
@@ -72,22 +69,21 @@ def measure(chosen: argparse.Namespace, found: dict[str, Any]) -> None:
         steps = Steps(cluster.bootstrap, folder, say)
         if chosen.lag_groups:
             say(f"Lag of {chosen.lag_groups:,} groups")
-            lag = measure_lag(cluster, steps, chosen.lag_groups, cli=chosen.cli)
-            write(chosen, found, lag, os.getloadavg()[0])
+            write(found, measure_lag(cluster, steps, chosen.lag_groups), os.getloadavg()[0])
         create_topics(cluster.bootstrap, {TOPIC: PARTITIONS})
         produce(cluster.bootstrap, {(TOPIC, partition): RECORDS for partition in range(PARTITIONS)}, timeout=300)
         for groups in chosen.groups:
             load = os.getloadavg()[0]
             say(f"{groups:,} groups of {PARTITIONS} partitions")
             taken = run_job(steps, groups, judge=chosen.judge)
-            write(chosen, found, report.flatten(groups, taken), load)
+            write(found, report.flatten(groups, taken), load)
 
 
-def write(chosen: argparse.Namespace, found: dict[str, Any], measured: dict[str, Any], load: float) -> None:
+def write(found: dict[str, Any], measured: dict[str, Any], load: float) -> None:
     """Add what was measured to the file."""
     found |= measured
     found |= {**report.growths(found), "machine": environment(load)}
-    chosen.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    OUTPUT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 def say(text: str) -> None:

@@ -22,14 +22,13 @@ _CLI_TIMEOUT_S = 3600.0
 
 
 def measure_lag(
-    cluster: KafkaCluster, steps: Steps, groups: int, *, cli: bool = True, topics: int = TOPICS, rounds: int = ROUNDS
+    cluster: KafkaCluster, steps: Steps, groups: int, *, topics: int = TOPICS, rounds: int = ROUNDS
 ) -> dict[str, Any]:
     """Return ``lag.<groups>.seconds`` (median of tasks in new processes) and ``.ratio_cli``, ours / the tool's.
 
     :param cluster: should have no other groups: the tool describes them too.
     :param steps: runs the operator.
     :param groups: how many; each has committed in all partitions of one of the topics.
-    :param cli: run ``kafka-consumer-groups --describe --all-groups`` too. Default true.
     :param topics: how many.
     :param rounds: how often the operator is run.
     """
@@ -43,18 +42,17 @@ def measure_lag(
         samples.append(steps.taken["lag"])
     name = f"lag.{groups}"
     seconds = statistics.median(sample.seconds for sample in samples)
-    flat: dict[str, Any] = {
+    taken = _command_line(cluster, groups, total)
+    steps.say(f"    kafka-consumer-groups --describe --all-groups: {taken:.1f} s")
+    asyncio.run(_remove(cluster.bootstrap, group_ids))
+    return {
         f"{name}.seconds": round(seconds, 3),
         f"{name}.all_seconds": [round(sample.seconds, 3) for sample in samples],
         f"{name}.cpu_seconds": round(statistics.median(sample.cpu_seconds or 0 for sample in samples), 3),
         f"{name}.peak_mb": round(max(sample.peak_mb for sample in samples)),
+        f"{name}.cli_seconds": round(taken, 2),
+        f"{name}.ratio_cli": ratio(seconds, taken),
     }
-    if cli:
-        taken = _command_line(cluster, groups, total)
-        steps.say(f"    kafka-consumer-groups --describe --all-groups: {taken:.1f} s")
-        flat |= {f"{name}.cli_seconds": round(taken, 2), f"{name}.ratio_cli": ratio(seconds, taken)}
-    asyncio.run(_remove(cluster.bootstrap, group_ids))
-    return flat
 
 
 def _fill(bootstrap: str, groups: int, topics: int) -> list[str]:

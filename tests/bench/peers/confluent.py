@@ -9,14 +9,14 @@ raised. There is no call for coordinators.
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, serve
+from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, each, serve
 
 AT_ONCE = 1000
 
@@ -55,41 +55,22 @@ def _list_offsets(admin: AdminClient, group_ids: list[str]) -> Reading:
     return read
 
 
-def _slices(group_ids: list[str]) -> Iterator[list[str]]:
+def _in_slices(
+    call: Callable[..., dict[str, Future[Any]]], group_ids: list[str], is_right: Callable[[Any], bool]
+) -> Reading:
+    outcomes: list[Any] = []
     for start in range(0, len(group_ids), AT_ONCE):
-        yield group_ids[start : start + AT_ONCE]
+        futures = call(group_ids[start : start + AT_ONCE], request_timeout=CALL_TIMEOUT_S)
+        outcomes += [_outcome(future) for future in futures.values()]
+    return each((one, False) if isinstance(one, KafkaException) else (None, is_right(one)) for one in outcomes)
 
 
 def _describe(admin: AdminClient, group_ids: list[str]) -> Reading:
-    outcomes: list[Any] = []
-    for some in _slices(group_ids):
-        futures = admin.describe_consumer_groups(some, request_timeout=CALL_TIMEOUT_S)
-        outcomes += [_outcome(future) for future in futures.values()]
-
-    def read(tally: Tally) -> None:
-        for outcome in outcomes:
-            if isinstance(outcome, KafkaException):
-                tally.fail(outcome)
-            else:
-                tally.groups += outcome.state is ConsumerGroupState.EMPTY
-
-    return read
+    return _in_slices(admin.describe_consumer_groups, group_ids, lambda one: one.state is ConsumerGroupState.EMPTY)
 
 
 def _delete(admin: AdminClient, group_ids: list[str]) -> Reading:
-    outcomes: list[Any] = []
-    for some in _slices(group_ids):
-        futures = admin.delete_consumer_groups(some, request_timeout=CALL_TIMEOUT_S)
-        outcomes += [_outcome(future) for future in futures.values()]
-
-    def read(tally: Tally) -> None:
-        for outcome in outcomes:
-            if isinstance(outcome, KafkaException):
-                tally.fail(outcome)
-            else:
-                tally.groups += 1
-
-    return read
+    return _in_slices(admin.delete_consumer_groups, group_ids, lambda _: True)
 
 
 CALLS: dict[str, Callable[[AdminClient, list[str]], Reading]] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka.admin import KafkaAdminClient
 
-from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, serve
+from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, each, serve
 
 
 def _make() -> Any:
@@ -32,29 +32,12 @@ def _list_offsets(admin: Any, group_ids: list[str]) -> Reading:
 
 
 def _describe(admin: Any, group_ids: list[str]) -> Reading:
-    described = admin.describe_groups(group_ids)
-
-    def read(tally: Tally) -> None:
-        for group in described.values():
-            if group["error"]:
-                tally.fail(group["error"])
-            else:
-                tally.groups += group["group_state"] == "Empty"
-
-    return read
+    return each((one["error"], one["group_state"] == "Empty") for one in admin.describe_groups(group_ids).values())
 
 
 def _delete(admin: Any, group_ids: list[str]) -> Reading:
-    deleted = admin.delete_groups(group_ids)
-
-    def read(tally: Tally) -> None:
-        for outcome in deleted.values():
-            if outcome == "OK":
-                tally.groups += 1
-            else:
-                tally.fail(outcome)
-
-    return read
+    deleted = admin.delete_groups(group_ids).values()
+    return each((None if outcome == "OK" else outcome, True) for outcome in deleted)
 
 
 CALLS: dict[str, Callable[[Any, list[str]], Reading]] = {

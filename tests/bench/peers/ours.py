@@ -13,7 +13,7 @@ from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection
 from airflow_kafka_groups.kafka.transport.pipeline import Pipeline
-from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, serve
+from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, each, serve
 
 _loop = asyncio.new_event_loop()
 _requests = 0
@@ -74,29 +74,12 @@ def _find_coordinators(admin: AdminClient, group_ids: list[str]) -> Reading:
 
 
 def _describe(admin: AdminClient, group_ids: list[str]) -> Reading:
-    results = _loop.run_until_complete(admin.describe_consumer_groups(group_ids))
-
-    def read(tally: Tally) -> None:
-        for result in results.values():
-            if result.value is None:
-                tally.fail(result.error)
-            else:
-                tally.groups += result.value.state is GroupState.EMPTY
-
-    return read
+    found = _loop.run_until_complete(admin.describe_consumer_groups(group_ids)).values()
+    return each((one.error, one.value is not None and one.value.state is GroupState.EMPTY) for one in found)
 
 
 def _delete(admin: AdminClient, group_ids: list[str]) -> Reading:
-    results = _loop.run_until_complete(admin.delete_consumer_groups(group_ids))
-
-    def read(tally: Tally) -> None:
-        for result in results.values():
-            if result.error is not None:
-                tally.fail(result.error)
-            else:
-                tally.groups += 1
-
-    return read
+    return each((one.error, True) for one in _loop.run_until_complete(admin.delete_consumer_groups(group_ids)).values())
 
 
 CALLS: dict[str, Callable[[AdminClient, list[str]], Reading]] = {

@@ -8,7 +8,7 @@ offset through the peer's own types is timed apart: some decode early, others la
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -35,6 +35,19 @@ class Tally:
 
 
 Reading = Callable[[Tally], None]
+
+
+def each(outcomes: Iterable[tuple[object, bool]]) -> Reading:
+    """Return what counts groups by their outcomes: the error, if there was one, and whether the answer is right."""
+
+    def read(tally: Tally) -> None:
+        for error, is_right in outcomes:
+            if error:
+                tally.fail(error)
+            else:
+                tally.groups += is_right
+
+    return read
 
 
 def serve(
