@@ -6,13 +6,12 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_groups.spark.private_files import private_folder
+from tests.lab.machine.waiting import until
 
 pytestmark = pytest.mark.safety
 
@@ -31,13 +30,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
-
-
-def eventually(true: Callable[[], bool], seconds: float = 30) -> bool:
-    limit = time.monotonic() + seconds
-    while not (found := true()) and time.monotonic() < limit:
-        time.sleep(0.02)
-    return found
 
 
 def test_the_folder_is_private_and_goes_with_the_block(temporary: Path) -> None:
@@ -61,12 +53,12 @@ def test_after_kill_9_the_guard_removes_the_folder(of_group: bool) -> None:
     assert (folder / "secret").is_file()
     (os.killpg if of_group else os.kill)(holder.pid, signal.SIGKILL)
     holder.wait()
-    assert eventually(lambda: not folder.exists())
+    until(lambda: not folder.exists())
 
 
 def test_the_guard_is_told_no_secret_and_does_not_outlive_the_block() -> None:
     with private_folder() as folder:
-        assert eventually(lambda: len(guards_of(folder)) == 1)
+        until(lambda: len(guards_of(folder)) == 1)
         (guard,) = guards_of(folder)
         assert Path(f"/proc/{guard}/cmdline").read_bytes().split(b"\0")[3:5] == [b"kafka-groups-guard", bytes(folder)]
         assert Path(f"/proc/{guard}/environ").read_bytes().count(b"=") == 1

@@ -20,6 +20,7 @@ from tests.demo.offsets import committed_offsets
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.machine.service import Service
+from tests.lab.machine.waiting import until
 from tests.lab.workload.live import LiveConsumer
 from tests.lab.workload.topics import create_topics, produce
 
@@ -131,13 +132,10 @@ class Sleepers(Service):
         return int(bool(self.committed[KEPT]) and self.found.get(KEPT) == self.committed[KEPT])
 
     def _wait(self, is_so: Callable[[], bool], otherwise: str) -> None:
-        deadline = time.monotonic() + TIMEOUT_S
-        while not is_so():
-            if self._failure is not None:
-                raise LabError(f"The broker with the groups that sleep failed: {self._failure}") from self._failure
-            if self._stopped.is_set() or time.monotonic() > deadline:
-                raise LabError(f"After {TIMEOUT_S:g} s {otherwise}.")
-            time.sleep(_POLL_S)
+        said = f"After {TIMEOUT_S:g} s {otherwise}."
+        until(lambda: is_so() or self._failure or self._stopped.is_set(), TIMEOUT_S, said)
+        if self._failure is not None:
+            raise LabError(f"The broker with the groups that sleep failed: {self._failure}") from self._failure
 
     def _run(self) -> None:
         try:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -19,19 +19,13 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.jars import REPOSITORY
 from tests.lab.machine import ports
+from tests.lab.machine.waiting import until
 from tests.lab.wire import connect_any
 from tests.lab.workload.groups import commit_offsets, list_groups, seed_groups
 from tests.lab.workload.live import LiveConsumer
 from tests.lab.workload.topics import create_topics, delete_topics, produce
 
 pytestmark = pytest.mark.timeout(240)
-
-
-def until(is_so: Callable[[], bool], *, seconds: float = 30) -> bool:
-    deadline = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return is_so()
 
 
 def brokers_seen_at(address: str) -> set[int]:
@@ -56,7 +50,7 @@ def test_a_killed_broker_is_missed_and_comes_back_with_its_data(own: KafkaCluste
     seed_groups(own.bootstrap, ["kill-a", "kill-b"], {("kill", 0): 7})
     own.kill(2)
     assert own.running == (1, 3)
-    assert until(lambda: brokers_seen_at(own.address(1)) == {1, 3})
+    until(lambda: brokers_seen_at(own.address(1)) == {1, 3})
     own.restart(2)
     assert own.running == own.brokers == (1, 2, 3)
     assert brokers_seen_at(own.address(2)) == {1, 2, 3}
@@ -81,7 +75,7 @@ def test_the_demos_workload_is_what_it_says_it_is(own: KafkaCluster) -> None:
         group = min(workload.moving)
         before = _committed(own, group)
         assert before
-        assert until(lambda: _committed(own, group) != before)
+        until(lambda: _committed(own, group) != before)
         workload.check()
 
 
@@ -112,7 +106,7 @@ def test_single_brokers_serve_real_members(
     with LiveConsumer(cluster.bootstrap, name, [name], protocol=protocol, commit_every=0.1) as consumer:
         consumer.wait_committed()
         assert list_groups(cluster.bootstrap)[name] == (protocol, "Stable")
-    assert until(lambda: list_groups(cluster.bootstrap)[name] == (protocol, "Empty"))
+    until(lambda: list_groups(cluster.bootstrap)[name] == (protocol, "Empty"))
 
 
 @pytest.mark.parametrize("fixture", ["kafka41", "kafka44"])
@@ -122,7 +116,7 @@ def test_a_share_group_outlives_its_consumer(fixture: str, request: pytest.Fixtu
     with tools.share_consumer(cluster, "lab-share-group", "lab-share") as process:
         assert process.is_running()
     assert not process.is_running()
-    assert until(lambda: list_groups(cluster.bootstrap)["lab-share-group"] == ("share", "Empty"))
+    until(lambda: list_groups(cluster.bootstrap)["lab-share-group"] == ("share", "Empty"))
 
 
 def test_what_brokers_refuse_is_said_plainly(kafka44: KafkaCluster) -> None:
@@ -188,5 +182,5 @@ def test_the_command_line_leaves_nothing_behind(sign: signal.Signals, exit_code:
         assert found, said
         process.send_signal(sign)
         assert process.wait(30) == exit_code
-    assert until(lambda: not is_listening(int(found[1])))
-    assert until(lambda: not list(tmp_path.glob("akg-lab-*")))
+    until(lambda: not is_listening(int(found[1])))
+    until(lambda: not list(tmp_path.glob("akg-lab-*")))

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from tests.integration.conftest import each_of
 from tests.integration.test_command_line import CommandLine
 from tests.lab.cluster import KafkaCluster
+from tests.lab.machine.waiting import until
 from tests.lab.tools import consumer_groups
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer
@@ -267,13 +267,6 @@ def static_member(shell: Shell, group_id: str, instance_id: str, **options: Any)
 
 def members(shell: Shell, group_id: str) -> dict[str, str | None]:
     return {row["member_id"]: row["group_instance_id"] for row in shell("describe", group_id) if row["member_id"]}
-
-
-def until(is_so: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
 
 
 LONG = {"session.timeout.ms": 300_000, "max.poll.interval.ms": 300_000}

@@ -7,7 +7,6 @@ are named. A JVM that cannot use an archive, because Java or the jars have chang
 import os
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,13 +14,13 @@ from tests.lab import jars
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.machine.process import class_archive
+from tests.lab.machine.waiting import until
 
 VERSION = "4.1.0"
 """Of the versions that tests start, the one with by far the most brokers, and the only one of the demos.
 
 An archive costs 6 to 8 seconds of processor time, and saves 1.2 to 1.4 at each start of a broker."""
 EXIT_TIMEOUT_S = 120.0
-_POLL_S = 0.1
 
 
 def make(version: str = VERSION) -> Path:
@@ -37,11 +36,10 @@ def make(version: str = VERSION) -> Path:
         ) as kafka:
             for pid in kafka.pids:
                 os.kill(pid, signal.SIGTERM)
-            deadline = time.monotonic() + EXIT_TIMEOUT_S
-            while kafka.running and time.monotonic() < deadline:
-                time.sleep(_POLL_S)
-            if kafka.running or not unfinished.exists():
-                raise LabError(f"Kafka {version} wrote no archive of its classes. It logged:\n{kafka.log_tail(1)}")
+            failed = f"Kafka {version} wrote no archive of its classes. It logged:\n"
+            until(lambda: not kafka.running, EXIT_TIMEOUT_S, lambda: failed + kafka.log_tail(1))
+            if not unfinished.exists():
+                raise LabError(failed + kafka.log_tail(1))
         unfinished.replace(path)
     return path
 

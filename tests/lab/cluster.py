@@ -19,6 +19,7 @@ from tests.lab.machine.ports import HOST, free_ports
 from tests.lab.machine.process import LabProcess, tail
 from tests.lab.machine.reaper import Reaper
 from tests.lab.machine.service import Service
+from tests.lab.machine.waiting import until
 from tests.lab.properties import Node, uses_zookeeper
 from tests.lab.servers import proxy
 
@@ -26,7 +27,6 @@ START_TIMEOUT_S = 120.0
 _PORT_TRIES = 3
 _PORT_TAKEN = "address already in use"
 _NODE_EXISTS = "NodeExists"  # ZooKeeper still remembers the killed broker's session
-_POLL_S = 0.1
 
 
 class KafkaCluster(Service):
@@ -158,11 +158,11 @@ class KafkaCluster(Service):
         self._wanted.discard(node_id)
         self._processes[node_id].kill()
 
-    def restart(self, node_id: int, *, timeout: float | None = None) -> None:
+    def restart(self, node_id: int) -> None:
         """Start a broker again with its old data and ports (killing it first if need be) and wait until it is back."""
         node = self._node(node_id)
         self._processes[node_id].kill()
-        deadline = time.monotonic() + (timeout or self._timeout)
+        deadline = time.monotonic() + self._timeout
         while True:
             self._start_broker(node)
             try:
@@ -232,14 +232,9 @@ class KafkaCluster(Service):
             self._until(deadline, nodes[0], functools.partial(readiness.has_coordinators, nodes[0]))
 
     def _until(self, deadline: float, node: Node, is_ready: Callable[[], bool]) -> None:
-        while not is_ready():
-            self._check_alive()
-            if time.monotonic() > deadline:
-                raise LabError(
-                    f"Broker {node.node_id} of Kafka {self.version} was not ready in time. It logged:\n"
-                    f"{self.log_tail(node.node_id)}"
-                )
-            time.sleep(_POLL_S)
+        said = f"Broker {node.node_id} of Kafka {self.version} was not ready in time. It logged:\n"
+        left = deadline - time.monotonic()
+        until(is_ready, left, lambda: said + self.log_tail(node.node_id), meanwhile=self._check_alive)
 
     def _check_alive(self) -> None:
         helpers = [process for process in (self._zookeeper, self._proxies) if process]

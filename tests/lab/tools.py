@@ -1,6 +1,5 @@
 """Kafka's own command lines, run from the cluster's jars: the second opinion in cross-checks."""
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from tests.lab.machine.process import JavaProgram, LabProcess, run_tool
 from tests.lab.workload.groups import list_groups
 
 TIMEOUT_S = 120.0
-_POLL_S = 0.1
 _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _GROUPS_TOOL_OLD = "kafka.admin.ConsumerGroupCommand"
@@ -46,9 +44,7 @@ def consumer_groups(
 
 
 @contextmanager
-def share_consumer(
-    cluster: KafkaCluster, group_id: str, topic: str, *, timeout: float = TIMEOUT_S
-) -> Iterator[LabProcess]:
+def share_consumer(cluster: KafkaCluster, group_id: str, topic: str) -> Iterator[LabProcess]:
     """Run a console share consumer (KIP-932) as a member of a share group for the length of the ``with`` block.
 
     The group outlives its member: afterwards it is an empty share group. Raises LabError below Kafka 4.1.
@@ -63,7 +59,7 @@ def share_consumer(
     )
     process = cluster.start_process(f"share-{group_id}", program.command())
     try:
-        _wait_for_group(cluster, group_id, process, timeout)
+        process.wait_until(lambda: list_groups(cluster.bootstrap).get(group_id) == ("share", "Stable"), TIMEOUT_S)
         yield process
     finally:
         process.terminate()
@@ -85,11 +81,3 @@ def streams_application(cluster: KafkaCluster, group_id: str, topic: str) -> Ite
         yield process
     finally:
         process.terminate()
-
-
-def _wait_for_group(cluster: KafkaCluster, group_id: str, process: LabProcess, timeout: float) -> None:
-    deadline = time.monotonic() + timeout
-    while list_groups(cluster.bootstrap).get(group_id) != ("share", "Stable"):
-        if not process.is_running() or time.monotonic() > deadline:
-            raise LabError(f"The share group {group_id} did not come to life:\n{process.log_tail()}")
-        time.sleep(_POLL_S)

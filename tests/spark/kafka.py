@@ -1,7 +1,6 @@
 """What the tests of the backlog jobs share: a properties file, topics, and what was produced."""
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.lab.machine.waiting import until
 from tests.lab.workload.topics import create_topics, delete_topics, quiet
 
 Offsets = Mapping[tuple[str, int], int]
@@ -40,10 +40,7 @@ def fresh_topics(bootstrap: str, partitions: Mapping[str, int], **config: str) -
     left = [topic for topic in partitions if topic in admin.list_topics(timeout=60).topics]
     if left:
         delete_topics(bootstrap, left)
-        deadline = time.monotonic() + 60
-        while any(topic in admin.list_topics(timeout=60).topics for topic in left):
-            assert time.monotonic() < deadline, f"{left} are still there"
-            time.sleep(0.2)
+        until(lambda: not {*left} & admin.list_topics(timeout=60).topics.keys(), otherwise=f"{left} are still there")
     create_topics(bootstrap, partitions, config={name.replace("_", "."): value for name, value in config.items()})
 
 

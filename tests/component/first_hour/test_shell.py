@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.first_hour.shell import Shell
+from tests.lab.machine.waiting import is_alive, until
 from tests.pages import ROOT
 
 
@@ -30,7 +30,7 @@ def test_what_runs_beside_has_the_variables_and_ends_with_the_shell(tmp_path: Pa
         shell.start('echo "$A $$"; exec sleep 100', tmp_path / "log")
         said = wait_for_text(tmp_path / "log").split()
     assert said[0] == "b"
-    assert not running(int(said[1]))
+    assert not is_alive(int(said[1]))
 
 
 def test_what_runs_beside_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
@@ -44,23 +44,9 @@ def test_what_runs_beside_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
     pid = int(wait_for_text(tmp_path / "log"))
     owner.send_signal(signal.SIGKILL)
     owner.wait()
-    end = time.monotonic() + 60
-    while running(pid) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not running(pid)
+    until(lambda: not is_alive(pid))
 
 
 def wait_for_text(file: Path) -> str:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if file.exists() and file.read_text().endswith("\n"):
-            return file.read_text()
-        time.sleep(0.05)
-    raise TimeoutError(str(file))
-
-
-def running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    until(lambda: file.exists() and file.read_text().endswith("\n"))
+    return file.read_text()

@@ -5,13 +5,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.lab.jars import REPOSITORY
+from tests.lab.machine.waiting import is_alive, until
 
 SCRIPT = """
 import sys
@@ -28,15 +27,7 @@ program.LANES = tuple(
 sys.exit(program.main(sys.argv[1:]))
 """
 
-TIMEOUT_S = 60
 PASSES, FAILS = ("good", "", "echo fine"), ("bad", "", "echo ouch; exit 3")
-
-
-def until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_written(path: Path) -> bool:
@@ -45,11 +36,7 @@ def is_written(path: Path) -> bool:
 
 def is_gone(pid_file: Path) -> bool:
     """Return whether the process whose id is in the file has ended; its parent may not have noticed."""
-    try:
-        stat = Path(f"/proc/{pid_file.read_text().strip()}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return stat.rpartition(")")[2].split()[0] == "Z"
+    return not is_alive(int(pid_file.read_text()))
 
 
 def start(tmp_path: Path, *lanes: tuple[str, str, str], arguments: tuple[str, ...] = ()) -> subprocess.Popen[str]:

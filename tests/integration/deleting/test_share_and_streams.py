@@ -5,7 +5,6 @@ They are deleted only by a rule that names their type, and where their brokers c
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.integration.conftest import config_of, connection_client
 from tests.integration.test_command_line import CommandLine
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.process import JavaProgram, run_tool
+from tests.lab.machine.waiting import until
 from tests.lab.tools import share_consumer, streams_application
 from tests.lab.workload.groups import list_groups
 from tests.lab.workload.topics import create_topics, delete_records, produce
@@ -40,15 +40,6 @@ def lab_on(cluster: KafkaCluster, home: Path, monkeypatch: pytest.MonkeyPatch) -
     lab = CommandLine(home, cluster.bootstrap)
     lab.stay(monkeypatch)
     return lab
-
-
-def until(is_so: Callable[[], Any], timeout: float = 90.0) -> Any:
-    """Wait until something is so, and return it."""
-    end = time.monotonic() + timeout
-    while not (found := is_so()):
-        assert time.monotonic() < end
-        time.sleep(0.3)
-    return found
 
 
 def positions(lab: CommandLine, group_id: str) -> dict[tuple[str, int], int]:

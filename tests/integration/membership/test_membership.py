@@ -26,6 +26,7 @@ from airflow_kafka_groups.kafka.protocol import consumer_protocol as cp
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
+from tests.lab.machine.waiting import until_async
 from tests.lab.tools import consumer_groups
 from tests.lab.workload.topics import create_topics, quiet
 from tests.pages import ROOT
@@ -130,12 +131,6 @@ class ConfluentConsumer:
             await task
 
 
-async def until(is_so: Any, seconds: float = 40) -> None:
-    async with asyncio.timeout(seconds):
-        while not is_so():  # noqa: ASYNC110  # the other side is another client's thread, or a broker
-            await asyncio.sleep(0.05)
-
-
 STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 INTEROP = [
     *itertools.product(STRATEGIES, (True, False), MEMBERSHIP_CLUSTERS),
@@ -154,7 +149,7 @@ async def test_a_python_member_shares_a_topic_with_a_confluent_consumer(
     async with contextlib.AsyncExitStack() as stack:
         if not leads:
             await stack.enter_async_context(other.running())
-            await until(lambda: len(other.owned) == PARTITIONS)
+            await until_async(lambda: len(other.owned) == PARTITIONS)
         session = await stack.enter_async_context(MemberSession(client, member, options(f"g-{topic}")))
         if leads:
             await session.wait_stable(30)
@@ -166,9 +161,9 @@ async def test_a_python_member_shares_a_topic_with_a_confluent_consumer(
 
         if leads and strategy == "cooperative-sticky":
             # Who has to give something up joins again, as every cooperative consumer does.
-            await until(lambda: 2 in member.led and len(member.owned) == PARTITIONS // 2)
+            await until_async(lambda: 2 in member.led and len(member.owned) == PARTITIONS // 2)
             session.rejoin("gave up partitions")
-        await until(lambda: len(mine()) == len(other.owned) == PARTITIONS // 2)
+        await until_async(lambda: len(mine()) == len(other.owned) == PARTITIONS // 2)
         assert mine() | other.owned == set(range(PARTITIONS))
         assert bool(member.led) == leads
         assert session.membership.is_leader == leads
@@ -204,7 +199,7 @@ async def test_javas_tool_knows_a_group_of_our_own_protocol_type(kafka: KafkaClu
         sessions = [MemberSession(client, toy, options("toys")) for toy in toys]
         for session in sessions:
             await stack.enter_async_context(session)
-        await until(lambda: all(toy.members == 2 for toy in toys))
+        await until_async(lambda: all(toy.members == 2 for toy in toys))
         assert {toy.number for toy in toys} == {0, 1}
         async with AdminClient(config_of(kafka)) as admin:
             described = (await admin.describe_consumer_groups(["toys"]))["toys"].unwrap()
@@ -253,12 +248,12 @@ async def test_a_static_member_comes_back_without_a_round_and_fences_its_double(
     await first.wait_stable(20)
     async with MemberSession(client, Toy(), options("static")) as other:
         await other.wait_stable(20)
-        await until(lambda: other.membership.generation == 2)
+        await until_async(lambda: other.membership.generation == 2)
         await other.wait_stable(20)
         async with MemberSession(client, Toy(), static) as again:
             await again.wait_stable(20)
             assert again.membership.generation == other.membership.generation == 2
-            await until(lambda: first.membership.failure is not None)
+            await until_async(lambda: first.membership.failure is not None)
             with pytest.raises(BrokerError, match="FENCED_INSTANCE_ID"):
                 first.check()
     await first.aclose()

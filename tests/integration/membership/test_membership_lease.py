@@ -20,8 +20,9 @@ from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, Lea
 from airflow_kafka_groups.kafka import ClientConfig, ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.cluster import clock
 from tests.integration.conftest import config_of, each_of
-from tests.integration.membership.test_membership import MEMBERSHIP_CLUSTERS, until
+from tests.integration.membership.test_membership import MEMBERSHIP_CLUSTERS
 from tests.lab.cluster import KafkaCluster
+from tests.lab.machine.waiting import until_async
 from tests.lab.workload.topics import quiet
 
 FAULT_SECONDS = float(os.environ.get("MEMBERSHIP_FAULT_SECONDS", "15"))
@@ -55,7 +56,7 @@ async def test_a_holder_whose_event_loop_is_blocked_knows_before_the_broker_does
         time.sleep(lease.valid_for + 0.2)  # noqa: ASYNC251  # that is the fault
         with pytest.raises(LeaseLostError):
             lease.check()
-        await until(lambda: lease.held, 5)  # the coordinator still knew it: nobody else had it meanwhile
+        await until_async(lambda: lease.held, 5)  # the coordinator still knew it: nobody else had it meanwhile
         assert lease.generation == 1
 
 
@@ -69,8 +70,8 @@ async def test_a_killed_coordinator_costs_a_moment_and_neither_lease_nor_generat
             coordinator = session._link.coordinator
             assert coordinator is not None
             await asyncio.to_thread(kafka.kill, coordinator.broker_id)
-            await until(lambda: session._link.coordinator != coordinator, 60)
-            await until(lambda: lease.held, 60)
+            await until_async(lambda: session._link.coordinator != coordinator, 60)
+            await until_async(lambda: lease.held, 60)
             assert lease.generation == generation
             waiting = MaintenanceLease(config_of(kafka), owner="another", session_timeout=20)
             with pytest.raises(LeaseNotAcquiredError):

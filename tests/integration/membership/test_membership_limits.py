@@ -18,8 +18,9 @@ from airflow_kafka_groups.kafka import (
     Phase,
 )
 from tests.integration.conftest import config_of, each_of
-from tests.integration.membership.test_membership import Toy, options, until
+from tests.integration.membership.test_membership import Toy, options
 from tests.lab.cluster import KafkaCluster
+from tests.lab.machine.waiting import until_async
 
 kafka = each_of("kafka41", "kafka28", "kafka44")
 
@@ -74,11 +75,11 @@ async def test_a_leader_that_assigns_wrongly_leaves_and_the_others_go_on(
     given = options(f"limits-{what}")
     wrong, other = MemberSession(client, Wrong(), given), Toy()
     staying = asyncio.create_task(stay(wrong))
-    await until(lambda: wrong.membership.phase is Phase.STABLE)
+    await until_async(lambda: wrong.membership.phase is Phase.STABLE)
     async with MemberSession(client, other, given) as session:
         with pytest.raises(InvalidAssignmentError, match=what):
             await staying
-        await until(lambda: other.members == 1 and session.membership.is_leader)
+        await until_async(lambda: other.members == 1 and session.membership.is_leader)
         assert await members_of(kafka, given.group_id) == {session.membership.member_id}
 
 
@@ -88,7 +89,7 @@ async def test_fifty_at_once_become_one_group_and_leave_nothing(kafka: KafkaClus
     async with contextlib.AsyncExitStack() as stack:
         sessions = [MemberSession(client, toy, given) for toy in toys]
         await asyncio.gather(*(stack.enter_async_context(session) for session in sessions))
-        await until(lambda: all(toy.members == 50 for toy in toys), 90)
+        await until_async(lambda: all(toy.members == 50 for toy in toys), 90)
         assert {toy.number for toy in toys} == set(range(50))
     assert await members_of(kafka, "limits-fifty") == set()
 
@@ -113,9 +114,9 @@ async def test_a_member_that_stalls_does_not_hold_the_others_up_and_finds_back(
         await slow.wait_stable(30)
         first = (slow.membership.generation, slow.membership.member_id)
         async with MemberSession(client, other, given):
-            await until(lambda: other.members == 1, 60)  # the group went on without it
+            await until_async(lambda: other.members == 1, 60)  # the group went on without it
             stalling.go.set()
-            await until(lambda: other.members == stalling.members == 2, 60)
+            await until_async(lambda: other.members == stalling.members == 2, 60)
         assert stalling.prepared == [(-1, ""), first], "once for each round, with the state of the one before"
         assert slow.membership.member_id != first[1], "it came back as a new member"
 
@@ -126,7 +127,7 @@ async def test_a_full_group_takes_no_more_and_keeps_those_it_has() -> None:
             given: Any = options("limits-full")
             toys = [Toy(), Toy()]
             async with MemberSession(client, toys[0], given), MemberSession(client, toys[1], given) as second:
-                await until(lambda: all(toy.members == 2 for toy in toys))
+                await until_async(lambda: all(toy.members == 2 for toy in toys))
                 generation = second.membership.generation
                 error = await fails(client, Toy(), given)
                 assert "GROUP_MAX_SIZE_REACHED" in str(error)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.lab.errors import LabError
 from tests.lab.machine.java import find_java
 from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.waiting import until
 
 _LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -98,13 +100,25 @@ class LabProcess:
         self.process.kill()
         self._wait(None)
 
-    def terminate(self, timeout: float = 30) -> None:
-        """Ask the process to end (SIGTERM), and kill it when it has not after ``timeout`` seconds."""
+    def terminate(self) -> None:
+        """Ask the process to end (SIGTERM), and kill it when it has not after half a minute."""
         self.process.terminate()
         try:
-            self._wait(timeout)
+            self._wait(30)
         except subprocess.TimeoutExpired:
             self.kill()
+
+    def wait_until(self, is_ready: Callable[[], bool], seconds: float) -> None:
+        """Wait until the process is of use; raises LabError with the end of its log when it ends, or takes too long."""
+
+        def why_not() -> str:
+            return f"{self.name} did not come up. It logged:\n{self.log_tail()}"
+
+        def is_over() -> None:
+            if not self.is_running():
+                raise LabError(why_not())
+
+        until(is_ready, seconds, why_not, meanwhile=is_over)
 
     def log_tail(self, lines: int = 40) -> str:
         """Return the last lines of the log."""

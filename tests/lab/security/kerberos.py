@@ -8,15 +8,12 @@
 Its jars are 4 MB of downloads, once, into ``build/kdc``.
 """
 
-import re
 import shutil
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Self
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.errors import LabError
 from tests.lab.jars import REPOSITORY
 from tests.lab.machine.maven import Artifact, Download, render_pom
 from tests.lab.machine.ports import HOST, free_ports
@@ -26,7 +23,6 @@ from tests.lab.machine.service import Service
 
 REALM = "LAB.TEST"
 START_TIMEOUT_S = 60.0
-_POLL_S = 0.1
 _HOME = REPOSITORY / "build" / "kdc"
 _SERVICE = ("kafka/localhost", f"kafka/{HOST}")  # Java asks for the address's name where it has one
 
@@ -93,7 +89,9 @@ class Kerberos(Service):
             options=("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         )
         self._process = LabProcess.start("kdc", program.command(), folder=self.folder, reaper=self._reaper)
-        self._wait()
+        # The keytab is written with all keys in it, and then the program says that it waits.
+        kdc = self._process
+        kdc.wait_until(lambda: "Standalone MiniKdc Running" in kdc.log_tail(), START_TIMEOUT_S)
         return self
 
     def stop(self) -> None:
@@ -106,7 +104,7 @@ class Kerberos(Service):
             self._reaper.close()
             self._reaper = None
 
-    def cluster(self, *, version: str = "4.1.0", brokers: int = 1, **more: Any) -> KafkaCluster:
+    def cluster(self, **more: Any) -> KafkaCluster:
         """Build a cluster, not started yet, whose login listener takes Kerberos and nothing else."""
         jaas = (
             "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
@@ -119,15 +117,4 @@ class Kerberos(Service):
             **more.pop("config", {}),
         }
         options = (self.java_option, *more.pop("java_options", ()))
-        return KafkaCluster(
-            version=version, brokers=brokers, sasl_users={"nobody": ""}, config=config, java_options=options, **more
-        )
-
-    def _wait(self) -> None:
-        assert self._process is not None
-        deadline = time.monotonic() + START_TIMEOUT_S
-        # The keytab is written with all keys in it, and then the program says that it waits.
-        while not re.search("Standalone MiniKdc Running", self._process.log_tail()):
-            if not self._process.is_running() or time.monotonic() > deadline:
-                raise LabError(f"The KDC did not come up. It logged:\n{self._process.log_tail()}")
-            time.sleep(_POLL_S)
+        return KafkaCluster(brokers=1, sasl_users={"nobody": ""}, config=config, java_options=options, **more)

@@ -86,17 +86,14 @@ class Provider(Service):
             self._server.server_close()
             self._server = None
 
-    def cluster(self, *, version: str = "4.1.0", brokers: int = 1, **more: Any) -> KafkaCluster:
+    def cluster(self, **more: Any) -> KafkaCluster:
         """Build a cluster, not started yet, whose login listener takes this provider's tokens and nothing else.
 
-        :param version: of Kafka, 4.0 or later.
-        :param more: what ``KafkaCluster`` takes.
+        :param more: what ``KafkaCluster`` takes; a version has to be 4.0 or later.
         """
         config = {**self.broker_config(), **more.pop("config", {})}
         options = (self.java_option, *more.pop("java_options", ()))
-        return KafkaCluster(
-            version=version, brokers=brokers, sasl_users={"nobody": ""}, config=config, java_options=options, **more
-        )
+        return KafkaCluster(brokers=1, sasl_users={"nobody": ""}, config=config, java_options=options, **more)
 
     def broker_config(self) -> dict[str, object]:
         """Make the lab's login listener check tokens by this provider's keys."""

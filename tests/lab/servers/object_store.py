@@ -7,14 +7,12 @@ import shutil
 import socket
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from tests.lab import layout
-from tests.lab.errors import LabError
 from tests.lab.machine.ports import HOST, free_ports
 from tests.lab.machine.process import LabProcess
 from tests.lab.machine.reaper import Reaper
@@ -60,13 +58,13 @@ class ObjectStore(Service):
         # The lab's processes run in the lab's folder; a module of the tests is found from the repository.
         command = ["env", f"PYTHONPATH={_ROOT}", *command]
         self._process = LabProcess.start("s3", command, folder=self.folder, reaper=self._reaper)
-        deadline = time.monotonic() + _START_S
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
-                return self
-            if not self._process.is_running() or time.monotonic() > deadline:
-                raise LabError(f"The S3 server did not start. It logged:\n{self._process.log_tail()}")
-            time.sleep(0.05)
+        self._process.wait_until(self._answers, _START_S)
+        return self
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
+            return True
+        return False
 
     def kill(self) -> None:
         """Kill the server (SIGKILL)."""

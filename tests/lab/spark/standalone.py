@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +31,6 @@ from tests.lab.spark.archive import quick_options
 
 START_TIMEOUT_S = 120.0
 SUBMIT_TIMEOUT_S = 240.0
-_POLL_S = 0.2
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 ARROW = ("pyarrow", "numpy", "numpy.libs")
@@ -77,15 +75,13 @@ class SparkCluster(Service):
 
     :param cores: of the worker.
     :param memory_mb: of the worker, for its executors.
-    :param timeout: seconds until the worker is registered.
 
     Raises LabError, with the log's tail, when the cluster does not come up.
     """
 
-    def __init__(self, *, cores: int = 2, memory_mb: int = 1024, timeout: float = START_TIMEOUT_S) -> None:
+    def __init__(self, *, cores: int = 2, memory_mb: int = 1024) -> None:
         self._cores = cores
         self._memory_mb = memory_mb
-        self._timeout = timeout
         self._reaper: Reaper | None = None
         self._processes: list[LabProcess] = []
         self.folder = Path()
@@ -191,12 +187,8 @@ class SparkCluster(Service):
         self._processes.append(LabProcess.start(name, whole, folder=self.folder, reaper=self._reaper))
 
     def _wait(self, page: str, is_ready: Callable[[dict[str, Any]], bool]) -> None:
-        deadline = time.monotonic() + self._timeout
-        while not _says(page, is_ready):
-            for process in self._processes:
-                if not process.is_running() or time.monotonic() > deadline:
-                    raise LabError(f"Spark's {process.name} did not come up. It logged:\n{process.log_tail()}")
-            time.sleep(_POLL_S)
+        for process in reversed(self._processes):  # a worker that ends says why
+            process.wait_until(lambda: _says(page, is_ready), START_TIMEOUT_S)
 
 
 def _says(page: str, is_ready: Callable[[dict[str, Any]], bool]) -> bool:

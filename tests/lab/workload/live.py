@@ -10,6 +10,7 @@ from typing import Literal, Self
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.lab.errors import LabError
+from tests.lab.machine.waiting import until
 from tests.lab.workload.topics import quiet
 
 Protocol = Literal["classic", "consumer"]
@@ -76,13 +77,13 @@ class LiveConsumer:
         """Begin to join, without waiting for it."""
         self._thread.start()
 
-    def wait_assigned(self, timeout: float = JOIN_TIMEOUT_S) -> None:
+    def wait_assigned(self) -> None:
         """Wait until the group has given this member its partitions; raises LabError when that takes too long."""
-        self._await(self._assigned.is_set, "got no partitions", timeout)
+        self._await(self._assigned.is_set, "got no partitions")
 
-    def wait_committed(self, timeout: float = JOIN_TIMEOUT_S) -> None:
+    def wait_committed(self) -> None:
         """Wait until this member has committed once; raises LabError when that takes too long."""
-        self._await(lambda: self._commits > 0, "committed nothing", timeout)
+        self._await(lambda: self._commits > 0, "committed nothing")
 
     def check(self) -> None:
         """Raise LabError when the consumer has come to an end by itself."""
@@ -95,13 +96,9 @@ class LiveConsumer:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _await(self, is_so: Callable[[], bool], otherwise: str, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while not is_so():
-            self.check()
-            if time.monotonic() > deadline:
-                raise LabError(f"The consumer of {self.group_id} {otherwise} within {timeout:g} s.")
-            time.sleep(_WATCH_S)
+    def _await(self, is_so: Callable[[], bool], otherwise: str) -> None:
+        said = f"The consumer of {self.group_id} {otherwise} within {JOIN_TIMEOUT_S:g} s."
+        until(is_so, JOIN_TIMEOUT_S, said, every=_WATCH_S, meanwhile=self.check)
 
     def _run(self) -> None:
         consumer = Consumer(

@@ -1,17 +1,17 @@
 """Topics with records in them, for tests, demo and benchmark. Everything takes bootstrap servers."""
 
-import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.lab.errors import LabError
-from tests.lab.wire import Connection, leaders
+from tests.lab.machine.waiting import until
+from tests.lab.wire import connect_any, leaders
 
 TIMEOUT_S = 30.0
-_POLL_S = 0.05
 
 
 def quiet(bootstrap: str, **options: str | float | bool) -> dict[str, str | int | float | bool]:
@@ -53,19 +53,15 @@ def create_topics(
     wait_for_topics(bootstrap, partitions)
 
 
-def wait_for_topics(bootstrap: str, partitions: Mapping[str, int], *, timeout: float = TIMEOUT_S) -> None:
+def wait_for_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
     """Wait until every broker of ``bootstrap`` knows a leader of every partition."""
-    deadline = time.monotonic() + timeout
     for address in bootstrap.split(","):
-        host, _, port = address.rpartition(":")
-        while not _knows(host, int(port), partitions):
-            if time.monotonic() > deadline:
-                raise LabError(f"The broker at {address} did not learn of {', '.join(partitions)} in time.")
-            time.sleep(_POLL_S)
+        said = f"The broker at {address} did not learn of {', '.join(partitions)} in time."
+        until(partial(_knows, address, partitions), TIMEOUT_S, said)
 
 
-def _knows(host: str, port: int, partitions: Mapping[str, int]) -> bool:
-    with Connection(host, port, timeout=TIMEOUT_S) as connection:
+def _knows(address: str, partitions: Mapping[str, int]) -> bool:
+    with connect_any(address, timeout=TIMEOUT_S) as connection:
         metadata = connection.metadata(tuple(partitions))
     return all(len(leaders(metadata, topic)) == count for topic, count in partitions.items())
 

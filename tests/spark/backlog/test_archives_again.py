@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from airflow_kafka_groups.spark.backlog.archive import check_archive
 from airflow_kafka_groups.spark.jobs import archive_backlog as job
 from airflow_kafka_groups.spark.snapshots import RECREATED, logs_of, logs_since, went_backwards
 from tests.histories.shorthand import seen
+from tests.lab.machine.waiting import until
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet, topic_id_of
 from tests.spark.backlog.test_archive_backlog import Archive, archive, snapshot
@@ -185,9 +185,7 @@ def test_of_a_topic_without_an_id_in_the_snapshot_the_commits_that_are_gone_tell
     """Brokers remove the commits of a topic that is deleted. A longer log than before gave nothing away."""
     left_unread.write_text(json.dumps(json.loads(left_unread.read_text()) | {"view": None}))
     fill(kafka, {(NEW_TOPIC, 0): 9})
-    deadline = time.monotonic() + 30
-    while committed(kafka, GROUP, (NEW_TOPIC, 0)) != [-1001]:  # brokers do so at their leisure
-        assert time.monotonic() < deadline
+    until(lambda: committed(kafka, GROUP, (NEW_TOPIC, 0)) == [-1001])  # brokers do so at their leisure
     said = (
         rf"{NEW_TOPIC}\[0\] was committed at 2, and none of these groups has a commit in its topic any more.* --on-bey"
     )

@@ -16,6 +16,7 @@ import pytest
 
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.spark.private_files import PRIVATE_PREFIX
+from tests.lab.machine.waiting import is_alive, until
 from tests.lab.spark.archive import CONF, quick_options
 
 pytestmark = [
@@ -210,18 +211,6 @@ for number in range(3_000):  # a transform that does its work in Python
 """
 
 
-def wait_for(true: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 90
-    while not true():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
-def is_alive(process: int) -> bool:
-    stat = Path(f"/proc/{process}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="whether the driver is there is read from /proc")
 def test_the_driver_of_a_killed_task_works_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A retry would process the same records while the driver's Python goes on, which needs no JVM for that."""
@@ -251,17 +240,14 @@ def test_the_driver_of_a_killed_task_works_no_more(tmp_path: Path, monkeypatch: 
 
     running = threading.Thread(target=execute)
     running.start()
-    wait_for(lambda: place.exists() or not running.is_alive())
+    until(lambda: place.exists() or not running.is_alive())
     assert ended == []
     driver = int(place.with_suffix(".pid").read_text())
     try:
         task.on_kill()
         running.join(60)
         assert len(ended) == 1, "the task fails"
-        limit = time.monotonic() + 10
-        while is_alive(driver) and time.monotonic() < limit:
-            time.sleep(0.05)
-        assert not is_alive(driver)
+        until(lambda: not is_alive(driver), 10)
     finally:
         if is_alive(driver):
             os.kill(driver, 9)

@@ -20,11 +20,7 @@ from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster import client
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.kafka.protocol.api_versions import (
-    DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
-    OFFSET_FETCH,
-)
+from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS, FIND_COORDINATOR, OFFSET_FETCH, Api
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
@@ -35,6 +31,7 @@ from airflow_kafka_groups.triggers.poll import ConditionTrigger
 from tests.fakes import answers
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.cluster import MODERN, OLD, Cut, FakeCluster
+from tests.lab.machine.waiting import until_async
 from tests.unit.triggers.conftest import fire, wait_for
 
 T0 = TopicPartition("t", 0)
@@ -79,8 +76,7 @@ async def test_a_password_that_is_refused_while_deferred_fails_and_is_not_tried_
         config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}, api_timeout=1.0)
         monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: AdminClient(config, connect))
         task = asyncio.create_task(fire(trigger(100, deadline=time.time() + 4)))
-        while len(fake.requests(OFFSET_FETCH)) < 2:  # noqa: ASYNC110  # plain state of a fake
-            await asyncio.sleep(0.01)
+        await polled(fake, 2, OFFSET_FETCH)
         rotated = True  # an administrator changes the password, and the brokers close the connection
         fake.control(OFFSET_FETCH, lambda *_: Cut)
         event = await asyncio.wait_for(task, 20)
@@ -116,10 +112,9 @@ async def airflow_is_away(self: Any) -> Any:
     raise AirflowUnavailableError("the API server is away")
 
 
-async def polled(fake: FakeCluster, times: int) -> None:
-    """Wait until a cluster was asked so many times for coordinators."""
-    while len(fake.requests(FIND_COORDINATOR)) < times:  # noqa: ASYNC110  # plain state of a fake
-        await asyncio.sleep(0.01)
+async def polled(fake: FakeCluster, times: int, api: Api = FIND_COORDINATOR) -> None:
+    """Wait until a cluster was asked so many times."""
+    await until_async(lambda: len(fake.requests(api)) >= times)
 
 
 def none_for_old(_: int, version: int, request: Any) -> Any:
@@ -172,16 +167,12 @@ async def test_a_trigger_that_begins_while_airflow_is_away_stops_no_other(monkey
     async with FakeCluster({1: MODERN}) as fake:
         lead_to(monkeypatch, fake)
         running = asyncio.create_task(fire(trigger(100)))
-        while not fake.requests(OFFSET_FETCH):  # noqa: ASYNC110  # plain state of a fake
-            await asyncio.sleep(0.01)
+        await polled(fake, 1, OFFSET_FETCH)
         with monkeypatch.context() as patched:
             patched.setattr(KafkaGroupsHook, "aget_conn", airflow_is_away)
             beginning = asyncio.create_task(fire(waiting_for("a")))
             await asyncio.sleep(0.1)
-            seen = len(fake.requests(OFFSET_FETCH))
-            async with asyncio.timeout(5):
-                while len(fake.requests(OFFSET_FETCH)) < seen + 5:  # noqa: ASYNC110  # it polls on
-                    await asyncio.sleep(0.01)
+            await polled(fake, len(fake.requests(OFFSET_FETCH)) + 5, OFFSET_FETCH)
             assert not beginning.done()
         assert (await asyncio.wait_for(beginning, 20))["status"] == "reached"
         running.cancel()

@@ -5,7 +5,6 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,6 +34,7 @@ from airflow_kafka_groups.triggers.conditions import (
 from airflow_kafka_groups.triggers.poll import FIRST_POLL_AFTER, ConditionTrigger, wait_before_poll
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.lab.machine.waiting import until_async
 from tests.unit.triggers.conftest import fire, wait_for
 
 T0 = TopicPartition("t", 0)
@@ -53,13 +53,6 @@ EACH = [
 
 def trigger(condition: Any = EACH[4], **arguments: Any) -> ConditionTrigger:
     return wait_for(condition, **arguments)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until it holds: on a busy machine that takes a while."""
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def test_every_condition_is_carried() -> None:
@@ -101,7 +94,7 @@ async def test_many_triggers_share_one_client(admin: FakeAdmin, monkeypatch: pyt
 
     monkeypatch.setattr(KafkaGroupsHook, "aget_conn", count)
     tasks = [asyncio.create_task(fire(trigger())) for _ in range(50)]
-    await until(lambda: bool(admin.calls))
+    await until_async(lambda: bool(admin.calls))
     assert (opened, admin.closed) == (1, 0)
     admin.groups["a"] = FakeGroup()
     await asyncio.gather(*tasks)
@@ -111,7 +104,7 @@ async def test_many_triggers_share_one_client(admin: FakeAdmin, monkeypatch: pyt
 @pytest.mark.usefixtures("_hurried")
 async def test_a_cancelled_trigger_closes_its_client_unless_others_use_it(admin: FakeAdmin) -> None:
     first, second = asyncio.create_task(fire(trigger())), asyncio.create_task(fire(trigger()))
-    await until(lambda: bool(admin.calls))
+    await until_async(lambda: bool(admin.calls))
     for task, closed in ((first, 0), (second, 1)):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -331,7 +324,7 @@ async def test_a_retry_may_help_where_a_connection_was_there_when_the_wait_began
     admin.groups = {"a": FakeGroup()}
     gone = GroupsGone(group_ids=("a",))
     waiting = [asyncio.create_task(fire(trigger(gone))) for _ in range(2)]
-    await until(lambda: len(admin.calls) > 8)
+    await until_async(lambda: len(admin.calls) > 8)
     monkeypatch.delenv(CONNECTION) if edited is None else monkeypatch.setenv(CONNECTION, edited)
     for task in waiting:
         event = await asyncio.wait_for(task, 10)
