@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self, TypeVar, cast, overload
 from airflow_kafka_groups.judge.policy.rules import RuleFacts
 from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.storage.arrow_values import column, literal, release_unused
-from airflow_kafka_groups.storage.schemas import PLAN_COLUMNS, arrow_schema, known_columns, utc_times, with_missing
+from airflow_kafka_groups.storage.schemas import PLAN_COLUMNS, arrow_schema, read_known, utc_times
 
 _AT_ONCE = 4_096
 _TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
@@ -341,8 +341,4 @@ def _read(parquet: Any, names: Sequence[str], row_groups: Sequence[int] | None =
     :param row_groups: the parts of the file to read. Default: all.
     """
     columns = tuple(each for each in PLAN_COLUMNS if each.name in names)
-    known = known_columns(parquet.schema_arrow, columns)
-    parts = range(parquet.num_row_groups) if row_groups is None else row_groups
-    # More threads decode a small file no sooner, and each keeps memory of its own.
-    table = parquet.read_row_groups(parts, columns=known, use_threads=False)
-    return with_missing(table, columns).cast(arrow_schema(columns))
+    return read_known(parquet, columns, row_groups).cast(arrow_schema(columns))

@@ -18,14 +18,7 @@ from airflow_kafka_groups.storage.file_storage import FILES, read_few
 from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import TableName, is_data_file, summaries, time_of
-from airflow_kafka_groups.storage.schemas import (
-    FORECAST_COLUMNS,
-    VERDICT_COLUMNS,
-    arrow_schema,
-    known_columns,
-    utc_times,
-    with_missing,
-)
+from airflow_kafka_groups.storage.schemas import FORECAST_COLUMNS, VERDICT_COLUMNS, arrow_schema, read_known, utc_times
 
 _COLUMNS = tuple(
     each._replace(nullable=True, added=True) if each in FORECAST_COLUMNS else each for each in VERDICT_COLUMNS
@@ -233,8 +226,7 @@ def _read(path: StoragePath) -> Any:
     schema = arrow_schema(VERDICT_COLUMNS)
     try:
         with path.open("rb") as file, pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-            known = known_columns(parquet.schema_arrow, _COLUMNS, of_any_type=True)
-            table = with_missing(parquet.read(columns=known, use_threads=False), _COLUMNS)
+            table = read_known(parquet, _COLUMNS, of_any_type=True)
         columns = {field.name: _cast(table[field.name], field.type, field.name) for field in schema}
     except (OSError, KeyError, ValueError, pa.ArrowException) as exc:
         if is_of_storage(exc):

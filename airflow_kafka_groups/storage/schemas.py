@@ -4,12 +4,13 @@ A type is written as on that page: ``"int32"`` is never null, ``"int32, null"`` 
 
 A table grows by columns that may be null, written ``"int32, added"`` here. Whoever reads a file takes the columns that
 it knows: an added one that an older file lacks is null there, and what a newer file has besides is ignored. One that
-all files have is never taken for null: a flipped bit in its name would hide it. ``known_columns`` alone decides.
+all files have is never taken for null: a flipped bit in its name would hide it. ``known_columns`` alone decides, and
+``read_known`` reads by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -325,6 +326,20 @@ def with_missing(rows: Any, columns: Columns) -> Any:
         rows[field.name] if field.name in there.names else pa.nulls(rows.num_rows, field.type) for field in fields
     ]
     return type(rows).from_arrays(values, schema=pa.schema(fields))
+
+
+def read_known(
+    parquet: Any, columns: Columns, row_groups: Iterable[int] | None = None, *, of_any_type: bool = False
+) -> Any:
+    """Read these columns of an open Parquet file as a ``pyarrow.Table``, whichever version of the table it has.
+
+    :param row_groups: the parts of the file to read. Default: all.
+    :param of_any_type: as of ``known_columns``, which raises what this does.
+    """
+    parts = range(parquet.num_row_groups) if row_groups is None else row_groups
+    known = known_columns(parquet.schema_arrow, columns, of_any_type=of_any_type)
+    # More threads decode a small file no sooner, and each keeps memory of its own.
+    return with_missing(parquet.read_row_groups(parts, columns=known, use_threads=False), columns)
 
 
 def utc_times(column: Any) -> list[datetime | None]:

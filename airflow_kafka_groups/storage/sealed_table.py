@@ -9,7 +9,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import StoragePath
-from airflow_kafka_groups.storage.schemas import Columns, arrow_schema, known_columns, with_missing
+from airflow_kafka_groups.storage.schemas import Columns, arrow_schema, read_known
 
 _ROW_GROUP = 16_384
 
@@ -51,8 +51,7 @@ def read_sealed(path: StoragePath, what: str, columns: Columns, *, sha256: str, 
         raise SnapshotError(f"{path} is damaged: its SHA-256 differs from the manifest's")
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-            known = known_columns(parquet.schema_arrow, columns)
-            table = with_missing(parquet.read(columns=known, use_threads=False), columns).cast(arrow_schema(columns))
+            table = read_known(parquet, columns).cast(arrow_schema(columns))
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise SnapshotError(f"{path} cannot be read as a table of {what}: {error}. Take a new snapshot") from error
     if len(table) != rows:

@@ -31,7 +31,7 @@ from airflow_kafka_groups.storage.arrow_values import empty_table
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import FORMAT, digest_of, plain, read_model
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, arrow_schema, known_columns, with_missing
+from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, arrow_schema, read_known
 
 _KINDS = ["group_type", "protocol_type"]
 """The columns that have the same few values in all rows."""
@@ -88,8 +88,7 @@ def from_file(snapshot_id: str, file: ObservationFile, content: Any, *, everythi
         columns = OBSERVATION_COLUMNS if everything else _DECIDE
         # Not by read_table(), which imports pandas, and takes a third longer.
         with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_KINDS) as parquet:
-            known = known_columns(parquet.schema_arrow, columns, of_any_type=True)  # the digest is of their bytes
-            table = with_missing(parquet.read(columns=known, use_threads=False), columns)
+            table = read_known(parquet, columns, of_any_type=True)  # the digest is of their bytes
         if (table.num_rows, *_extent(table)) != (file.groups, file.oldest, file.newest):
             raise ValueError
     except MemoryError:  # an ArrowException, too; they may be sound, and take more of it to be made again

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.records import Records
 from airflow_kafka_groups.ledger.verdicts import judged_with_log, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.cluster_log import KINDS, ClusterLog, Entry, TakenSnapshot, taken_in
-from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, parts_of
+from airflow_kafka_groups.observe.history.snapshot_rows import stored_rows
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import (
     SnapshotReader,
@@ -232,21 +233,8 @@ def _reduced(reader: SnapshotReader) -> Any:
     """Return a row for each group of a snapshot. Raises ``SnapshotError`` and ``StorageError``."""
     snapshot_id = reader.manifest.snapshot_id
     folder = reader.layout.snapshot_data(snapshot_id)
-
-    def parts() -> Iterator[Any]:
-        for file in reader.manifest.files:
-            content = FILES.read(folder / file.name)
-            if content is None or sha256(content).hexdigest() != file.sha256:
-                raise SnapshotError(f"{folder / file.name} is missing, or is not as it was written")
-            yield from parts_of(pa.BufferReader(content), snapshot_id)
-
-    try:
-        rows = reduced(parts(), snapshot_id)
-    except UnusableFileError as exc:
-        raise SnapshotError(f"snapshot {snapshot_id} in {folder} is damaged: {exc}") from exc
-    if rows.num_rows and pc.sum(rows["invalid"]).as_py():
-        raise SnapshotError(f"snapshot {snapshot_id} in {folder} is damaged: rows lack a group, a time or a state")
-    return rows
+    parts = (stored_rows(FILES, snapshot_id, file, folder / file.name) for file in reader.manifest.files)
+    return reduced(chain.from_iterable(parts), snapshot_id)
 
 
 def _micros(at: datetime) -> int:

@@ -21,6 +21,7 @@ from airflow_kafka_groups.observe.history.snapshots import half_written
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.storage.arrow_values import fill_nulls, to_numpy
 from airflow_kafka_groups.storage.file_storage import Storage
+from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.manifest import SnapshotFile
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, known_columns, with_missing
 
@@ -34,7 +35,7 @@ class UnusableFileError(Exception):
     """A snapshot's file whose rows cannot be used. The message is a clause."""
 
 
-def stored_rows(storage: Storage, snapshot_id: str, file: SnapshotFile, path: str) -> Iterator[pa.Table]:
+def stored_rows(storage: Storage, snapshot_id: str, file: SnapshotFile, path: StoragePath | str) -> Iterator[pa.Table]:
     """Read a snapshot's file from storage. Raises as ``rows_in`` does, and ``StorageError``."""
     try:
         yield from rows_in(file, snapshot_id, storage.read_bytes(path))

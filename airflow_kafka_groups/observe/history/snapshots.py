@@ -17,6 +17,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError
+from airflow_kafka_groups.storage.json_files import elsewhere
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import is_cluster_name, is_id, time_of
 
@@ -30,27 +31,31 @@ _AT_FIRST = 8
 """The least number of manifests that are read at once. The one to judge, or to report on, is mostly the first."""
 
 
-def parse_manifest(text: bytes | str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
+def parse_manifest(
+    text: bytes | str, *, snapshot_id: str, cluster: str, may_be_copied: bool = False
+) -> SnapshotManifest:
     """Parse the text of a manifest, and check that it is that of this snapshot.
 
     :param snapshot_id: the snapshot in the file's name.
     :param cluster: the cluster in whose folder it lies.
+    :param may_be_copied: whether it may be that of another folder, which was copied or renamed. Default false.
+
+    Raises ``SnapshotError``.
     """
     try:
         manifest = SnapshotManifest.from_json(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         if isinstance(exc, UnknownFormatError) and exc.found is not None:
-            remedy = "run the version of the job that belongs to the one that takes the snapshots"
             raise SnapshotError(
-                f"snapshot {snapshot_id} has format {exc.found!r}, this job reads {FORMAT}: {remedy}"
+                f"snapshot {snapshot_id} has format {exc.found!r}, this version reads {FORMAT}: run the version that "
+                "belongs to the one that takes the snapshots"
             ) from exc
-        problem = f"its manifest cannot be used ({type(exc).__name__}: {exc})"
+        problem = f"its manifest in the folder {cluster!r} is damaged ({type(exc).__name__}: {exc})"
         raise SnapshotError(half_written(snapshot_id, problem)) from exc
-    if (manifest.snapshot_id, manifest.cluster) != (snapshot_id, cluster):
-        raise SnapshotError(
-            f"manifest {snapshot_id}.json of cluster {cluster} belongs to snapshot {manifest.snapshot_id} of cluster "
-            f"{manifest.cluster}: it was copied or renamed. Move it back to its own folder"
-        )
+    if manifest.snapshot_id != snapshot_id or not (may_be_copied or manifest.cluster == cluster):
+        of = f"belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}"
+        what = f"the manifest {snapshot_id}.json in the folder {cluster!r}"
+        raise SnapshotError(f"{what} {of}: {elsewhere(manifest.cluster, cluster)}")
     return manifest
 
 
