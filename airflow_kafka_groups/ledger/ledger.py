@@ -21,7 +21,7 @@ from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.ledger.records import WHAT, KeptAlive, Records
 from airflow_kafka_groups.observe.cluster_log import TRIES, ClusterLog, Entry, taken_in
-from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
+from airflow_kafka_groups.observe.snapshot.cluster_folders import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.access import unless_damaged, unless_warned
 from airflow_kafka_groups.storage.formats import read_model

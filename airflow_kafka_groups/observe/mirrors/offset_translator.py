@@ -32,6 +32,7 @@ from airflow_kafka_groups.observe.mirrors.translation import (
     by_payload,
     by_timestamp,
     choose,
+    is_behind,
 )
 from airflow_kafka_groups.storage.layout import Progress
 
@@ -53,6 +54,9 @@ _ROUNDS_AT_ONCE = 16
 
 Place = tuple[TopicPartition, int]
 """A partition of the source, and an offset."""
+OfTime = tuple[TopicPartition, int]
+"""A partition of either cluster, and a time in milliseconds."""
+OfTimes = Iterable[OfTime]
 Found = dict[Place, Bounds | Refusal]
 T = TypeVar("T")
 
@@ -171,22 +175,34 @@ class OffsetTranslator:
         return record.offset, int(value) if value.isdigit() else None  # as other mirrors write it
 
     async def _by_payload(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
-        anchors, found = await self._anchors(places, source_ends)
-        here = await self._windows(self._live(), {(at[0], of.timestamp) for at, of in anchors.items()})
-        there = await self._windows(
-            self.target, {(self.counterparts[at[0]], of.timestamp) for at, of in anchors.items()}
-        )
+        return await self._compared(places, source_ends, self._windows, RecordsOfATime, by_payload)
+
+    async def _by_timestamp(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
+        return await self._compared(places, source_ends, self._times, ListedOffset, by_timestamp)
+
+    async def _compared(
+        self,
+        places: Sequence[Place],
+        ends: Ends,
+        read: Callable[[MaintenanceClient, OfTimes], Awaitable[Mapping[OfTime, object]]],
+        kind: type[T],
+        compare: Callable[[Anchor, T, T], Bounds | Refusal],
+    ) -> Found:
+        """Compare what is read of both clusters for the times of the records by which offsets are found."""
+        anchors, found = await self._anchors(places, ends)
+        here = await read(self._live(), {(at[0], of.timestamp) for at, of in anchors.items()})
+        there = await read(self.target, {(self.counterparts[at[0]], of.timestamp) for at, of in anchors.items()})
         for place, anchor in anchors.items():
             before, after = here[place[0], anchor.timestamp], there[self.counterparts[place[0]], anchor.timestamp]
-            if isinstance(before, RecordsOfATime) and isinstance(after, RecordsOfATime):
-                found[place] = by_payload(anchor, before, after)
+            if isinstance(before, kind) and isinstance(after, kind):
+                found[place] = compare(anchor, before, after)
             else:
-                found[place] = _not_listed(anchor, after if isinstance(before, RecordsOfATime) else before)
+                found[place] = _not_listed(anchor, after if isinstance(before, kind) else before)
         return found
 
     async def _windows(
-        self, admin: MaintenanceClient, wanted: Iterable[tuple[TopicPartition, int]]
-    ) -> dict[tuple[TopicPartition, int], RecordsOfATime | ListedOffset | KafkaGroupsError]:
+        self, admin: MaintenanceClient, wanted: OfTimes
+    ) -> dict[OfTime, RecordsOfATime | ListedOffset | KafkaGroupsError]:
         """Read records from each time on; a time without any has what was listed instead."""
         times = await self._times(admin, wanted)
         spans = {
@@ -196,18 +212,6 @@ class OffsetTranslator:
         }
         read = zip(spans, await admin.read_records(list(spans.values()), _hashed), strict=True)
         return {**times, **{key: RecordsOfATime(each.records, each.is_end) for key, each in read}}
-
-    async def _by_timestamp(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
-        anchors, found = await self._anchors(places, source_ends)
-        here = await self._times(self._live(), {(at[0], of.timestamp) for at, of in anchors.items()})
-        there = await self._times(self.target, {(self.counterparts[at[0]], of.timestamp) for at, of in anchors.items()})
-        for place, anchor in anchors.items():
-            first, listed = here[place[0], anchor.timestamp], there[self.counterparts[place[0]], anchor.timestamp]
-            if isinstance(first, ListedOffset) and isinstance(listed, ListedOffset):
-                found[place] = by_timestamp(anchor, first.offset, listed.offset, listed.timestamp)
-            else:
-                found[place] = _not_listed(anchor, first if isinstance(first, KafkaGroupsError) else listed)
-        return found
 
     def _live(self) -> MaintenanceClient:
         if self.source is None:
@@ -248,9 +252,7 @@ class OffsetTranslator:
         why = "the source has no record behind it, and none shortly before it"
         return anchors, {**found, **dict.fromkeys(last_ones, why)}
 
-    async def _times(
-        self, admin: MaintenanceClient, wanted: Iterable[tuple[TopicPartition, int]]
-    ) -> dict[tuple[TopicPartition, int], ListedOffset | KafkaGroupsError]:
+    async def _times(self, admin: MaintenanceClient, wanted: OfTimes) -> dict[OfTime, ListedOffset | KafkaGroupsError]:
         """Ask for each time of each partition once. Brokers take one time of a partition in a request."""
         of_partition: dict[TopicPartition, list[int]] = {}
         for where, time_ms in wanted:
@@ -259,7 +261,7 @@ class OffsetTranslator:
             {where: times[number] for where, times in of_partition.items() if number < len(times)}
             for number in range(max(map(len, of_partition.values()), default=0))
         ]
-        found: dict[tuple[TopicPartition, int], ListedOffset | KafkaGroupsError] = {}
+        found: dict[OfTime, ListedOffset | KafkaGroupsError] = {}
 
         async def ask(asked: Mapping[TopicPartition, int]) -> None:
             specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in asked.items()}
@@ -287,7 +289,7 @@ def _hashed(record: LogRecord) -> Anchor:
 def _not_listed(anchor: Anchor, listed: object) -> str:
     if isinstance(listed, KafkaGroupsError):
         return left_out(f"the offset for the timestamp cannot be read: {listed}", listed)
-    return by_timestamp(anchor, -1, -1, -1)  # type: ignore[return-value]  # nothing was listed
+    return is_behind(anchor)
 
 
 def _bounds(ends: Ends, where: TopicPartition) -> tuple[int, int]:

@@ -25,6 +25,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import TypeAlias
 
+from airflow_kafka_groups.kafka.models import ListedOffset
+
 
 class Method(StrEnum):
     """What an offset is translated by."""
@@ -198,21 +200,26 @@ def by_payload(anchor: Anchor, here: RecordsOfATime, there: RecordsOfATime) -> B
     return Bounds(copies[0] + behind, copies[-1] + behind)  # of several, nobody knows which is whose copy
 
 
-def by_timestamp(anchor: Anchor, in_source: int, in_target: int, found_ms: int) -> Bounds | Refusal:
+def is_behind(anchor: Anchor) -> Refusal:
+    """Return the refusal where the mirror has no record of an anchor's time or later."""
+    return f"the target has no record of {anchor.timestamp} ms or later: the mirror is behind"
+
+
+def by_timestamp(anchor: Anchor, here: ListedOffset, there: ListedOffset) -> Bounds | Refusal:
     """Return the bounds of a position by the first records of the anchor's time or later.
 
     Between the first one in the source and the anchor are as many records as may be read twice, whether timestamps
     grow or not. If they do not, the anchor must have been mirrored: ``payload`` would find that out.
 
-    :param in_source: the offset of the first one in the source, and ``in_target`` in the mirror; -1 for none.
-    :param found_ms: the timestamp of the one in the mirror.
+    :param here: the first one in the source, and ``there`` in the mirror; their offset is -1 where there is none.
     """
+    in_target = there.offset
     if in_target < 0:
-        return f"the target has no record of {anchor.timestamp} ms or later: the mirror is behind"
-    if found_ms != anchor.timestamp or in_source < 0:
+        return is_behind(anchor)
+    if there.timestamp != anchor.timestamp or here.offset < 0:
         why = "the mirror does not keep timestamps, or lacks the record"
-        return f"the target's first record of {anchor.timestamp} ms or later is of {found_ms} ms: {why}"
-    distance = anchor.offset - in_source
+        return f"the target's first record of {anchor.timestamp} ms or later is of {there.timestamp} ms: {why}"
+    distance = anchor.offset - here.offset
     if distance <= 0:
         low = in_target + (not anchor.is_next)
         return Bounds(low, low)

@@ -11,8 +11,11 @@ import pytest
 from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan
-from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, other_folders
-from airflow_kafka_groups.observe.snapshot.later_snapshots import later_snapshots
+from airflow_kafka_groups.observe.snapshot.cluster_folders import (
+    folders_with_snapshots,
+    later_snapshots,
+    other_folders,
+)
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.file_storage import FILES, READERS
 from airflow_kafka_groups.storage.layout import Layout, StoragePath

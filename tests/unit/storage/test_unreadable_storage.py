@@ -72,7 +72,7 @@ def test_observations_are_not_made_again_for_want_of_memory(
     judge(tmp_path)
     (stored,) = tmp_path.glob("*/tables/observations/*/part-*.parquet")
     with monkeypatch.context() as patched:
-        patched.setattr(pq.ParquetFile, "read", fail)
+        patched.setattr(pq.ParquetFile, "read_row_groups", fail)
         with pytest.raises(StorageError, match=rf"{stored.name} cannot be read: (malloc|MemoryError)"):
             judge(tmp_path)
     assert judge(tmp_path)["snapshots_reduced"] == 0

@@ -13,8 +13,8 @@ from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.observe.snapshot import cluster_folders
+from airflow_kafka_groups.observe.snapshot.cluster_folders import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
