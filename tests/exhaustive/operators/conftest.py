@@ -1,3 +1,3 @@
-from tests.unit.operators.conftest import admin, backed_up, leases, planned
+from tests.unit.operators.conftest import admin, backed_up, leases, planned, site
 
-__all__ = ["admin", "backed_up", "leases", "planned"]
+__all__ = ["admin", "backed_up", "leases", "planned", "site"]

@@ -4,7 +4,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.timezone import utcnow
 
@@ -14,50 +13,47 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
-from tests.fakes.admin import FakeAdmin
 from tests.fakes.busy_store import busy_store
 from tests.fakes.groups import FakeGroup
-from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 
 def open_as_object(field: str, value: Any) -> ObjectStoragePath:
     return ObjectStoragePath(value) if "://" in str(value) else busy_store(Path(value))[1]
 
 
-def test_every_step_works_on_object_storage(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.hooks.storage.open_path", open_as_object)
-    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
-    place: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale=("a", "b"))
-    planned = scene.plan(tmp_path, max_share=1)
+def test_every_step_works_on_object_storage(site: Site) -> None:
+    site.patch.setattr("airflow_kafka_groups.hooks.storage.open_path", open_as_object)
+    site.admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
+    place: dict[str, Any] = site.stored
+    snapshot_id = site.take_snapshot()
+    site.judge(snapshot_id, stale=("a", "b"))
+    planned = site.plan(max_share=1)
     assert planned["plan_path"].startswith("busy://")
     of_plan = {"plan_id": planned["plan_id"], "plan_digest": planned["digest"]}
-    scene.back_up(tmp_path, planned)
+    site.back_up(planned)
     done = DeleteGroupsOperator(task_id="t", **place, **of_plan).execute({})
-    assert sorted(admin.deleted) == ["a", "b"]
+    assert sorted(site.admin.deleted) == ["a", "b"]
     assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({})
     report = CleanupReportOperator(task_id="r", **place, plan_id=planned["plan_id"]).execute({})
     assert (report["outcomes"], report["runs"]) == ({"deleted": 2}, 1)
 
 
-def test_backups_drills_and_pruning_work_on_object_storage(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.hooks.storage.open_path", open_as_object)
-    admin.groups = {"a": FakeGroup(), "live": FakeGroup(state=GroupState.STABLE, members=1)}
-    place: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+def test_backups_drills_and_pruning_work_on_object_storage(site: Site) -> None:
+    site.patch.setattr("airflow_kafka_groups.hooks.storage.open_path", open_as_object)
+    site.admin.groups = {"a": FakeGroup(), "live": FakeGroup(state=GroupState.STABLE, members=1)}
+    place: dict[str, Any] = site.stored
     backup = BackupGroupOffsetsOperator(task_id="b", **place)
     made = backup.execute({})
     assert RestoreDrillOperator(task_id="d", plan_id=made["plan_id"], **place).execute({})["restored"] == 2
 
-    older, newer = sorted(scene.take_snapshot(tmp_path) for _ in range(2))
-    monkeypatch.setattr("airflow_kafka_groups.storage.layout.utc_now", lambda: utcnow() + timedelta(days=100))
-    listings = tmp_path / scene.CLUSTER / "listings"  # without a new file, the clock is taken to be ahead
+    older, newer = sorted(site.take_snapshot() for _ in range(2))
+    site.patch.setattr("airflow_kafka_groups.storage.layout.utc_now", lambda: utcnow() + timedelta(days=100))
+    listings = site.folder / "listings"  # without a new file, the clock is taken to be ahead
     listings.mkdir()
     (listings / f"{utcnow() + timedelta(days=99):%Y%m%dT%H%M%SZ}-00000000.json").write_text('{"format": 1}')
     found = PruneFilesOperator(task_id="p", keep_newest=1, dry_run=False, **place).execute({})
     assert (found["removed"]["snapshot"], found["files"], found["foreign"]) == (1, 4, {})
-    root = tmp_path / scene.CLUSTER
+    root = site.folder
     assert [path.stem for path in (root / "manifests").iterdir()] == [newer]
     assert [path.name for path in (root / "data").iterdir()] == [newer], older

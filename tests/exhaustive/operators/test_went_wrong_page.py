@@ -20,6 +20,7 @@ from tests.dags.airflow_env import ROOT
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Planned, Site
 
 CONN_ID = "kafka_groups_default"
 
@@ -66,106 +67,95 @@ def before(admin: FakeAdmin, backed_up: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("groups", [["a"], None], ids=["one", "all"])
 @pytest.mark.promise(2)
 def test_the_page_undoes_a_deletion(
-    admin: FakeAdmin, backed_up: dict[str, Any], before: dict[str, Any], tmp_path: Path, groups: list[str] | None
+    site: Site, backed_up: Planned, before: dict[str, Any], groups: list[str] | None
 ) -> None:
-    deleted = scene.apply(tmp_path, backed_up)
-    assert (deleted["plan_id"], sorted(admin.groups)) == (backed_up["plan_id"], ["live"])
+    deleted = site.apply(backed_up)
+    assert (deleted["plan_id"], sorted(site.admin.groups)) == (backed_up["plan_id"], ["live"])
     wanted = groups or ["a", "b"]
-    assert undo(tmp_path, deleted["plan_id"], groups, dry_run=True)["counts"]["would_change"] == len(wanted)
-    assert sorted(admin.groups) == ["live"]
-    assert undo(tmp_path, deleted["plan_id"], groups, dry_run=False)["counts"]["changed"] == len(wanted)
-    assert {name: admin.groups[name].offsets for name in wanted} == {name: before[name] for name in wanted}
-    assert undo(tmp_path, deleted["plan_id"], groups, dry_run=False)["counts"]["unchanged"] == len(wanted)
-    scene.apply(tmp_path, backed_up)
-    assert sorted(admin.groups) == sorted([*wanted, "live"]), "the task is cleared, and deletes nothing twice"
+    assert undo(site.storage, deleted["plan_id"], groups, dry_run=True)["counts"]["would_change"] == len(wanted)
+    assert sorted(site.admin.groups) == ["live"]
+    assert undo(site.storage, deleted["plan_id"], groups, dry_run=False)["counts"]["changed"] == len(wanted)
+    assert {name: site.admin.groups[name].offsets for name in wanted} == {name: before[name] for name in wanted}
+    assert undo(site.storage, deleted["plan_id"], groups, dry_run=False)["counts"]["unchanged"] == len(wanted)
+    site.apply(backed_up)
+    assert sorted(site.admin.groups) == sorted([*wanted, "live"]), "the task is cleared, and deletes nothing twice"
 
 
 @pytest.mark.safety
 def test_what_was_interrupted_is_undone_and_told(
-    admin: FakeAdmin,
-    backed_up: dict[str, Any],
-    before: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    site: Site, backed_up: Planned, before: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = admin.delete_consumer_groups
+    real = site.admin.delete_consumer_groups
 
     async def killed(group_ids: Any, **_: Any) -> Any:
         await real(["a"])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(admin, "delete_consumer_groups", killed)
+    site.patch.setattr(site.admin, "delete_consumer_groups", killed)
     time_passes = SimpleNamespace(now=count(step=30.0).__next__)  # what is on its way is waited for
-    monkeypatch.setattr(in_flight, "clock", time_passes)
+    site.patch.setattr(in_flight, "clock", time_passes)
     with pytest.raises(KeyboardInterrupt):
-        scene.apply(tmp_path, backed_up)
+        site.apply(backed_up)
     for group_id in ("a", "b"):
-        said = happened(tmp_path, group_id, capsys)
+        said = happened(site.storage, group_id, capsys)
         assert said[0].startswith("unknown (possibly_deleted)")
         assert "counts as deleted: True" in said[1]
         assert f"plan: {backed_up['plan_id']}" in said[2]
-    counts = undo(tmp_path, backed_up["plan_id"], None, dry_run=False)["counts"]
+    counts = undo(site.storage, backed_up["plan_id"], None, dry_run=False)["counts"]
     assert (counts["changed"], counts["unchanged"]) == (1, 1)
-    assert {name: admin.groups[name].offsets for name in before} == before
+    assert {name: site.admin.groups[name].offsets for name in before} == before
 
 
 def test_the_journal_says_why_a_group_was_kept_and_nothing_of_others(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site: Site, backed_up: Planned, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 9})
-    scene.apply(tmp_path, backed_up)
-    first, second, _ = happened(tmp_path, "a", capsys)
+    site.admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 9})
+    site.apply(backed_up)
+    first, second, _ = happened(site.storage, "a", capsys)
     assert first.startswith("kept (moved)")
     assert "counts as deleted: False" in second
-    assert happened(tmp_path, "never heard of", capsys) == []
+    assert happened(site.storage, "never heard of", capsys) == []
 
 
-def test_what_the_page_says_that_a_restore_refuses_is_what_it_says(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
-) -> None:
-    scene.apply(tmp_path, backed_up)
-    admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 9})
-    admin.groups["b"] = FakeGroup(members=1)
-    kept = undo(tmp_path, backed_up["plan_id"], None, dry_run=False)["kept"]
+def test_what_the_page_says_that_a_restore_refuses_is_what_it_says(site: Site, backed_up: Planned) -> None:
+    site.apply(backed_up)
+    site.admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 9})
+    site.admin.groups["b"] = FakeGroup(members=1)
+    kept = undo(site.storage, backed_up["plan_id"], None, dry_run=False)["kept"]
     assert "used since the backup" in kept["a"]
     assert "member" in kept["b"]
 
 
 def test_what_deleted_some_offsets_only_is_found_where_the_page_says(
-    admin: FakeAdmin,
-    backed_up: dict[str, Any],
-    before: dict[str, Any],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    site: Site, backed_up: Planned, before: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stored: dict[str, Any] = {"task_id": "t", "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    stored: dict[str, Any] = {"task_id": "t", "storage_path": str(site.storage), "cluster": scene.CLUSTER}
     topics = {where.topic for where in before["a"]}
     DeleteGroupOffsetsOperator(group_ids=["a"], topics=sorted(topics), **stored).execute({})
-    assert happened(tmp_path, "a", capsys) == [], "a page that ends here blames the brokers"
+    assert happened(site.storage, "a", capsys) == [], "a page that ends here blames the brokers"
     page = (ROOT / "docs/howto/deletion-went-wrong.md").read_text()
     assert "`DeleteGroupOffsetsOperator` deleted is in `changes/<run>-before.json`" in page
-    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
+    (record,) = (site.folder / "changes").glob("*-before.json")
     (group,) = json.loads(record.read_text())["groups"]
     offsets: dict[str, Any] = {
         of["topic"]: dict(zip(of["partitions"], of["offsets"], strict=True)) for of in group["before"]
     }
     AlterGroupOffsetsOperator(offsets={"a": offsets}, create=True, **stored).execute({})
-    assert admin.groups["a"].positions == {where: commit.offset for where, commit in before["a"].items()}
+    assert site.admin.groups["a"].positions == {where: commit.offset for where, commit in before["a"].items()}
 
 
 def test_to_overwrite_all_of_a_backup_sets_back_what_was_never_deleted_and_the_page_warns_of_it(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+    site: Site, backed_up: Planned
 ) -> None:
-    admin.commit("b", "t", 0, 9)
-    scene.apply(tmp_path, backed_up)
-    assert "b" in admin.groups, "kept: it has moved"
-    stored: dict[str, Any] = {"task_id": "t", "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    site.admin.commit("b", "t", 0, 9)
+    site.apply(backed_up)
+    assert "b" in site.admin.groups, "kept: it has moved"
+    stored: dict[str, Any] = {"task_id": "t", "storage_path": str(site.storage), "cluster": scene.CLUSTER}
     restore = {"plan_id": backed_up["plan_id"], "overwrite": True, **stored}
     named = RestoreGroupOffsetsOperator(group_ids=["a"], **restore).execute({})
-    assert (named["counts"]["changed"], admin.groups["b"].positions[TopicPartition("t", 0)]) == (1, 9)
+    assert (named["counts"]["changed"], site.admin.groups["b"].positions[TopicPartition("t", 0)]) == (1, 9)
     RestoreGroupOffsetsOperator(**restore).execute({})
-    assert admin.groups["b"].positions[TopicPartition("t", 0)] != 9
+    assert site.admin.groups["b"].positions[TopicPartition("t", 0)] != 9
     page = (ROOT / "docs/howto/deletion-went-wrong.md").read_text()
     (row,) = (line for line in page.splitlines() if "`overwrite=True`" in line)
     assert "Name the group in `group_ids`" in row

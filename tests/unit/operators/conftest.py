@@ -29,6 +29,12 @@ def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
 
 
 @pytest.fixture
+def site(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> scene.Site:
+    """Return that cluster with a storage."""
+    return scene.Site(admin, tmp_path, monkeypatch)
+
+
+@pytest.fixture
 def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
     """Return a plan to delete the groups a and b."""
     return scene.planned_once(admin, tmp_path, ["a", "b"], ["live"])

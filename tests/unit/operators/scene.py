@@ -4,12 +4,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
@@ -26,6 +28,8 @@ from tests.unit.made_once import made_once
 CLUSTER = "prod"
 DAYS = 30
 
+Planned = dict[str, Any]
+"""What the task that plans returns."""
 Result = TypeVar("Result")
 
 
@@ -168,3 +172,44 @@ def delete(storage: Path, **arguments: Any) -> dict[str, Any]:
 def apply(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
     """Run it by a plan."""
     return delete(storage, plan_id=planned["plan_id"], plan_digest=planned["digest"], **arguments)
+
+
+class Site:
+    """A cluster in memory, the storage of its clean-ups, and what its site sets for Airflow."""
+
+    def __init__(self, admin: FakeAdmin, storage: Path, patch: pytest.MonkeyPatch) -> None:
+        self.admin, self.storage, self.patch = admin, storage, patch
+        self.stored, self.folder, self.layout = stored(storage), storage / CLUSTER, Layout(storage, CLUSTER)
+        self.take_snapshot, self.judge = partial(take_snapshot, storage), partial(judge, storage)
+        self.judged_once, self.planned_once = (
+            partial(judged_once, admin, storage),
+            partial(planned_once, admin, storage),
+        )
+        self.plan, self.plan_of, self.of_plan = (
+            partial(plan, storage),
+            partial(plan_of, admin, storage),
+            partial(of_plan, storage),
+        )
+        self.back_up, self.delete, self.apply = (
+            partial(back_up, storage),
+            partial(delete, storage),
+            partial(apply, storage),
+        )
+
+    def connect(self, **extra: Any) -> None:
+        """Restrict what the connection may do."""
+        connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": extra}
+        self.patch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+
+    def configure(self, **options: Any) -> None:
+        """Set options of the section ``[kafka_groups]`` of Airflow's configuration."""
+        for name, value in options.items():
+            self.patch.setenv(f"AIRFLOW__KAFKA_GROUPS__{name.upper()}", str(value))
+
+    def limit(self, where: str, **floors: Any) -> None:
+        """Set the site's floors in Airflow's configuration or in the connection."""
+        self.configure(**floors) if where == "configuration" else self.connect(floors=floors)
+
+    def defaults(self, values: dict[str, Any]) -> None:
+        """Set the defaults of the shipped DAGs."""
+        self.patch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps(values))

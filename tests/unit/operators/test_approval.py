@@ -21,10 +21,10 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import json_bytes
 from airflow_kafka_groups.storage.layout import Layout
-from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.records import records
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Planned, Site
 
 ANN = {"id": "42", "name": "Ann"}
 
@@ -79,9 +79,9 @@ def approve(airflow: Airflow, storage: Path, planned: dict[str, Any], **of_task:
 
 
 def test_an_approved_plan_is_carried_out_and_the_approver_is_on_record(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+    site: Site, planned: Planned, airflow: Airflow
 ) -> None:
-    answer = approve(airflow, tmp_path, planned)
+    answer = approve(airflow, site.storage, planned)
     assert json.loads(json.dumps(answer)) == {
         "required": True,
         "approved": True,
@@ -90,44 +90,40 @@ def test_an_approved_plan_is_carried_out_and_the_approver_is_on_record(
         "responded_at": "2026-01-01T00:00:00+00:00",
         "responded_by_user": ANN,
     }
-    delete(tmp_path, planned)
-    assert sorted(admin.deleted) == ["a", "b"]
-    (record,) = records(tmp_path)
+    delete(site.storage, planned)
+    assert sorted(site.admin.deleted) == ["a", "b"]
+    (record,) = records(site.storage)
     assert record["approval"]["approved_by"] == "Ann (42)"
     assert record["approval"]["approved_at"] == "2026-01-01T00:00:00+00:00"
 
 
-def test_what_the_approver_keeps_is_kept_with_that_reason(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
-) -> None:
+def test_what_the_approver_keeps_is_kept_with_that_reason(site: Site, planned: Planned, airflow: Airflow) -> None:
     airflow.answer["params_input"] = {"confirm_groups": 2, "exclude_groups": ["a"]}
-    approve(airflow, tmp_path, planned)
-    done = delete(tmp_path, planned)
-    assert admin.deleted == ["b"]
+    approve(airflow, site.storage, planned)
+    done = delete(site.storage, planned)
+    assert site.admin.deleted == ["b"]
     assert done["kept"] == {"a": "Ann (42) kept it at the approval"}
     assert done["kept_reasons"] == {"excluded": 1}
 
 
 @pytest.mark.safety
 @pytest.mark.promise(8)
-def test_nothing_that_was_not_sealed_approves(admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any]) -> None:
+def test_nothing_that_was_not_sealed_approves(site: Site, planned: Planned) -> None:
     """The task was marked as success, or somebody wrote its XCom: there is nothing of it in the storage."""
     with pytest.raises(PlanError, match=r"nothing was deleted: nobody was asked .*marked as success"):
-        delete(tmp_path, planned)
-    assert admin.deleted == []
+        delete(site.storage, planned)
+    assert site.admin.deleted == []
 
 
 @pytest.mark.safety
 @pytest.mark.promise(8)
-def test_what_the_task_returns_is_not_what_approves(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
-) -> None:
+def test_what_the_task_returns_is_not_what_approves(site: Site, planned: Planned, airflow: Airflow) -> None:
     """Its XCom can be written by users: only the sealed answer counts, and it says no."""
     airflow.answer |= {"chosen_options": ["Reject"]}
-    assert approve(airflow, tmp_path, planned)["approved"] is False
+    assert approve(airflow, site.storage, planned)["approved"] is False
     with pytest.raises(PlanError, match="it was rejected"):
-        delete(tmp_path, planned)
-    assert admin.deleted == []
+        delete(site.storage, planned)
+    assert site.admin.deleted == []
 
 
 def test_an_answer_that_did_not_come_is_airflows_own_error(
@@ -140,48 +136,49 @@ def test_an_answer_that_did_not_come_is_airflows_own_error(
 
 @pytest.mark.safety
 @pytest.mark.promise(8)
-def test_a_new_question_withdraws_the_answer_to_the_one_before(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
-) -> None:
-    approve(airflow, tmp_path, planned)
-    ask(tmp_path, planned).execute(context(try_number=2, id="uuid-2"))
+def test_a_new_question_withdraws_the_answer_to_the_one_before(site: Site, planned: Planned, airflow: Airflow) -> None:
+    approve(airflow, site.storage, planned)
+    ask(site.storage, planned).execute(context(try_number=2, id="uuid-2"))
     with pytest.raises(PlanError, match="the latest question was not answered"):
-        delete(tmp_path, planned)
+        delete(site.storage, planned)
     with pytest.raises(PlanError, match="the question was withdrawn by a later one"):
-        ask(tmp_path, planned).execute_complete(context(), airflow.answer)
-    assert admin.deleted == []
-    ask(tmp_path, planned).execute_complete(context(try_number=2, id="uuid-2"), airflow.answer)
-    assert delete(tmp_path, planned)["counts"]["deleted"] == 2
+        ask(site.storage, planned).execute_complete(context(), airflow.answer)
+    assert site.admin.deleted == []
+    ask(site.storage, planned).execute_complete(context(try_number=2, id="uuid-2"), airflow.answer)
+    assert delete(site.storage, planned)["counts"]["deleted"] == 2
 
 
 @pytest.mark.safety
 @pytest.mark.promise(8)
 def test_an_answer_that_is_sealed_after_a_later_question_does_not_answer_that_one(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+    site: Site, planned: Planned, airflow: Airflow
 ) -> None:
-    approve(airflow, tmp_path, planned)
-    ask(tmp_path, planned).execute(context(try_number=2, id="uuid-2"))
-    *_, answer, _ = sorted(tmp_path.glob("_journal/*/log/*.json"))
-    ClusterLog(tmp_path, admin.cluster).add(json.loads(answer.read_text()))
+    approve(airflow, site.storage, planned)
+    ask(site.storage, planned).execute(context(try_number=2, id="uuid-2"))
+    *_, answer, _ = sorted(site.storage.glob("_journal/*/log/*.json"))
+    ClusterLog(site.storage, site.admin.cluster).add(json.loads(answer.read_text()))
     with pytest.raises(PlanError, match="the latest question was not answered"):
-        delete(tmp_path, planned)
-    assert admin.deleted == []
+        delete(site.storage, planned)
+    assert site.admin.deleted == []
 
 
 @pytest.mark.safety
 @pytest.mark.promise(8)
 @pytest.mark.parametrize("rule", ["always", "never"])
 def test_an_older_copy_of_the_journal_approves_nothing(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow, rule: str
+    site: Site, planned: Planned, airflow: Airflow, rule: str
 ) -> None:
     """It lacks the plan, its rejection, and which groups to keep."""
     airflow.answer |= {"chosen_options": ["Reject"]}
-    approve(airflow, tmp_path, planned)
-    for path in [*tmp_path.glob("_journal/*/signs.parquet"), *sorted(tmp_path.glob("_journal/*/log/*.json"))[-3:]]:
+    approve(airflow, site.storage, planned)
+    for path in [
+        *site.storage.glob("_journal/*/signs.parquet"),
+        *sorted(site.storage.glob("_journal/*/log/*.json"))[-3:],
+    ]:
         path.unlink()
     with pytest.raises(PlanError, match="the log of the cluster does not know it"):
-        delete(tmp_path, planned, approval_rule=rule)
-    assert admin.deleted == []
+        delete(site.storage, planned, approval_rule=rule)
+    assert site.admin.deleted == []
 
 
 @pytest.mark.parametrize(
@@ -201,67 +198,65 @@ def test_an_older_copy_of_the_journal_approves_nothing(
     ],
 )
 def test_an_unclear_approval_is_refused_where_it_is_given(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow, changes: dict[str, Any], why: str
+    site: Site, planned: Planned, airflow: Airflow, changes: dict[str, Any], why: str
 ) -> None:
     airflow.answer |= changes
     with pytest.raises(PlanError, match=why):
-        approve(airflow, tmp_path, planned)
+        approve(airflow, site.storage, planned)
     with pytest.raises(PlanError, match="was not answered"):
-        delete(tmp_path, planned)
-    assert (admin.deleted, records(tmp_path)) == ([], [])
+        delete(site.storage, planned)
+    assert (site.admin.deleted, records(site.storage)) == ([], [])
 
 
 @pytest.mark.parametrize("options", [["Reject"], ["Approve", "Reject"], []])
 def test_whatever_is_no_approval_is_a_rejection(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow, options: list[str]
+    site: Site, planned: Planned, airflow: Airflow, options: list[str]
 ) -> None:
     airflow.answer |= {"chosen_options": options, "responded_by_user": None, "params_input": {}}
-    assert approve(airflow, tmp_path, planned)["approved"] is False
+    assert approve(airflow, site.storage, planned)["approved"] is False
     with pytest.raises(PlanError, match="it was rejected"):
-        delete(tmp_path, planned)
-    assert admin.deleted == []
+        delete(site.storage, planned)
+    assert site.admin.deleted == []
 
 
 @pytest.mark.safety
 def test_once_asked_the_answer_counts_also_for_a_run_that_asks_nobody(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+    site: Site, planned: Planned, airflow: Airflow
 ) -> None:
     """A rejected plan, and a group that was kept, are not deleted by another run with ``approval_rule: never``."""
-    operator = ask(tmp_path, planned)
+    operator = ask(site.storage, planned)
     operator.execute(context())
     with pytest.raises(PlanError, match="not answered"):
-        delete(tmp_path, planned, approval_rule="never")
+        delete(site.storage, planned, approval_rule="never")
     airflow.answer["chosen_options"] = ["Reject"]
     operator.execute_complete(context(), airflow.answer)
     with pytest.raises(PlanError, match="rejected"):
-        delete(tmp_path, planned, approval_rule="never")
-    assert admin.deleted == []
+        delete(site.storage, planned, approval_rule="never")
+    assert site.admin.deleted == []
     airflow.answer |= {"chosen_options": ["Approve"], "params_input": {"confirm_groups": "2", "exclude_groups": ["a"]}}
-    approve(airflow, tmp_path, planned, id="uuid-2")
-    delete(tmp_path, planned, approval_rule="never")
-    assert admin.deleted == ["b"]
+    approve(airflow, site.storage, planned, id="uuid-2")
+    delete(site.storage, planned, approval_rule="never")
+    assert site.admin.deleted == ["b"]
 
 
 @pytest.mark.promise(8)
-def test_an_approval_of_another_plan_approves_nothing(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
-) -> None:
-    approve(airflow, tmp_path, planned)
-    answer = max(tmp_path.glob("_journal/*/log/*.json"))
+def test_an_approval_of_another_plan_approves_nothing(site: Site, planned: Planned, airflow: Airflow) -> None:
+    approve(airflow, site.storage, planned)
+    answer = max(site.storage.glob("_journal/*/log/*.json"))
     answer.write_text(answer.read_text().replace(planned["digest"], "0" * 64))
     with pytest.raises(PlanError, match="another version"):
-        delete(tmp_path, planned)
-    assert admin.deleted == []
+        delete(site.storage, planned)
+    assert site.admin.deleted == []
 
 
 @pytest.mark.safety
 @pytest.mark.promise(8)
 def test_an_answer_approves_no_plan_that_took_the_place_of_the_one_in_the_question(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+    site: Site, planned: Planned, airflow: Airflow
 ) -> None:
     """The task is resumed with arguments that are rendered again: what it reads then, nobody was asked about."""
-    ask(tmp_path, planned).execute(context())
-    layout = Layout(tmp_path, scene.CLUSTER)
+    ask(site.storage, planned).execute(context())
+    layout = site.layout
     other = replace(load_plan(layout, planned["plan_id"]), warnings=("nobody has seen this one",))
     for path, content in (
         (layout.plan_body(other.plan_id), other.body),
@@ -270,25 +265,23 @@ def test_an_answer_approves_no_plan_that_took_the_place_of_the_one_in_the_questi
         path.write_bytes(content)
     shown = {**planned, "digest": other.digest}
     with pytest.raises(PlanError, match="the log of the cluster does not know it"):
-        ask(tmp_path, shown).execute_complete(context(), airflow.answer)
+        ask(site.storage, shown).execute_complete(context(), airflow.answer)
     log_plan(layout, other)
     with pytest.raises(PlanError, match="the question was about another version of this plan"):
-        ask(tmp_path, shown).execute_complete(context(), airflow.answer)
+        ask(site.storage, shown).execute_complete(context(), airflow.answer)
     with pytest.raises(PlanError, match="not answered"):
-        delete(tmp_path, shown)
-    assert admin.deleted == []
+        delete(site.storage, shown)
+    assert site.admin.deleted == []
 
 
 @pytest.mark.safety
-def test_a_question_that_cannot_be_sealed_is_not_asked(
-    tmp_path: Path, planned: dict[str, Any], airflow: Airflow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_that_cannot_be_sealed_is_not_asked(site: Site, planned: Planned, airflow: Airflow) -> None:
     def full(*_: Any) -> None:
         raise StorageError("no space left")
 
-    monkeypatch.setattr(FILES, "create", full)
+    site.patch.setattr(FILES, "create", full)
     with pytest.raises(StorageError):
-        ask(tmp_path, planned).execute(context())
+        ask(site.storage, planned).execute(context())
     assert airflow.asked == []
 
 
@@ -311,12 +304,10 @@ def test_when_somebody_has_to_approve(rule: str, cap: int, groups: int, asked: b
 @pytest.mark.parametrize(
     "arguments", [{"approval_rule": "Never"}, {"approval_rule": ""}, {"approve_above": -1}, {"approve_above": "some"}]
 )
-def test_rules_that_are_unclear_delete_nothing(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], arguments: dict[str, Any]
-) -> None:
+def test_rules_that_are_unclear_delete_nothing(site: Site, planned: Planned, arguments: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="appro"):
-        delete(tmp_path, planned, **arguments)
-    assert admin.deleted == []
+        delete(site.storage, planned, **arguments)
+    assert site.admin.deleted == []
 
 
 def test_a_dry_run_and_a_rule_that_lets_it_pass_ask_nobody(tmp_path: Path, planned: dict[str, Any]) -> None:
@@ -334,28 +325,23 @@ def test_a_dry_run_and_a_rule_that_lets_it_pass_ask_nobody(tmp_path: Path, plann
     ],
 )
 def test_an_answer_by_rest_need_not_name_every_field_and_may_name_no_other(
-    admin: FakeAdmin,
-    tmp_path: Path,
-    planned: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-    given: dict[str, Any],
-    why: str | None,
+    site: Site, planned: Planned, given: dict[str, Any], why: str | None
 ) -> None:
     """Airflow's API takes any fields, and its operator refuses what differs from the form after the answer is known."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
     answer = {"chosen_options": ["Approve"], "params_input": given, "responded_at": at, "responded_by_user": ANN}
-    monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
-    operator = ask(tmp_path, planned)
+    site.patch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
+    operator = ask(site.storage, planned)
     operator.execute(context())
     if why is None:
         assert operator.execute_complete(context(), answer)["approved"] is True
-        assert delete(tmp_path, planned)["counts"]["deleted"] == 2
+        assert delete(site.storage, planned)["counts"]["deleted"] == 2
         return
     with pytest.raises(PlanError, match=why):
         operator.execute_complete(context(), answer)
     with pytest.raises(PlanError, match="was not answered"):
-        delete(tmp_path, planned)
-    assert admin.deleted == []
+        delete(site.storage, planned)
+    assert site.admin.deleted == []
 
 
 # What an approver is shown: what would go, who used it last, and no markup from names of groups.
@@ -391,55 +377,49 @@ def test_what_a_judgement_rests_on_is_shown_to_its_end(tmp_path: Path, planned: 
         ("y" * 32_000, f"{'y' * 200}… (32,000 characters)".replace("…", "&#8230;")),
     ],
 )
-def test_an_id_is_no_link_and_no_emphasis_and_not_too_long(
-    admin: FakeAdmin, tmp_path: Path, group_id: str, shown: str
-) -> None:
-    found = scene.plan_of(admin, tmp_path, [group_id])
-    text = question(load_plan(Layout(tmp_path, scene.CLUSTER), found["plan_id"]), "s3://x/report.html", "why")
+def test_an_id_is_no_link_and_no_emphasis_and_not_too_long(site: Site, group_id: str, shown: str) -> None:
+    found = site.plan_of([group_id])
+    text = question(load_plan(site.layout, found["plan_id"]), "s3://x/report.html", "why")
     assert f"| {shown} |" in text
     assert ": s3://x/report.html" in text
 
 
-def test_who_used_a_group_last_is_in_the_question(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    admin.groups = {"a": FakeGroup(members=2), "b": FakeGroup(), "live": FakeGroup()}
-    scene.take_snapshot(tmp_path)
-    admin.groups["a"].members = 0
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
-    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1, min_idle_seconds=0.001)
+def test_who_used_a_group_last_is_in_the_question(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup(members=2), "b": FakeGroup(), "live": FakeGroup()}
+    site.take_snapshot()
+    site.admin.groups["a"].members = 0
+    snapshot_id = site.take_snapshot()
+    site.judge(snapshot_id, stale={"a", "b"})
+    found = site.plan(snapshot_id=snapshot_id, max_share=1, min_idle_seconds=0.001)
     asked: list[str] = []
-    monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: asked.append(self.body))
+    site.patch.setattr(ApprovalOperator, "execute", lambda self, context: asked.append(self.body))
     task = SimpleNamespace(dag_id="d", run_id="r", xcom_push=lambda key, value: None)
-    ask(tmp_path, found).execute({"ti": task})  # type: ignore[typeddict-item]
+    ask(site.storage, found).execute({"ti": task})  # type: ignore[typeddict-item]
     assert re.search(r"\| a \| because .* \| .* UTC: 2 member\(s\), c at 127.0.0.1; topics t \|", asked[0])
     assert re.search(r"\| b \| because .* \| not known \|", asked[0])
 
 
-def test_names_of_groups_are_not_taken_for_markup(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_names_of_groups_are_not_taken_for_markup(site: Site) -> None:
     evil = "x|<img src=x>[y](http://z)`*_"
-    found = scene.plan_of(admin, tmp_path, [evil])
-    plan = load_plan(Layout(tmp_path, scene.CLUSTER), found["plan_id"])
+    found = site.plan_of([evil])
+    plan = load_plan(site.layout, found["plan_id"])
     text = question(plan, "/x/report.html", "why")
     assert "&#124;&#60;img src=x&#62;&#91;y&#93;(http:&#8203;//z)&#96;&#42;&#95;" in text
     assert not set("<>[]`") & set(text)
     assert "Report with all groups: /x/report.html" in text
 
 
-def test_the_question_leads_to_the_report(
-    tmp_path: Path, planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_question_leads_to_the_report(site: Site, planned: Planned) -> None:
     named: dict[str, str] = {}
     task = SimpleNamespace(dag_id="d", run_id="r 1", xcom_push=lambda key, value: named.update({key: value}))
 
     def asked(self: Any, context: Any) -> None:
         assert "[Report with all groups](/dags/d/runs/r%201/plugin/kafka-groups-report)" in self.body
 
-    monkeypatch.setattr(ApprovalOperator, "execute", asked)
-    ask(tmp_path, planned).execute({"ti": task})  # type: ignore[typeddict-item]
-    (report,) = (tmp_path / scene.CLUSTER / "reports").glob(f"{planned['plan_id']}*.html")
+    site.patch.setattr(ApprovalOperator, "execute", asked)
+    ask(site.storage, planned).execute({"ti": task})  # type: ignore[typeddict-item]
+    (report,) = (site.folder / "reports").glob(f"{planned['plan_id']}*.html")
     assert named == {"kafka_groups_report": str(report)}
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__REPORT_TAB", "False")
-    monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: self.body)
-    assert "](" not in ask(tmp_path, planned).execute({"ti": task})  # type: ignore[typeddict-item]
+    site.configure(report_tab="False")
+    site.patch.setattr(ApprovalOperator, "execute", lambda self, context: self.body)
+    assert "](" not in ask(site.storage, planned).execute({"ti": task})  # type: ignore[typeddict-item]

@@ -17,7 +17,7 @@ from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.records import records
-from tests.unit.operators.scene import apply, delete
+from tests.unit.operators.scene import Planned, Site
 
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
 
@@ -30,14 +30,12 @@ def _groups(admin: FakeAdmin) -> None:
 # By plan
 
 
-def test_planned_groups_are_deleted_verified_and_recorded(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
-) -> None:
-    done = apply(tmp_path, backed_up)
-    assert sorted(admin.deleted) == ["a", "b"]
+def test_planned_groups_are_deleted_verified_and_recorded(site: Site, backed_up: Planned) -> None:
+    done = site.apply(backed_up)
+    assert sorted(site.admin.deleted) == ["a", "b"]
     assert done["counts"]["deleted"] == 2
     assert done["verification"] == {"gone": 2, "present": 0, "unclear": 0}
-    (record,) = records(tmp_path)
+    (record,) = records(site.storage)
     assert Path(done["audit_path"]).is_file()
     assert {item["group_id"]: item["outcome"] for item in record["outcomes"]} == {"a": "deleted", "b": "deleted"}
     assert json.loads(json.dumps(done)) == done
@@ -45,94 +43,82 @@ def test_planned_groups_are_deleted_verified_and_recorded(
 
 
 @pytest.mark.parametrize("dry_run", [True, "True", "true"])
-def test_a_dry_run_deletes_nothing_and_says_what_it_would(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, dry_run: Any
-) -> None:
-    done = apply(tmp_path, backed_up, dry_run=dry_run)
-    assert admin.deleted == []
+def test_a_dry_run_deletes_nothing_and_says_what_it_would(site: Site, backed_up: Planned, dry_run: Any) -> None:
+    done = site.apply(backed_up, dry_run=dry_run)
+    assert site.admin.deleted == []
     assert done["counts"]["would_delete"] == 2
     assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({}), "nothing to wait for"
 
 
 @pytest.mark.parametrize("dry_run", ["", "no", "None", 1, None])
-def test_a_dry_run_switch_that_is_unclear_deletes_nothing(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, dry_run: Any
-) -> None:
+def test_a_dry_run_switch_that_is_unclear_deletes_nothing(site: Site, backed_up: Planned, dry_run: Any) -> None:
     with pytest.raises(ConfigurationError, match="dry_run"):
-        apply(tmp_path, backed_up, dry_run=dry_run)
-    assert admin.deleted == []
+        site.apply(backed_up, dry_run=dry_run)
+    assert site.admin.deleted == []
 
 
-def test_a_plan_that_is_not_the_approved_one_is_refused(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_plan_that_is_not_the_approved_one_is_refused(site: Site, backed_up: Planned) -> None:
     with pytest.raises(PlanError, match="not the one that was asked for"):
-        apply(tmp_path, {**backed_up, "digest": "0" * 64})
-    assert admin.deleted == []
+        site.apply({**backed_up, "digest": "0" * 64})
+    assert site.admin.deleted == []
 
 
-def test_a_read_only_connection_refuses_all_but_a_dry_run(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(CONNECTION, '{"conn_type": "kafka_groups", "host": "b1", "extra": {"read_only": true}}')
+def test_a_read_only_connection_refuses_all_but_a_dry_run(site: Site, backed_up: Planned) -> None:
+    site.patch.setenv(CONNECTION, '{"conn_type": "kafka_groups", "host": "b1", "extra": {"read_only": true}}')
     with pytest.raises(ConfigurationError, match="read-only"):
-        apply(tmp_path, backed_up)
+        site.apply(backed_up)
     with pytest.raises(ConfigurationError, match="read-only"):
-        delete(tmp_path, group_ids=["a"])
-    assert admin.deleted == []
-    assert apply(tmp_path, backed_up, dry_run=True)["counts"]["would_delete"] == 2
+        site.delete(group_ids=["a"])
+    assert site.admin.deleted == []
+    assert site.apply(backed_up, dry_run=True)["counts"]["would_delete"] == 2
 
 
-def test_a_plan_that_names_a_group_protected_since_is_refused(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(CONNECTION, '{"conn_type": "kafka_groups", "host": "b", "extra": {"protected_groups": ["a"]}}')
+def test_a_plan_that_names_a_group_protected_since_is_refused(site: Site, backed_up: Planned) -> None:
+    site.patch.setenv(CONNECTION, '{"conn_type": "kafka_groups", "host": "b", "extra": {"protected_groups": ["a"]}}')
     with pytest.raises(PlanError, match="protects"):
-        apply(tmp_path, backed_up)
-    assert admin.deleted == []
+        site.apply(backed_up)
+    assert site.admin.deleted == []
 
 
-def test_a_group_that_fails_is_recorded_and_fails_the_task(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
-) -> None:
-    admin.delete_errors = {"a": OutcomeUnknownError("the answer was lost")}
+def test_a_group_that_fails_is_recorded_and_fails_the_task(site: Site, backed_up: Planned) -> None:
+    site.admin.delete_errors = {"a": OutcomeUnknownError("the answer was lost")}
     with pytest.raises(GroupsFailedError, match="'a'"):
-        apply(tmp_path, backed_up)
-    (record,) = records(tmp_path)
+        site.apply(backed_up)
+    (record,) = records(site.storage)
     assert {item["group_id"]: item["outcome"] for item in record["outcomes"]} == {"a": "failed", "b": "deleted"}
 
 
 # By name
 
 
-def test_named_groups_are_watched_backed_up_and_deleted(admin: FakeAdmin, tmp_path: Path) -> None:
-    done = delete(tmp_path, group_ids='["a", "b"]')
-    assert sorted(admin.deleted) == ["a", "b"]
+def test_named_groups_are_watched_backed_up_and_deleted(site: Site) -> None:
+    done = site.delete(group_ids='["a", "b"]')
+    assert sorted(site.admin.deleted) == ["a", "b"]
     assert Path(done["backup"]).is_file()
-    assert records(tmp_path)[0]["counts"]["deleted"] == 2
+    assert records(site.storage)[0]["counts"]["deleted"] == 2
 
 
-def test_a_named_group_that_is_kept_fails_the_task_unless_told_otherwise(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups["a"].members = 2
+def test_a_named_group_that_is_kept_fails_the_task_unless_told_otherwise(site: Site) -> None:
+    site.admin.groups["a"].members = 2
     with pytest.raises(GroupsFailedError, match="'a'"):
-        delete(tmp_path, group_ids=["a"])
-    assert list(delete(tmp_path, group_ids=["a"], fail_if_kept=False)["kept"]) == ["a"]
-    assert admin.deleted == []
+        site.delete(group_ids=["a"])
+    assert list(site.delete(group_ids=["a"], fail_if_kept=False)["kept"]) == ["a"]
+    assert site.admin.deleted == []
 
 
 @pytest.mark.parametrize("group_id", ["connect-sink", "airflow-kafka-groups-lease"])
-def test_a_platform_group_is_kept_even_when_named(admin: FakeAdmin, tmp_path: Path, group_id: str) -> None:
-    admin.groups[group_id] = FakeGroup()
+def test_a_platform_group_is_kept_even_when_named(site: Site, group_id: str) -> None:
+    site.admin.groups[group_id] = FakeGroup()
     with pytest.raises(GroupsFailedError, match="protected"):
-        delete(tmp_path, group_ids=[group_id])
-    assert admin.deleted == []
+        site.delete(group_ids=[group_id])
+    assert site.admin.deleted == []
 
 
-def test_an_unknown_group_fails_the_task_before_anything_is_deleted(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_an_unknown_group_fails_the_task_before_anything_is_deleted(site: Site) -> None:
     with pytest.raises(ConfigurationError, match=r"group_ids.*typo.*nothing was deleted"):
-        delete(tmp_path, group_ids=["a", "typo"])
-    assert admin.deleted == []
-    assert delete(tmp_path, group_ids=["a", "typo"], ignore_missing=True)["counts"]["deleted"] == 1
+        site.delete(group_ids=["a", "typo"])
+    assert site.admin.deleted == []
+    assert site.delete(group_ids=["a", "typo"], ignore_missing=True)["counts"]["deleted"] == 1
 
 
 @pytest.mark.parametrize(
@@ -146,12 +132,10 @@ def test_an_unknown_group_fails_the_task_before_anything_is_deleted(admin: FakeA
         ({"plan_id": "../../x", "plan_digest": "0" * 64}, "plan_id"),
     ],
 )
-def test_bad_input_is_a_clear_error_and_deletes_nothing(
-    admin: FakeAdmin, tmp_path: Path, arguments: dict[str, Any], field: str
-) -> None:
+def test_bad_input_is_a_clear_error_and_deletes_nothing(site: Site, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigurationError, match=field):
-        delete(tmp_path, **arguments)
-    assert (admin.deleted, records(tmp_path)) == ([], [])
+        site.delete(**arguments)
+    assert (site.admin.deleted, records(site.storage)) == ([], [])
 
 
 @pytest.mark.parametrize(

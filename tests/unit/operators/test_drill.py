@@ -21,6 +21,7 @@ from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOpe
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, timeout
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 OLD0, OLD1, NEW = TopicPartition("old", 0), TopicPartition("old", 1), TopicPartition("new", 0)
@@ -45,56 +46,56 @@ def _groups(admin: FakeAdmin) -> None:
     }
 
 
-def test_groups_are_backed_up_without_a_plan_in_use_or_not(admin: FakeAdmin, tmp_path: Path) -> None:
-    backup = back_up(tmp_path)
+def test_groups_are_backed_up_without_a_plan_in_use_or_not(site: Site) -> None:
+    backup = back_up(site.storage)
     assert (backup["groups"], backup["rows"], backup["plan_digest"]) == (2, 3, "no plan")
     assert "no committed offset" in backup["reasons"]["none"]
     assert "no committed offset" in backup["reasons"]["share"]
-    assert back_up(tmp_path, group_ids='["a", "typo"]')["reasons"] == {"typo": "it does not exist"}
-    assert back_up(tmp_path, include=["b"])["groups"] == 1
-    admin.errors["a"] = broker_error("NOT_COORDINATOR")
-    assert "could not be read" in back_up(tmp_path)["reasons"]["a"]
+    assert back_up(site.storage, group_ids='["a", "typo"]')["reasons"] == {"typo": "it does not exist"}
+    assert back_up(site.storage, include=["b"])["groups"] == 1
+    site.admin.errors["a"] = broker_error("NOT_COORDINATOR")
+    assert "could not be read" in back_up(site.storage)["reasons"]["a"]
 
 
 @pytest.mark.parametrize("sees_all", [True, False])
 def test_topics_that_are_hidden_from_the_user_are_said_to_be_missing_in_a_backup(
-    admin: FakeAdmin, tmp_path: Path, caplog: pytest.LogCaptureFixture, sees_all: bool
+    site: Site, caplog: pytest.LogCaptureFixture, sees_all: bool
 ) -> None:
-    admin.sees_topics = sees_all
-    assert back_up(tmp_path)["groups"] == 2
+    site.admin.sees_topics = sees_all
+    assert back_up(site.storage)["groups"] == 2
     assert ("This backup may lack" in caplog.text) is not sees_all
 
 
 def test_a_backup_is_not_lost_where_nobody_can_say_in_the_end_whether_topics_are_hidden(
-    admin: FakeAdmin, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     """All groups were read, and the broker that was asked last lost them."""
 
     async def lost() -> bool:
         raise ConnectionFailedError("b1:9092", "refused")
 
-    monkeypatch.setattr(admin, "sees_all_topics", lost)
-    assert back_up(tmp_path)["groups"] == 2
+    site.patch.setattr(site.admin, "sees_all_topics", lost)
+    assert back_up(site.storage)["groups"] == 2
     assert "This backup may lack" in caplog.text
     assert "is not known: b1:9092" in caplog.text
 
 
-def test_such_a_backup_restores_and_deletes_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
-    backup = back_up(tmp_path)
-    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": "c", "plan_id": backup["plan_id"]}
+def test_such_a_backup_restores_and_deletes_nothing(site: Site) -> None:
+    backup = back_up(site.storage)
+    stored: dict[str, Any] = {"storage_path": str(site.storage), "cluster": "c", "plan_id": backup["plan_id"]}
     for digest in ("0" * 64, "no plan"):
         with pytest.raises((MaintenanceError, ConfigurationError)):
             DeleteGroupsOperator(task_id="x", plan_digest=digest, **stored).execute({})
-    del admin.groups["a"]
+    del site.admin.groups["a"]
     restored = RestoreGroupOffsetsOperator(task_id="r", group_ids=["a"], **stored).execute({})
     assert restored["counts"]["changed"] == 1
-    assert admin.groups["a"].positions == {T0: 5, T1: 7}
+    assert site.admin.groups["a"].positions == {T0: 5, T1: 7}
 
 
-def test_a_drill_leaves_the_cluster_as_it_was(admin: FakeAdmin, tmp_path: Path) -> None:
-    backup = back_up(tmp_path)
-    before = {group_id: dict(group.offsets) for group_id, group in admin.groups.items()}
-    found = rehearse(tmp_path, backup["plan_id"])
+def test_a_drill_leaves_the_cluster_as_it_was(site: Site) -> None:
+    backup = back_up(site.storage)
+    before = {group_id: dict(group.offsets) for group_id, group in site.admin.groups.items()}
+    found = rehearse(site.storage, backup["plan_id"])
     assert found == {
         "backup_id": backup["plan_id"],
         "restored": 2,
@@ -103,141 +104,137 @@ def test_a_drill_leaves_the_cluster_as_it_was(admin: FakeAdmin, tmp_path: Path) 
         "failed": {},
         "left": {},
     }
-    assert {group_id: dict(group.offsets) for group_id, group in admin.groups.items()} == before
-    assert sorted(admin.deleted) == [f"airflow-kafka-groups-drill.{backup['plan_id']}.{n}" for n in (0, 1)]
-    assert rehearse(tmp_path, backup["plan_id"], max_groups="1", scratch_prefix="x.")["partitions"] == 2
+    assert {group_id: dict(group.offsets) for group_id, group in site.admin.groups.items()} == before
+    assert sorted(site.admin.deleted) == [f"airflow-kafka-groups-drill.{backup['plan_id']}.{n}" for n in (0, 1)]
+    assert rehearse(site.storage, backup["plan_id"], max_groups="1", scratch_prefix="x.")["partitions"] == 2
 
 
-def test_partitions_that_cannot_be_restored_are_named(admin: FakeAdmin, tmp_path: Path) -> None:
-    backup = back_up(tmp_path, group_ids=["a"])
-    admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
-    found = rehearse(tmp_path, backup["plan_id"])
+def test_partitions_that_cannot_be_restored_are_named(site: Site) -> None:
+    backup = back_up(site.storage, group_ids=["a"])
+    site.admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+    found = rehearse(site.storage, backup["plan_id"])
     assert (found["restored"], found["partitions"], list(found["skipped"])) == (1, 1, ["a: t[1]"])
 
 
-def test_partitions_whose_leader_does_not_answer_show_nothing_of_a_restore(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_partitions_whose_leader_does_not_answer_show_nothing_of_a_restore(site: Site) -> None:
     """The drill was a success that had left them out, as if their topics were gone."""
-    backup = back_up(tmp_path)
-    admin.ends[T1] = timeout()
+    backup = back_up(site.storage)
+    site.admin.ends[T1] = timeout()
     with pytest.raises(MaintenanceError, match=r"{'a': 't\[1\] was left out: the log start .* 30 s'}; .* left: {}"):
-        rehearse(tmp_path, backup["plan_id"])
-    assert sorted(admin.groups) == ["a", "b", "none", "share"], "no scratch group is left"
+        rehearse(site.storage, backup["plan_id"])
+    assert sorted(site.admin.groups) == ["a", "b", "none", "share"], "no scratch group is left"
 
 
-def test_a_scratch_group_that_is_there_already_is_not_touched(admin: FakeAdmin, tmp_path: Path) -> None:
-    backup = back_up(tmp_path)
+def test_a_scratch_group_that_is_there_already_is_not_touched(site: Site) -> None:
+    backup = back_up(site.storage)
     taken = f"airflow-kafka-groups-drill.{backup['plan_id']}.1"
-    admin.groups[taken] = FakeGroup({T0: 1})
+    site.admin.groups[taken] = FakeGroup({T0: 1})
     with pytest.raises(MaintenanceError, match="exist already"):
-        rehearse(tmp_path, backup["plan_id"])
-    assert admin.groups[taken].positions == {T0: 1}
-    assert admin.deleted == []
+        rehearse(site.storage, backup["plan_id"])
+    assert site.admin.groups[taken].positions == {T0: 1}
+    assert site.admin.deleted == []
 
 
 @pytest.mark.safety
-def test_a_scratch_group_that_another_drill_creates_meanwhile_is_not_deleted(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_a_scratch_group_that_another_drill_creates_meanwhile_is_not_deleted(site: Site) -> None:
     """Two drills of one backup use the same names and offsets: each would take the other's groups for its own."""
-    backup = back_up(tmp_path)
+    backup = back_up(site.storage)
     taken = f"airflow-kafka-groups-drill.{backup['plan_id']}.0"
-    offsets = dict(admin.groups["a"].offsets)
+    offsets = dict(site.admin.groups["a"].offsets)
 
     def create(call: str) -> None:
         if call == "stable offsets":  # right before the commit
-            admin.groups[taken] = FakeGroup(offsets)
+            site.admin.groups[taken] = FakeGroup(offsets)
 
-    admin.before = create
+    site.admin.before = create
     with pytest.raises(MaintenanceError, match="its offsets moved meanwhile"):
-        rehearse(tmp_path, backup["plan_id"])
-    assert (admin.groups[taken].offsets, admin.deleted) == (offsets, [f"{taken[:-1]}1"])
+        rehearse(site.storage, backup["plan_id"])
+    assert (site.admin.groups[taken].offsets, site.admin.deleted) == (offsets, [f"{taken[:-1]}1"])
 
 
-def test_what_does_not_come_back_as_it_was_fails_the_drill(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backup = back_up(tmp_path, group_ids=["a"])
-    alter = admin.alter_consumer_group_offsets
+def test_what_does_not_come_back_as_it_was_fails_the_drill(site: Site) -> None:
+    backup = back_up(site.storage, group_ids=["a"])
+    alter = site.admin.alter_consumer_group_offsets
 
     async def alter_and_meddle(offsets: Any, **_: Any) -> Any:
         done = await alter(offsets)
         for group_id in offsets:
-            admin.commit(group_id, "other", 0, 3)
+            site.admin.commit(group_id, "other", 0, 3)
         return done
 
-    monkeypatch.setattr(admin, "alter_consumer_group_offsets", alter_and_meddle)
+    site.patch.setattr(site.admin, "alter_consumer_group_offsets", alter_and_meddle)
     with pytest.raises(MaintenanceError, match="differs from what was proposed"):
-        rehearse(tmp_path, backup["plan_id"])
-    assert admin.deleted == [], "it holds what the drill did not put there"
+        rehearse(site.storage, backup["plan_id"])
+    assert site.admin.deleted == [], "it holds what the drill did not put there"
 
 
 @pytest.mark.parametrize("lost_at", ["stable offsets", "delete"], ids=["reading back", "deleting"])
 def test_scratch_groups_are_named_where_no_broker_can_be_reached_any_more(
-    admin: FakeAdmin, tmp_path: Path, lost_at: str, caplog: pytest.LogCaptureFixture
+    site: Site, lost_at: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    backup = back_up(tmp_path, group_ids=["a"])
-    admin.forget_calls()
+    backup = back_up(site.storage, group_ids=["a"])
+    site.admin.forget_calls()
 
     def lose(call: str) -> None:
-        if "alter" in admin.call_names and (call == lost_at or admin.call_names[-1] == "lost"):
-            admin.calls.append(("lost", []))
+        if "alter" in site.admin.call_names and (call == lost_at or site.admin.call_names[-1] == "lost"):
+            site.admin.calls.append(("lost", []))
             raise ConnectionFailedError("b1:9092", "refused")
 
-    admin.before = lose
+    site.admin.before = lose
     with pytest.raises(KafkaGroupsError) as caught:
-        rehearse(tmp_path, backup["plan_id"])
+        rehearse(site.storage, backup["plan_id"])
     scratch = f"airflow-kafka-groups-drill.{backup['plan_id']}.0"
-    assert scratch in admin.groups
+    assert scratch in site.admin.groups
     assert scratch in caplog.text + str(caught.value)
 
 
-def test_a_drill_needs_a_backup_of_this_cluster_and_may_write(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    empty = back_up(tmp_path, include=["nobody"])
+def test_a_drill_needs_a_backup_of_this_cluster_and_may_write(site: Site) -> None:
+    empty = back_up(site.storage, include=["nobody"])
     with pytest.raises(BackupError, match="no group"):
-        rehearse(tmp_path, empty["plan_id"])
-    backup = back_up(tmp_path)
-    admin.cluster = "another"
+        rehearse(site.storage, empty["plan_id"])
+    backup = back_up(site.storage)
+    site.admin.cluster = "another"
     with pytest.raises(BackupError, match="another"):
-        rehearse(tmp_path, backup["plan_id"])
-    admin.cluster = CLUSTER_ID
+        rehearse(site.storage, backup["plan_id"])
+    site.admin.cluster = CLUSTER_ID
     read_only = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"read_only": true}}'
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", read_only)
+    site.patch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", read_only)
     with pytest.raises(ConfigurationError, match="read-only"):
-        rehearse(tmp_path, backup["plan_id"])
-    assert admin.deleted == []
+        rehearse(site.storage, backup["plan_id"])
+    assert site.admin.deleted == []
 
 
-def test_a_backup_needs_every_broker_and_one_way_to_choose(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.missing_brokers = {2: timeout()}
+def test_a_backup_needs_every_broker_and_one_way_to_choose(site: Site) -> None:
+    site.admin.missing_brokers = {2: timeout()}
     with pytest.raises(IncompleteListingError):
-        back_up(tmp_path)
+        back_up(site.storage)
     for wrong in ({"plan_id": "p"}, {"plan_digest": "d"}, {"plan_id": "p", "plan_digest": "d", "group_ids": ["a"]}):
         with pytest.raises(ConfigurationError, match="plan_"):
             BackupGroupOffsetsOperator(task_id="b", storage_path="/x", **wrong)
 
 
-def test_a_group_of_which_nothing_can_be_restored_is_no_failure(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_a_group_of_which_nothing_can_be_restored_is_no_failure(site: Site) -> None:
     """One group behind its topic's retention failed the drill of each week; one offset less, and it passed."""
-    admin.groups = {"behind": FakeGroup({OLD0: 5, OLD1: 5}), "fine": FakeGroup({NEW: 7})}
-    admin.ends = {OLD0: (100, 200), OLD1: (100, 200)}
-    backup = back_up(tmp_path)
-    found = rehearse(tmp_path, backup["plan_id"])
+    site.admin.groups = {"behind": FakeGroup({OLD0: 5, OLD1: 5}), "fine": FakeGroup({NEW: 7})}
+    site.admin.ends = {OLD0: (100, 200), OLD1: (100, 200)}
+    backup = back_up(site.storage)
+    found = rehearse(site.storage, backup["plan_id"])
     assert (found["restored"], found["partitions"], found["failed"]) == (1, 1, {})
     assert list(found["skipped"]) == ["behind: old[0]", "behind: old[1]"]
-    assert len(admin.deleted) == 1, "its own scratch group"
+    assert len(site.admin.deleted) == 1, "its own scratch group"
 
 
-def test_a_drill_that_restores_nothing_proves_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"behind": FakeGroup({OLD0: 5})}
-    admin.ends = {OLD0: (100, 200)}
-    backup = back_up(tmp_path)
+def test_a_drill_that_restores_nothing_proves_nothing(site: Site) -> None:
+    site.admin.groups = {"behind": FakeGroup({OLD0: 5})}
+    site.admin.ends = {OLD0: (100, 200)}
+    backup = back_up(site.storage)
     with pytest.raises(MaintenanceError, match="cannot be restored"):
-        rehearse(tmp_path, backup["plan_id"])
+        rehearse(site.storage, backup["plan_id"])
 
 
 @pytest.fixture
-def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
-    return scene.planned_once(admin, tmp_path, ["a", "b"])
+def planned(site: Site) -> dict[str, Any]:
+    return site.planned_once(["a", "b"])
 
 
 def test_a_backup_of_a_plan_is_written_and_summed_up_in_plain_json(planned: dict[str, Any], tmp_path: Path) -> None:
@@ -263,57 +260,51 @@ def retry(storage: Path, plan_id: str, run_id: str = "weekly__1") -> dict[str, A
 
 
 @pytest.fixture
-def killed(admin: FakeAdmin, tmp_path: Path) -> str:
+def killed(site: Site) -> str:
     """The id of a backup whose drill was killed when its scratch groups were there."""
-    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 6})}
-    backup = str(back_up(tmp_path)["plan_id"])
-    admin.forget_calls()
+    site.admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 6})}
+    backup = str(back_up(site.storage)["plan_id"])
+    site.admin.forget_calls()
 
     def kill(call: str) -> None:
-        if "alter" in admin.call_names and call != "alter":
+        if "alter" in site.admin.call_names and call != "alter":
             raise Killed
 
-    admin.before = kill
+    site.admin.before = kill
     with pytest.raises(Killed):
-        retry(tmp_path, backup)
-    admin.before = lambda call: None
-    admin.forget_calls()
-    assert len(admin.groups) == 4
+        retry(site.storage, backup)
+    site.admin.before = lambda call: None
+    site.admin.forget_calls()
+    assert len(site.admin.groups) == 4
     return backup
 
 
 @pytest.mark.safety
-def test_a_retry_removes_what_its_killed_try_left_and_makes_the_drill(
-    admin: FakeAdmin, tmp_path: Path, killed: str
-) -> None:
-    assert retry(tmp_path, killed)["restored"] == 2
-    assert sorted(admin.groups) == ["a", "b"]
+def test_a_retry_removes_what_its_killed_try_left_and_makes_the_drill(site: Site, killed: str) -> None:
+    assert retry(site.storage, killed)["restored"] == 2
+    assert sorted(site.admin.groups) == ["a", "b"]
 
 
 @pytest.mark.safety
-def test_what_the_killed_try_restored_is_removed_when_the_log_has_moved_on(
-    admin: FakeAdmin, tmp_path: Path, killed: str
-) -> None:
+def test_what_the_killed_try_restored_is_removed_when_the_log_has_moved_on(site: Site, killed: str) -> None:
     """Somebody clears the task the next morning, and retention has removed the records meanwhile."""
-    admin.ends = {T0: (6, 200)}
-    assert retry(tmp_path, killed)["restored"] == 1
-    assert sorted(admin.groups) == ["a", "b"]
+    site.admin.ends = {T0: (6, 200)}
+    assert retry(site.storage, killed)["restored"] == 1
+    assert sorted(site.admin.groups) == ["a", "b"]
 
 
 @pytest.mark.safety
-def test_another_task_leaves_them_alone_and_makes_its_own_drill(admin: FakeAdmin, tmp_path: Path, killed: str) -> None:
+def test_another_task_leaves_them_alone_and_makes_its_own_drill(site: Site, killed: str) -> None:
     """It may be a drill that goes on."""
-    before = set(admin.groups)
-    assert retry(tmp_path, killed, "weekly__2")["restored"] == 2
-    assert set(admin.groups) == before
+    before = set(site.admin.groups)
+    assert retry(site.storage, killed, "weekly__2")["restored"] == 2
+    assert set(site.admin.groups) == before
 
 
 @pytest.mark.safety
-def test_what_somebody_has_committed_to_one_of_them_since_is_not_deleted(
-    admin: FakeAdmin, tmp_path: Path, killed: str
-) -> None:
-    taken = sorted(admin.groups.keys() - {"a", "b"})[0]
-    admin.commit(taken, *T0, 9)
+def test_what_somebody_has_committed_to_one_of_them_since_is_not_deleted(site: Site, killed: str) -> None:
+    taken = sorted(site.admin.groups.keys() - {"a", "b"})[0]
+    site.admin.commit(taken, *T0, 9)
     with pytest.raises(MaintenanceError, match=r"scratch groups exist already.*Delete them if no other drill"):
-        retry(tmp_path, killed)
-    assert admin.groups[taken].positions == {T0: 9}
+        retry(site.storage, killed)
+    assert site.admin.groups[taken].positions == {T0: 9}

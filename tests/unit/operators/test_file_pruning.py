@@ -16,9 +16,9 @@ from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import TableName
-from tests.fakes.admin import FakeAdmin
 from tests.fakes.wanted import want
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 pytestmark = pytest.mark.safety
 
@@ -79,14 +79,14 @@ def change(storage: Path, days: float) -> Path:
 
 
 @pytest.mark.promise(5)
-def test_a_restored_group_is_not_planned_again_once_its_record_is_removed(admin: FakeAdmin, tmp_path: Path) -> None:
-    scene.judged_once(admin, tmp_path, ["a"], ["live"])  # idle for 30 days by its snapshots
-    whole_snapshot(tmp_path, 30)
-    record, _ = change(tmp_path, 5), change(tmp_path, 0)
-    want(Layout(tmp_path, "other"), "a", at=ago(5), what="restore")
-    assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == 0, "its idle time counts from the restore"
-    assert prune_by(tmp_path, change=3).removed["change"] == (record.name[:25],)
-    assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == 0
+def test_a_restored_group_is_not_planned_again_once_its_record_is_removed(site: Site) -> None:
+    site.judged_once(["a"], ["live"])  # idle for 30 days by its snapshots
+    whole_snapshot(site.storage, 30)
+    record, _ = change(site.storage, 5), change(site.storage, 0)
+    want(Layout(site.storage, "other"), "a", at=ago(5), what="restore")
+    assert site.plan(max_share=1)["counts"]["planned"] == 0, "its idle time counts from the restore"
+    assert prune_by(site.storage, change=3).removed["change"] == (record.name[:25],)
+    assert site.plan(max_share=1)["counts"]["planned"] == 0
 
 
 @pytest.mark.parametrize(("ended", "kept"), [(-20, True), (5, True), (80, False)])
@@ -221,25 +221,21 @@ def test_the_tables_of_lag_go_with_their_snapshot(tmp_path: Path, *, alone: bool
     assert not [path for path in tmp_path.rglob(f"*{old}*") if "archives" not in path.parts]
 
 
-def test_the_offsets_that_spark_was_given_go_and_what_it_made_of_the_records_stays(
-    admin: FakeAdmin, tmp_path: Path
-) -> None:
+def test_the_offsets_that_spark_was_given_go_and_what_it_made_of_the_records_stays(site: Site) -> None:
     """Each backlog left a group's offsets and the job's result for good; the records are the user's."""
-    snapshot_id = scene.judged_once(admin, tmp_path, ["a"])
+    snapshot_id = site.judged_once(["a"])
     found: list[tuple[Path, ...]] = []
     for days in (70, 0):
-        made = write_backlog(
-            Layout(tmp_path, scene.CLUSTER), snapshot_id, "a", datetime.now(UTC) - timedelta(days=days)
-        )
+        made = write_backlog(site.layout, snapshot_id, "a", datetime.now(UTC) - timedelta(days=days))
         result = {"job": "process_group_backlog", "backlog_id": made.backlog_id, "outcome": "failed"}
-        write(tmp_path, f"backlogs/{made.backlog_id}-result.json", result)
+        write(site.storage, f"backlogs/{made.backlog_id}-result.json", result)
         mine = write(
-            tmp_path, f"backlogs/{made.backlog_id}/backlog_slice={made.backlog_id}-000001-1/part-0.parquet", {}
+            site.storage, f"backlogs/{made.backlog_id}/backlog_slice={made.backlog_id}-000001-1/part-0.parquet", {}
         )
-        record = write(tmp_path, f"backlogs/_backlog_records/0a1b2c3d/00000{len(found) + 1}/000001.json", {})
+        record = write(site.storage, f"backlogs/_backlog_records/0a1b2c3d/00000{len(found) + 1}/000001.json", {})
         found.append((Path(str(made.path)), Path(str(made.result_path)), mine, record))
-    left = write(tmp_path, f"backlogs/.{found[0][0].name}.0a1b2c3d.tmp", {})
-    removed = run(tmp_path).removed["backlog"]
+    left = write(site.storage, f"backlogs/.{found[0][0].name}.0a1b2c3d.tmp", {})
+    removed = run(site.storage).removed["backlog"]
     assert removed == (found[0][0].stem,)
     assert [[path.exists() for path in paths] for paths in found] == [[False, False, True, True], [True] * 4]
     assert not left.exists()

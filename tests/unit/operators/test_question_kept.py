@@ -23,10 +23,8 @@ from airflow.sdk.execution_time.comms import (
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
-from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.operators import scene
-from tests.unit.operators.arguments.test_floors import configure, connect
+from tests.unit.operators.scene import Planned, Site
 from tests.unit.operators.test_approval import ANN, Airflow, ask, context, delete
 
 pytestmark = pytest.mark.safety
@@ -100,15 +98,13 @@ def keeping(monkeypatch: pytest.MonkeyPatch, server: Server) -> KeepingAirflow:
 
 
 @pytest.fixture
-def plans(admin: FakeAdmin, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def plans(site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return two plans of as many groups, as all plans at max_groups are; the second one is backed up."""
-    admin.groups = {name: FakeGroup() for name in ("a1", "a2", "b1", "b2", "live")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale=["a1", "a2", "b1", "b2"])
-    first, second = (
-        scene.plan(tmp_path, snapshot_id=snapshot_id, include=[include], max_share=1) for include in ("a*", "b*")
-    )
-    scene.back_up(tmp_path, second)
+    site.admin.groups = {name: FakeGroup() for name in ("a1", "a2", "b1", "b2", "live")}
+    snapshot_id = site.take_snapshot()
+    site.judge(snapshot_id, stale=["a1", "a2", "b1", "b2"])
+    first, second = (site.plan(snapshot_id=snapshot_id, include=[include], max_share=1) for include in ("a*", "b*"))
+    site.back_up(second)
     return first, second
 
 
@@ -118,38 +114,34 @@ def page_of(operator: ApproveCleanupOperator, **typed: Any) -> dict[str, Any]:
 
 
 def test_nobody_is_asked_about_a_plan_by_the_text_of_another(
-    admin: FakeAdmin,
-    tmp_path: Path,
-    plans: tuple[dict[str, Any], dict[str, Any]],
-    keeping: KeepingAirflow,
-    server: Server,
+    site: Site, plans: tuple[dict[str, Any], dict[str, Any]], keeping: KeepingAirflow, server: Server
 ) -> None:
     """Nobody answers, and the tasks from ``plan`` on are cleared in the same DAG run: there is another plan."""
     first, second = plans
-    ask(tmp_path, first).execute(context(id=uuid4()))
+    ask(site.storage, first).execute(context(id=uuid4()))
     again = {"id": uuid4(), "try_number": 2}
     with pytest.raises(PlanError, match="this task has asked about another plan, and Airflow still shows that"):
-        ask(tmp_path, second).execute(context(**again))
+        ask(site.storage, second).execute(context(**again))
     assert "| a1 |" in server.row["body"]
     assert "| b1 |" not in server.row["body"]
     assert len(keeping.asked) == 1
     with pytest.raises(PlanError):
-        ask(tmp_path, second).execute_complete(context(**again), keeping.answer)
+        ask(site.storage, second).execute_complete(context(**again), keeping.answer)
     with pytest.raises(PlanError):
-        delete(tmp_path, second)
-    assert admin.deleted == []
+        delete(site.storage, second)
+    assert site.admin.deleted == []
 
 
 @pytest.mark.parametrize("people", [{}, ONLY_ANN], ids=["everybody", "Ann"])
 def test_the_same_plan_can_be_asked_about_again(
-    admin: FakeAdmin, tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow, people: dict[str, Any]
+    site: Site, backed_up: Planned, keeping: KeepingAirflow, people: dict[str, Any]
 ) -> None:
-    ask(tmp_path, backed_up, **people).execute(context(id=uuid4()))
+    ask(site.storage, backed_up, **people).execute(context(id=uuid4()))
     again = {"id": uuid4(), "try_number": 2}
-    ask(tmp_path, backed_up, **people).execute(context(**again))
-    ask(tmp_path, backed_up, **people).execute_complete(context(**again), keeping.answer)
-    delete(tmp_path, backed_up)
-    assert sorted(admin.deleted) == ["a", "b"]
+    ask(site.storage, backed_up, **people).execute(context(**again))
+    ask(site.storage, backed_up, **people).execute_complete(context(**again), keeping.answer)
+    delete(site.storage, backed_up)
+    assert sorted(site.admin.deleted) == ["a", "b"]
 
 
 def test_who_may_answer_is_who_the_dag_says_now(
@@ -163,45 +155,43 @@ def test_who_may_answer_is_who_the_dag_says_now(
 
 
 def test_an_answer_from_a_page_about_another_plan_approves_nothing(
-    admin: FakeAdmin, tmp_path: Path, plans: tuple[dict[str, Any], dict[str, Any]], airflow: Airflow
+    site: Site, plans: tuple[dict[str, Any], dict[str, Any]], airflow: Airflow
 ) -> None:
     """Ann has the page of the first plan before her when the task asks about the second, which gets her answer."""
     first, second = plans
-    asked = ask(tmp_path, first)
+    asked = ask(site.storage, first)
     asked.execute(context())
     again = {"id": "uuid-2", "try_number": 2}
-    ask(tmp_path, second).execute(context(**again))
+    ask(site.storage, second).execute(context(**again))
     airflow.answer["params_input"] = page_of(asked, confirm_groups="2")
     with pytest.raises(PlanError, match="the answer is to a question about another plan"):
-        ask(tmp_path, second).execute_complete(context(**again), airflow.answer)
+        ask(site.storage, second).execute_complete(context(**again), airflow.answer)
     with pytest.raises(PlanError):
-        delete(tmp_path, second)
-    assert admin.deleted == []
+        delete(site.storage, second)
+    assert site.admin.deleted == []
 
 
 def test_a_page_about_another_plan_still_rejects(
-    admin: FakeAdmin, tmp_path: Path, plans: tuple[dict[str, Any], dict[str, Any]], airflow: Airflow
+    site: Site, plans: tuple[dict[str, Any], dict[str, Any]], airflow: Airflow
 ) -> None:
     first, second = plans
-    asked = ask(tmp_path, first)
+    asked = ask(site.storage, first)
     asked.execute(context())
-    ask(tmp_path, second).execute(context())
+    ask(site.storage, second).execute(context())
     airflow.answer |= {"chosen_options": ["Reject"], "params_input": page_of(asked)}
-    assert ask(tmp_path, second).execute_complete(context(), airflow.answer)["approved"] is False
+    assert ask(site.storage, second).execute_complete(context(), airflow.answer)["approved"] is False
     with pytest.raises(PlanError, match="rejected"):
-        delete(tmp_path, second)
-    assert admin.deleted == []
+        delete(site.storage, second)
+    assert site.admin.deleted == []
 
 
-def test_the_page_of_the_question_approves(
-    admin: FakeAdmin, tmp_path: Path, backed_up: dict[str, Any], airflow: Airflow
-) -> None:
-    asked = ask(tmp_path, backed_up)
+def test_the_page_of_the_question_approves(site: Site, backed_up: Planned, airflow: Airflow) -> None:
+    asked = ask(site.storage, backed_up)
     asked.execute(context())
     airflow.answer["params_input"] = page_of(asked, confirm_groups="2")
-    ask(tmp_path, backed_up).execute_complete(context(), airflow.answer)
-    delete(tmp_path, backed_up)
-    assert sorted(admin.deleted) == ["a", "b"]
+    ask(site.storage, backed_up).execute_complete(context(), airflow.answer)
+    delete(site.storage, backed_up)
+    assert sorted(site.admin.deleted) == ["a", "b"]
 
 
 def test_the_form_that_airflow_shows_names_the_plan(
@@ -217,20 +207,15 @@ def test_the_form_that_airflow_shows_names_the_plan(
 @pytest.mark.parametrize("given", [{"confirm_groups": 2}, {"exclude_groups": "a"}, {"confirm_groups": [], "x": 1}])
 @pytest.mark.parametrize("chosen", ["Approve", "Reject"])
 def test_an_answer_that_counts_does_not_fail_the_task_that_seals_it(
-    admin: FakeAdmin,
-    tmp_path: Path,
-    backed_up: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-    given: dict[str, Any],
-    chosen: str,
+    site: Site, backed_up: Planned, given: dict[str, Any], chosen: str
 ) -> None:
     """Airflow's operator checks the fields once more, by their types. A try that fails asks again, after a no too."""
-    monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
-    ask(tmp_path, backed_up).execute(context())
+    site.patch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
+    ask(site.storage, backed_up).execute(context())
     at = datetime(2026, 1, 1, tzinfo=UTC)
     person = {"id": "42", "name": "Ann"}
     answer = {"chosen_options": [chosen], "params_input": given, "responded_at": at, "responded_by_user": person}
-    resumed = ask(tmp_path, backed_up)
+    resumed = ask(site.storage, backed_up)
     if chosen == "Approve" and given != {"confirm_groups": 2}:
         with pytest.raises(PlanError, match="nothing was deleted"):
             resumed.execute_complete(context(), answer)
@@ -238,16 +223,14 @@ def test_an_answer_that_counts_does_not_fail_the_task_that_seals_it(
     assert resumed.execute_complete(context(), answer)["approved"] is (chosen == "Approve")
 
 
-def test_who_triggers_a_run_does_not_fill_in_what_the_approver_has_to_type(
-    admin: FakeAdmin, tmp_path: Path, backed_up: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_triggers_a_run_does_not_fill_in_what_the_approver_has_to_type(site: Site, backed_up: Planned) -> None:
     """Airflow writes a run's configuration into the task's own fields before the task begins."""
     asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(
+    site.patch.setattr(
         ApprovalOperator, "execute", lambda operator, context: asked.append(dict(operator.serialized_params))
     )
     with DAG("d", schedule=None) as dag:
-        operator = ask(tmp_path, backed_up)
+        operator = ask(site.storage, backed_up)
     process_params(dag, operator, {"confirm_groups": "2", "exclude_groups": ["a"]}, suppress_exception=False)
     operator.execute(context())
     (fields,) = asked
@@ -284,72 +267,63 @@ def answer(keeping: KeepingAirflow, storage: Path, planned: dict[str, Any], pers
 
 @pytest.mark.promise(8)
 def test_whoever_was_left_out_cannot_have_another_dag_ask(
-    admin: FakeAdmin, tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow, server: Server
+    site: Site, backed_up: Planned, keeping: KeepingAirflow, server: Server
 ) -> None:
     """The plan's id goes from DAG to DAG in an XCom; ``assigned_users`` does not."""
-    ask(tmp_path, backed_up, **ONLY_ANN).execute(context(id=uuid4()))
+    ask(site.storage, backed_up, **ONLY_ANN).execute(context(id=uuid4()))
     server.row = {}  # another task, another question
-    ask(tmp_path, backed_up).execute(context(**OTHER_DAG))
+    ask(site.storage, backed_up).execute(context(**OTHER_DAG))
     assert server.row["assigned_users"] == [ANN | {"name": "42"}], "Airflow itself lets nobody else answer"
     with pytest.raises(PlanError, match=r"Bob \(7\) may not approve it, only the users with the ids 42"):
-        answer(keeping, tmp_path, backed_up, BOB, **OTHER_DAG)
+        answer(keeping, site.storage, backed_up, BOB, **OTHER_DAG)
     with pytest.raises(PlanError, match="was not answered"):
-        delete(tmp_path, backed_up)
-    assert admin.deleted == []
-    answer(keeping, tmp_path, backed_up, ANN, **OTHER_DAG)
-    delete(tmp_path, backed_up)
-    assert sorted(admin.deleted) == ["a", "b"]
+        delete(site.storage, backed_up)
+    assert site.admin.deleted == []
+    answer(keeping, site.storage, backed_up, ANN, **OTHER_DAG)
+    delete(site.storage, backed_up)
+    assert sorted(site.admin.deleted) == ["a", "b"]
 
 
 @pytest.mark.parametrize("where", ["configuration", "connection"])
 @pytest.mark.promise(9)
 def test_the_sites_approvers_count_wherever_the_answer_was_given(
-    admin: FakeAdmin,
-    tmp_path: Path,
-    backed_up: dict[str, Any],
-    keeping: KeepingAirflow,
-    monkeypatch: pytest.MonkeyPatch,
-    where: str,
+    site: Site, backed_up: Planned, keeping: KeepingAirflow, where: str
 ) -> None:
-    ask(tmp_path, backed_up).execute(context(**OTHER_DAG))
-    answer(keeping, tmp_path, backed_up, BOB, **OTHER_DAG)  # in a folder of DAGs that does not know of the floor
-    (configure if where == "configuration" else connect)(monkeypatch, approvers=json.dumps(["42"]))
+    ask(site.storage, backed_up).execute(context(**OTHER_DAG))
+    answer(keeping, site.storage, backed_up, BOB, **OTHER_DAG)  # in a folder of DAGs that does not know of the floor
+    site.limit(where, approvers=json.dumps(["42"]))
     with pytest.raises(PlanError, match=r"Bob \(7\) may not approve it"):
-        delete(tmp_path, backed_up, approval_rule="never")
-    assert admin.deleted == []
+        delete(site.storage, backed_up, approval_rule="never")
+    assert site.admin.deleted == []
 
 
 def test_nobody_else_is_asked_and_nobody_elses_answer_is_sealed(
-    tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow, server: Server, monkeypatch: pytest.MonkeyPatch
+    site: Site, backed_up: Planned, keeping: KeepingAirflow, server: Server
 ) -> None:
-    configure(monkeypatch, approvers=json.dumps(["42", "43"]))
-    asked = ask(tmp_path, backed_up, approval_rule="never")
+    site.configure(approvers=json.dumps(["42", "43"]))
+    asked = ask(site.storage, backed_up, approval_rule="never")
     asked.execute(context(**OTHER_DAG))
     assert [person["id"] for person in server.row["assigned_users"]] == ["42", "43"]
     for person in (BOB, {"name": "42"}, {"id": "42 ", "name": "Ann"}):
         with pytest.raises(PlanError, match="may not approve it"):
-            answer(keeping, tmp_path, backed_up, person, **OTHER_DAG)
-    assert answer(keeping, tmp_path, backed_up, ANN, **OTHER_DAG)["approved"] is True
+            answer(keeping, site.storage, backed_up, person, **OTHER_DAG)
+    assert answer(keeping, site.storage, backed_up, ANN, **OTHER_DAG)["approved"] is True
 
 
-def test_everybody_may_say_no(
-    admin: FakeAdmin, tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow
-) -> None:
-    ask(tmp_path, backed_up, **ONLY_ANN).execute(context(**OTHER_DAG))
+def test_everybody_may_say_no(site: Site, backed_up: Planned, keeping: KeepingAirflow) -> None:
+    ask(site.storage, backed_up, **ONLY_ANN).execute(context(**OTHER_DAG))
     keeping.answer["chosen_options"] = ["Reject"]
-    assert answer(keeping, tmp_path, backed_up, BOB, **OTHER_DAG)["approved"] is False
+    assert answer(keeping, site.storage, backed_up, BOB, **OTHER_DAG)["approved"] is False
     with pytest.raises(PlanError, match="rejected"):
-        delete(tmp_path, backed_up)
-    assert admin.deleted == []
+        delete(site.storage, backed_up)
+    assert site.admin.deleted == []
 
 
-def test_where_nobody_may_answer_nobody_is_asked(
-    tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configure(monkeypatch, approvers=json.dumps(["7"]))
+def test_where_nobody_may_answer_nobody_is_asked(site: Site, backed_up: Planned, keeping: KeepingAirflow) -> None:
+    site.configure(approvers=json.dumps(["7"]))
     with pytest.raises(PlanError, match="nobody may"):
-        ask(tmp_path, backed_up, **ONLY_ANN).execute(context(id=uuid4()))
-    connect(monkeypatch, approvers=json.dumps(["8"]))
+        ask(site.storage, backed_up, **ONLY_ANN).execute(context(id=uuid4()))
+    site.connect(floors={"approvers": json.dumps(["8"])})
     with pytest.raises(ConfigurationError, match="no approver in common"):
-        ask(tmp_path, backed_up).execute(context(id=uuid4()))
+        ask(site.storage, backed_up).execute(context(id=uuid4()))
     assert keeping.asked == []

@@ -29,6 +29,7 @@ from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, timeout
 from tests.pages import DOCS
 from tests.unit.change.scene import restored as restore_recorded
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 pytestmark = pytest.mark.safety
 
@@ -165,28 +166,28 @@ def by_plan(storage: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("decision", DecidedBy)
 @pytest.mark.parametrize("sign", RECORDED, ids=lambda sign: sign.name)
 @pytest.mark.promise(6)
-def test_a_sign_on_record_keeps_the_group(admin: FakeAdmin, tmp_path: Path, sign: Sign, decision: DecidedBy) -> None:
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+def test_a_sign_on_record_keeps_the_group(site: Site, sign: Sign, decision: DecidedBy) -> None:
+    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     if decision is DecidedBy.PLAN:
-        RECORDED[sign](admin, tmp_path)
-        assert "a" not in planned(tmp_path)
-        known = Ledger(Layout(tmp_path, scene.CLUSTER), CLUSTER_ID).known(["a"])
+        RECORDED[sign](site.admin, site.storage)
+        assert "a" not in planned(site.storage)
+        known = Ledger(site.layout, CLUSTER_ID).known(["a"])
         assert known.signs()["a"].sign is sign
         assert known.watched_since is not None
         return
-    found = by_plan(tmp_path) if decision is DecidedBy.DELETION else {}
-    RECORDED[sign](admin, tmp_path)
-    admin.groups |= {"b": FakeGroup()}
+    found = by_plan(site.storage) if decision is DecidedBy.DELETION else {}
+    RECORDED[sign](site.admin, site.storage)
+    site.admin.groups |= {"b": FakeGroup()}
     if decision is DecidedBy.DELETION:
-        scene.apply(tmp_path, found, dry_run=False)
+        site.apply(found, dry_run=False)
     else:
         named: dict[str, Any] = {"group_ids": ["a", "c"], "observe_seconds": 0.01, "cluster": scene.CLUSTER}
-        admin.groups |= {"c": FakeGroup()}
-        operator = DeleteGroupsOperator(task_id="named", storage_path=str(tmp_path), dry_run=False, **named)
+        site.admin.groups |= {"c": FakeGroup()}
+        operator = DeleteGroupsOperator(task_id="named", storage_path=str(site.storage), dry_run=False, **named)
         with pytest.raises(GroupsFailedError, match="1 of 2 failed: 'a'"):
             operator.execute({})
-        assert "c" not in admin.groups
-    assert "a" in admin.groups
+        assert "c" not in site.admin.groups
+    assert "a" in site.admin.groups
 
 
 OF_CHANGES = {Sign.KEPT_ALIVE, Sign.RESTORED}
@@ -195,18 +196,16 @@ OF_CHANGES = {Sign.KEPT_ALIVE, Sign.RESTORED}
 
 @pytest.mark.parametrize("sign", Sign, ids=lambda sign: sign.name)
 @pytest.mark.promise(6)
-def test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore(
-    admin: FakeAdmin, tmp_path: Path, sign: Sign
-) -> None:
+def test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore(site: Site, sign: Sign) -> None:
     """It was made again, and is empty at this moment: its consumers would read again what they have read since."""
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
-    plan_id = by_plan(tmp_path)["plan_id"]
+    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    plan_id = by_plan(site.storage)["plan_id"]
     if sign in SHOWN:
-        SHOWN[sign](admin, looks(admin, Layout(tmp_path, "other"), timedelta(0)))
+        SHOWN[sign](site.admin, looks(site.admin, Layout(site.storage, "other"), timedelta(0)))
     else:
-        RECORDED[sign](admin, tmp_path)
-    admin.groups |= {"a": FakeGroup({}), "b": FakeGroup({})}
-    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+        RECORDED[sign](site.admin, site.storage)
+    site.admin.groups |= {"a": FakeGroup({}), "b": FakeGroup({})}
+    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(site.storage), "cluster": scene.CLUSTER}
     results = [
         RestoreGroupOffsetsOperator(task_id="restore", **stored, dry_run=dry_run).execute({})
         for dry_run in (True, False)
@@ -222,56 +221,50 @@ def test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restor
 
 
 @pytest.mark.promise(6)
-def test_a_group_that_was_used_is_restored_if_it_is_gone_and_what_that_caused_is_no_sign(
-    admin: FakeAdmin, tmp_path: Path
-) -> None:
+def test_a_group_that_was_used_is_restored_if_it_is_gone_and_what_that_caused_is_no_sign(site: Site) -> None:
     two, lost = {TopicPartition(topic, 0): 5 for topic in "tu"}, TopicPartition("u", 0)
-    admin.groups = {"a": FakeGroup(two), "b": FakeGroup(two), "live": FakeGroup()}
-    plan_id = by_plan(tmp_path)["plan_id"]
-    look = looks(admin, Layout(tmp_path, scene.CLUSTER), timedelta(0))
-    admin.groups["b"].members = 1
+    site.admin.groups = {"a": FakeGroup(two), "b": FakeGroup(two), "live": FakeGroup()}
+    plan_id = by_plan(site.storage)["plan_id"]
+    look = looks(site.admin, site.layout, timedelta(0))
+    site.admin.groups["b"].members = 1
     look()
-    del admin.groups["a"], admin.groups["b"]
+    del site.admin.groups["a"], site.admin.groups["b"]
     look()
-    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(site.storage), "cluster": scene.CLUSTER}
     restore = RestoreGroupOffsetsOperator(task_id="restore", **stored)
     assert restore.execute({})["counts"]["changed"] == 2
-    del admin.groups["a"].offsets[lost], admin.groups["b"].offsets[lost]
+    del site.admin.groups["a"].offsets[lost], site.admin.groups["b"].offsets[lost]
     look()
     assert restore.execute({})["counts"]["changed"] == 2, "each of them came back, and lost an offset"
 
 
-def test_who_overwrites_what_was_committed_since_the_backup_knows_that_the_group_was_used(
-    admin: FakeAdmin, tmp_path: Path
-) -> None:
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
-    plan_id = by_plan(tmp_path)["plan_id"]
-    admin.groups["a"].members = 1
-    asyncio.run(take_snapshot(admin, Layout(tmp_path, "other")))
-    admin.groups["a"] = FakeGroup({})
-    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+def test_who_overwrites_what_was_committed_since_the_backup_knows_that_the_group_was_used(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    plan_id = by_plan(site.storage)["plan_id"]
+    site.admin.groups["a"].members = 1
+    asyncio.run(take_snapshot(site.admin, Layout(site.storage, "other")))
+    site.admin.groups["a"] = FakeGroup({})
+    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(site.storage), "cluster": scene.CLUSTER}
     assert "had a member" in RestoreGroupOffsetsOperator(task_id="r", **stored).execute({})["kept"]["a"]
     found = RestoreGroupOffsetsOperator(task_id="r", overwrite=True, **stored).execute({})
     assert found["counts"]["changed"] == 1
 
 
 @pytest.mark.promise(6)
-def test_a_reset_keeps_a_group_that_a_snapshot_shows_in_use_since_it_was_proposed(
-    admin: FakeAdmin, tmp_path: Path
-) -> None:
-    admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup()}
-    other = Layout(tmp_path, "other")
-    looks(admin, other, -timedelta(minutes=1))()
-    (manifest,) = tmp_path.glob("other/manifests/*.json")
-    manifest.rename(tmp_path / "aside")
-    admin.groups["a"] = FakeGroup()
+def test_a_reset_keeps_a_group_that_a_snapshot_shows_in_use_since_it_was_proposed(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup()}
+    other = Layout(site.storage, "other")
+    looks(site.admin, other, -timedelta(minutes=1))()
+    (manifest,) = site.storage.glob("other/manifests/*.json")
+    manifest.rename(site.storage / "aside")
+    site.admin.groups["a"] = FakeGroup()
 
     def finish(call: str) -> None:
         if call == "list_offsets" and not manifest.exists():
-            (tmp_path / "aside").rename(manifest)
+            (site.storage / "aside").rename(manifest)
 
-    admin.before = finish
-    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    site.admin.before = finish
+    stored: dict[str, Any] = site.stored
     reset = ResetGroupOffsetsOperator(task_id="reset", group_ids=["a", "b"], to="earliest", **stored)
     found = reset.execute({})
     assert (found["counts"]["changed"], [*found["kept"]]) == (1, ["a"])
@@ -324,105 +317,101 @@ def test_the_table_has_no_empty_cell() -> None:
     assert rows == ["The group", *(sign.value for sign in Sign)]
 
 
-def test_a_member_that_the_log_of_commits_shows_keeps_the_group(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
-    in_the_log(admin, tmp_path, "last_record_at")
-    assert planned(tmp_path) == ["b"]
+def test_a_member_that_the_log_of_commits_shows_keeps_the_group(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    in_the_log(site.admin, site.storage, "last_record_at")
+    assert planned(site.storage) == ["b"]
 
 
-def test_a_judgement_that_cannot_be_read_keeps_all_groups(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
-    rows = in_the_log(admin, tmp_path)
+def test_a_judgement_that_cannot_be_read_keeps_all_groups(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    rows = in_the_log(site.admin, site.storage)
     rows.write_bytes(rows.read_bytes()[:-9])
     with pytest.raises(SnapshotError, match=r"a judgement in the folder 'other': .*Restore its files"):
-        planned(tmp_path)
-    other = Layout(tmp_path, "other")
+        planned(site.storage)
+    other = Layout(site.storage, "other")
     Path(str(other.verdict_summary(snapshot_ids(other)[0]))).unlink()
-    assert planned(tmp_path) == ["a", "b"], "a job that judges again, or was killed, says nothing"
+    assert planned(site.storage) == ["a", "b"], "a job that judges again, or was killed, says nothing"
 
 
-def test_what_cannot_be_read_keeps_all_groups(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
-    other = Layout(tmp_path, "other")
-    looks(admin, other, timedelta(minutes=30))()
+def test_what_cannot_be_read_keeps_all_groups(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    other = Layout(site.storage, "other")
+    looks(site.admin, other, timedelta(minutes=30))()
     (rows,) = Path(str(other.snapshot_data(snapshot_ids(other)[0]))).iterdir()
     content = rows.read_bytes()
     rows.write_bytes(content[: len(content) // 2])
     with pytest.raises(SnapshotError, match=r"in the folder 'other'.*What it showed is not known"):
-        planned(tmp_path)
+        planned(site.storage)
     rows.write_bytes(content)
-    assert planned(tmp_path) == ["a", "b"]
+    assert planned(site.storage) == ["a", "b"]
 
 
-def test_a_snapshot_that_was_killed_before_its_manifest_is_no_sign_and_counts_once_it_is_there(
-    admin: FakeAdmin, tmp_path: Path
-) -> None:
-    admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup(), "live": FakeGroup()}
-    looks(admin, Layout(tmp_path, "other"), timedelta(minutes=30))()
-    (manifest,) = tmp_path.glob("other/manifests/*.json")
-    manifest.rename(tmp_path / "aside")
-    admin.groups["a"] = FakeGroup()
-    assert planned(tmp_path) == ["a", "b"]
-    (tmp_path / "aside").rename(manifest)
-    assert planned(tmp_path) == ["b"]
+def test_a_snapshot_that_was_killed_before_its_manifest_is_no_sign_and_counts_once_it_is_there(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup(), "live": FakeGroup()}
+    looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))()
+    (manifest,) = site.storage.glob("other/manifests/*.json")
+    manifest.rename(site.storage / "aside")
+    site.admin.groups["a"] = FakeGroup()
+    assert planned(site.storage) == ["a", "b"]
+    (site.storage / "aside").rename(manifest)
+    assert planned(site.storage) == ["b"]
 
 
 @pytest.mark.promise(6)
-def test_a_move_counts_also_where_the_snapshot_from_before_it_is_found_last(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_a_move_counts_also_where_the_snapshot_from_before_it_is_found_last(site: Site) -> None:
     """As two of one second may be, whose ids are in any order: a live group was deleted by its name."""
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
-    look = looks(admin, Layout(tmp_path, "other"), timedelta(minutes=30))
+    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    look = looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))
     look()
-    (manifest,) = tmp_path.glob("other/manifests/*.json")
-    manifest.rename(tmp_path / "aside")
-    admin.commit("a", "t", 0, 3)
+    (manifest,) = site.storage.glob("other/manifests/*.json")
+    manifest.rename(site.storage / "aside")
+    site.admin.commit("a", "t", 0, 3)
     look()
-    ledger = Ledger(Layout(tmp_path, scene.CLUSTER), CLUSTER_ID)
+    ledger = Ledger(site.layout, CLUSTER_ID)
     assert ledger.seen(["a", "b"]) == {}
-    (tmp_path / "aside").rename(manifest)
+    (site.storage / "aside").rename(manifest)
     assert {group_id: sign.sign for group_id, sign in ledger.seen(["a", "b"]).items()} == {"a": Sign.MOVED}
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", None], ids=["empty", "no table", "gone"])
-def test_the_folded_table_is_made_again_where_it_is_damaged(
-    admin: FakeAdmin, tmp_path: Path, damage: bytes | None
-) -> None:
-    admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup(), "live": FakeGroup()}
-    looks(admin, Layout(tmp_path, "other"), timedelta(minutes=30))()
-    admin.groups["a"] = FakeGroup()
-    assert planned(tmp_path) == ["b"]
-    (table,) = tmp_path.glob("_journal/*/signs.parquet")
+def test_the_folded_table_is_made_again_where_it_is_damaged(site: Site, damage: bytes | None) -> None:
+    site.admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup(), "live": FakeGroup()}
+    looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))()
+    site.admin.groups["a"] = FakeGroup()
+    assert planned(site.storage) == ["b"]
+    (table,) = site.storage.glob("_journal/*/signs.parquet")
     table.unlink() if damage is None else table.write_bytes(damage)
-    assert planned(tmp_path) == ["b"]
+    assert planned(site.storage) == ["b"]
 
 
 @pytest.mark.promise(10)
-def test_a_log_that_lacks_an_entry_plans_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
-    look = looks(admin, Layout(tmp_path, "other"), timedelta(minutes=30))
+def test_a_log_that_lacks_an_entry_plans_nothing(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    look = looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))
     look()
     look()
-    assert planned(tmp_path) == ["a", "b"]
-    Ledger(Layout(tmp_path, scene.CLUSTER), CLUSTER_ID).known()  # which folds the plan's entry
-    first, *_, last = sorted(tmp_path.glob("_journal/*/log/*.json"))
-    aside = last.rename(tmp_path / "aside")
+    assert planned(site.storage) == ["a", "b"]
+    Ledger(site.layout, CLUSTER_ID).known()  # which folds the plan's entry
+    first, *_, last = sorted(site.storage.glob("_journal/*/log/*.json"))
+    aside = last.rename(site.storage / "aside")
     with pytest.raises(JournalError, match="is not what it was"):
-        Ledger(Layout(tmp_path, scene.CLUSTER), CLUSTER_ID).known()
+        Ledger(site.layout, CLUSTER_ID).known()
     aside.rename(last)
-    next(tmp_path.glob("_journal/*/signs.parquet")).unlink()
+    next(site.storage.glob("_journal/*/signs.parquet")).unlink()
     first.unlink()
     with pytest.raises(JournalError, match="has a gap"):
-        planned(tmp_path)
+        planned(site.storage)
 
 
-def test_a_snapshot_lacking_a_broker_shows_life_and_no_absence(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup(), "live": FakeGroup()}
-    look = looks(admin, Layout(tmp_path, "other"), timedelta(minutes=30))
-    admin.missing_brokers = {2: timeout()}
+def test_a_snapshot_lacking_a_broker_shows_life_and_no_absence(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup(), "live": FakeGroup()}
+    look = looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))
+    site.admin.missing_brokers = {2: timeout()}
     look()
-    admin.groups = {"a": FakeGroup()}
+    site.admin.groups = {"a": FakeGroup()}
     look()
-    admin.missing_brokers = {}
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
+    site.admin.missing_brokers = {}
+    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     look()
-    assert planned(tmp_path) == ["b"]
+    assert planned(site.storage) == ["b"]

@@ -19,6 +19,7 @@ from airflow_kafka_groups.operators.spark import CommitGroupBacklogOperator, Gro
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BACKLOG = "20260131T235959Z-0a1b2c3d"
@@ -229,3 +230,19 @@ def test_a_result_is_committed_to_the_cluster_that_spark_read(
     with pytest.raises(MaintenanceError, match=rf"is of Kafka cluster {read!r}.* to {here!r}: nothing was committed"):
         commit(tmp_path, BACKLOG, path)
     assert [group.positions for group in admin.groups.values()] == ([{T0: 5, T1: 10}] if exists else [])
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("where", ["elsewhere", "site/../elsewhere", "site-2"])
+def test_a_result_from_another_storage_than_the_site_s_is_not_committed(site: Site, where: str) -> None:
+    """Its path comes from an XCom, which users can write: where they can write files, too, any offsets are in it."""
+    site.admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
+    own, forged = site.storage / "site", site.storage / where
+    site.configure(storage_path=own)
+    for folder in (own, forged):
+        folder.mkdir(exist_ok=True)
+        result(f"{folder}/result.json")
+    with pytest.raises(ConfigurationError, match=r"result_path.*in the site's storage"):
+        commit(own, BACKLOG, f"{forged}/result.json")
+    assert site.admin.groups["a"].positions == {T0: 5, T1: 10}
+    assert commit(own, BACKLOG, f"{own}/result.json")["counts"]["changed"] == 1

@@ -21,6 +21,7 @@ from airflow_kafka_groups.operators.unread_range import (
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -52,80 +53,76 @@ def commit(storage: Path, fixed: dict[str, Any]) -> dict[str, Any]:
     return CommitUnreadRangeOperator(task_id="commit", range_path=fixed["range_path"], **how).execute(context())
 
 
-def test_what_is_fixed_is_read_by_the_tasks_between_and_committed_afterwards(admin: FakeAdmin, tmp_path: Path) -> None:
-    fixed = fix(tmp_path)
+def test_what_is_fixed_is_read_by_the_tasks_between_and_committed_afterwards(site: Site) -> None:
+    fixed = fix(site.storage)
     assert {name: fixed[name] for name in ("group_id", "partitions", "offsets")} == {
         "group_id": "a",
         "partitions": 2,
         "offsets": 95,
     }
     assert [tuple(each) for each in read_range(fixed["range_path"]).ranges] == [("t", 0, 5, 100), ("t", 1, 100, 100)]
-    admin.log = (0, 200)  # what is written meanwhile is for the next run
-    assert commit(tmp_path, fixed)["counts"]["changed"] == 1
-    assert admin.groups["a"].positions == {T0: 100, T1: 100}
+    site.admin.log = (0, 200)  # what is written meanwhile is for the next run
+    assert commit(site.storage, fixed)["counts"]["changed"] == 1
+    assert site.admin.groups["a"].positions == {T0: 100, T1: 100}
 
 
-def test_a_task_that_is_retried_gets_the_same_range_and_another_run_what_is_unread_then(
-    admin: FakeAdmin, tmp_path: Path
-) -> None:
-    fixed = fix(tmp_path)
-    admin.log = (0, 200)
-    assert fix(tmp_path) == fixed
-    assert fix(tmp_path, "tuesday")["offsets"] == 295
-    commit(tmp_path, fixed)
-    assert fix(tmp_path) == fixed, "also when the whole run is cleared afterwards"
+def test_a_task_that_is_retried_gets_the_same_range_and_another_run_what_is_unread_then(site: Site) -> None:
+    fixed = fix(site.storage)
+    site.admin.log = (0, 200)
+    assert fix(site.storage) == fixed
+    assert fix(site.storage, "tuesday")["offsets"] == 295
+    commit(site.storage, fixed)
+    assert fix(site.storage) == fixed, "also when the whole run is cleared afterwards"
 
 
-def test_a_commit_that_is_repeated_commits_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
-    fixed = fix(tmp_path)
-    commit(tmp_path, fixed)
-    assert commit(tmp_path, fixed)["counts"]["unchanged"] == 1
+def test_a_commit_that_is_repeated_commits_nothing(site: Site) -> None:
+    fixed = fix(site.storage)
+    commit(site.storage, fixed)
+    assert commit(site.storage, fixed)["counts"]["unchanged"] == 1
 
 
 @pytest.mark.parametrize("where", [T0, T1], ids=["a partition of the range", "a partition with nothing to read"])
-def test_a_group_that_was_used_meanwhile_is_not_committed_over(
-    admin: FakeAdmin, tmp_path: Path, where: TopicPartition
-) -> None:
-    fixed = fix(tmp_path)
-    admin.commit("a", where.topic, where.partition, 7)
-    before = admin.groups["a"].positions
+def test_a_group_that_was_used_meanwhile_is_not_committed_over(site: Site, where: TopicPartition) -> None:
+    fixed = fix(site.storage)
+    site.admin.commit("a", where.topic, where.partition, 7)
+    before = site.admin.groups["a"].positions
     with pytest.raises(GroupsFailedError, match="moved meanwhile"):
-        commit(tmp_path, fixed)
-    assert admin.groups["a"].positions == before
+        commit(site.storage, fixed)
+    assert site.admin.groups["a"].positions == before
 
 
-def test_nothing_is_fixed_or_committed_while_somebody_consumes(admin: FakeAdmin, tmp_path: Path) -> None:
-    fixed = fix(tmp_path)
-    admin.groups["a"].members, admin.groups["a"].state = 1, GroupState.STABLE
+def test_nothing_is_fixed_or_committed_while_somebody_consumes(site: Site) -> None:
+    fixed = fix(site.storage)
+    site.admin.groups["a"].members, site.admin.groups["a"].state = 1, GroupState.STABLE
     with pytest.raises(MaintenanceError, match=r"1 member"):
-        fix(tmp_path, "tuesday")
+        fix(site.storage, "tuesday")
     with pytest.raises(GroupsFailedError, match=r"1 member"):
-        commit(tmp_path, fixed)
+        commit(site.storage, fixed)
 
 
-def test_a_group_that_does_not_exist_begins_where_it_is_told(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_a_group_that_does_not_exist_begins_where_it_is_told(site: Site) -> None:
     with pytest.raises(MaintenanceError, match="name the topics"):
-        fix(tmp_path, group_id="new")
+        fix(site.storage, group_id="new")
     with pytest.raises(JobError, match="no commit"):
-        fix(tmp_path, group_id="new", topics=["t"])
-    fixed = fix(tmp_path, group_id="new", topics=["t"], on_no_commit="from-start")
+        fix(site.storage, group_id="new", topics=["t"])
+    fixed = fix(site.storage, group_id="new", topics=["t"], on_no_commit="from-start")
     assert fixed["offsets"] == 200
-    assert commit(tmp_path, fixed)["counts"]["changed"] == 1
-    assert admin.groups["new"].positions == {T0: 100, T1: 100}
+    assert commit(site.storage, fixed)["counts"]["changed"] == 1
+    assert site.admin.groups["new"].positions == {T0: 100, T1: 100}
 
 
-def test_what_retention_has_removed_is_skipped_only_if_one_says_so(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.log = (50, 100)
+def test_what_retention_has_removed_is_skipped_only_if_one_says_so(site: Site) -> None:
+    site.admin.log = (50, 100)
     with pytest.raises(JobError, match="its log starts at 50"):
-        fix(tmp_path)
-    assert fix(tmp_path, on_data_loss="skip-to-start")["offsets"] == 50
+        fix(site.storage)
+    assert fix(site.storage, on_data_loss="skip-to-start")["offsets"] == 50
 
 
-def test_another_cluster_gets_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
-    fixed = fix(tmp_path)
-    admin.cluster = "another"
+def test_another_cluster_gets_nothing(site: Site) -> None:
+    fixed = fix(site.storage)
+    site.admin.cluster = "another"
     with pytest.raises(MaintenanceError, match="another"):
-        commit(tmp_path, fixed)
+        commit(site.storage, fixed)
 
 
 def test_a_damaged_range_is_an_error_that_names_its_file(tmp_path: Path) -> None:
@@ -142,20 +139,16 @@ def test_a_damaged_range_is_an_error_that_names_its_file(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "states", [{"work": "failed"}, {"work": "skipped"}, {}, {"work_0": "success", "work_1": "failed"}]
 )
-def test_a_teardown_does_not_commit_what_was_not_worked_on(
-    admin: FakeAdmin, tmp_path: Path, states: dict[str, str]
-) -> None:
-    teardown = wired(tmp_path)
+def test_a_teardown_does_not_commit_what_was_not_worked_on(site: Site, states: dict[str, str]) -> None:
+    teardown = wired(site.storage)
     with pytest.raises(AirflowSkipException, match="work"):
         teardown.execute(context(states=states))
-    assert admin.groups["a"].positions == {T0: 5, T1: 100}
+    assert site.admin.groups["a"].positions == {T0: 5, T1: 100}
 
 
 @pytest.mark.parametrize("states", [{"work": "success"}, {"work_0": "success", "work_1": "success"}])
-def test_a_teardown_commits_when_all_work_has_succeeded(
-    admin: FakeAdmin, tmp_path: Path, states: dict[str, str]
-) -> None:
-    teardown = wired(tmp_path)
+def test_a_teardown_commits_when_all_work_has_succeeded(site: Site, states: dict[str, str]) -> None:
+    teardown = wired(site.storage)
     assert teardown.execute(context(states=states))["counts"]["changed"] == 1
 
 

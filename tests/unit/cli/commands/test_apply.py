@@ -21,11 +21,11 @@ from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.journal.journal import read_history
-from airflow_kafka_groups.storage.layout import Layout, utc_now
+from airflow_kafka_groups.storage.layout import utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.lease import FakeLease
-from tests.unit.cli.commands.conftest import Cli, connect, only_run
-from tests.unit.operators.scene import CLUSTER
+from tests.unit.cli.commands.conftest import Cli, only_run
+from tests.unit.operators.scene import CLUSTER, Planned, Site
 
 pytestmark = pytest.mark.safety
 
@@ -55,13 +55,13 @@ def test_a_dry_run_calls_nothing_backed_up_that_is_not(planned: dict[str, Any], 
 
 
 def test_yes_deletes_with_lease_journal_and_report(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, leases: FakeLease, tmp_path: Path
+    site: Site, backed_up: Planned, stored: Cli, leases: FakeLease
 ) -> None:
     code, found, said = stored(*yes(backed_up))
-    assert (code, sorted(admin.deleted)) == (0, ["a", "b"])
+    assert (code, sorted(site.admin.deleted)) == (0, ["a", "b"])
     assert found["verification"]["gone"] == 2
     assert found["lease"]["group_id"]
-    layout = Layout(tmp_path, CLUSTER)
+    layout = site.layout
     (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
     assert run.begun["actor"]["command"] == "airflow-kafka-groups apply"
     assert run.begun["actor"]["user"]
@@ -90,44 +90,31 @@ def test_yes_needs_the_digest_of_the_plan_that_was_seen(
         ("APPROVE_ABOVE", "1", "more than 1 have to be approved"),
     ],
 )
-def test_no_floor_is_undercut(
-    admin: FakeAdmin,
-    backed_up: dict[str, Any],
-    stored: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    floor: str,
-    value: str,
-    named: str,
-) -> None:
-    monkeypatch.setenv(f"AIRFLOW__KAFKA_GROUPS__{floor}", value)
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
+def test_no_floor_is_undercut(site: Site, backed_up: Planned, stored: Cli, floor: str, value: str, named: str) -> None:
+    site.patch.setenv(f"AIRFLOW__KAFKA_GROUPS__{floor}", value)
+    site.configure(storage_path=site.storage)
     code, found, said = stored(*yes(backed_up))
-    assert (code, found, admin.deleted) == (1, None, [])
+    assert (code, found, site.admin.deleted) == (1, None, [])
     assert named in said
 
 
-def test_another_storage_than_the_sites_is_refused(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", "/elsewhere")
+def test_another_storage_than_the_sites_is_refused(site: Site, backed_up: Planned, stored: Cli) -> None:
+    site.configure(storage_path="/elsewhere")
     for arguments in (yes(backed_up), ("backup",), ("restore", backed_up["plan_id"]), ("explain", "a"), ("plan",)):
         code, found, said = stored(*arguments)
         assert (code, found) == (2, None)
         assert "/elsewhere" in said
 
 
-def test_an_approval_counts_only_as_it_was_given_in_airflow(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
+def test_an_approval_counts_only_as_it_was_given_in_airflow(site: Site, backed_up: Planned, stored: Cli) -> None:
     code, _, said = stored(*yes(backed_up), "--approval-rule", "always")
-    assert (code, admin.deleted) == (1, [])
+    assert (code, site.admin.deleted) == (1, [])
     assert "is not approved" in said
-    layout = Layout(tmp_path, CLUSTER)
+    layout = site.layout
     plan, task = load_plan(layout, backed_up["plan_id"]), {"task": "approve"}
     seal_question(layout, plan, task, utc_now())
     code, _, said = stored(*yes(backed_up))
-    assert (code, admin.deleted) == (1, []), "somebody was asked and has not answered, whatever the rule is"
+    assert (code, site.admin.deleted) == (1, []), "somebody was asked and has not answered, whatever the rule is"
     seal_answer(
         layout,
         plan,
@@ -139,38 +126,32 @@ def test_an_approval_counts_only_as_it_was_given_in_airflow(
         excluded=["b"],
     )
     code, found, _ = stored(*yes(backed_up), "--approval-rule", "always")
-    assert (code, admin.deleted) == (3, ["a"])
+    assert (code, site.admin.deleted) == (3, ["a"])
     assert {item["group_id"]: item["code"] for item in found["outcomes"]} == {"a": "safe", "b": "excluded"}
 
 
-def test_a_read_only_connection_and_a_protected_group_are_refused(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_connection_and_a_protected_group_are_refused(site: Site, backed_up: Planned, stored: Cli) -> None:
     for extra, code in (({"read_only": True}, 2), ({"protected_groups": ["b"]}, 1)):
-        connect(monkeypatch, **extra)
+        site.connect(**extra)
         assert stored(*yes(backed_up))[0] == code
-    assert admin.deleted == []
+    assert site.admin.deleted == []
 
 
-def test_the_stop_variable_keeps_the_groups(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "incident")
+def test_the_stop_variable_keeps_the_groups(site: Site, backed_up: Planned, stored: Cli) -> None:
+    site.patch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "incident")
     code, found, _ = stored(*yes(backed_up))
-    assert (code, admin.deleted, found["kept_reasons"]) == (3, [], {"stopped": 2})
+    assert (code, site.admin.deleted, found["kept_reasons"]) == (3, [], {"stopped": 2})
 
 
-def test_an_interrupt_keeps_what_is_left_and_is_recorded(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_keeps_what_is_left_and_is_recorded(site: Site, backed_up: Planned, stored: Cli) -> None:
     def client(self: Cluster) -> FakeAdmin:
         signal.raise_signal(signal.SIGINT)
-        return admin
+        return site.admin
 
-    monkeypatch.setattr(Cluster, "get_conn", client)
+    site.patch.setattr(Cluster, "get_conn", client)
     before = signal.getsignal(signal.SIGINT)
     code, found, said = stored(*yes(backed_up))
-    assert (code, admin.deleted, found["kept_reasons"]) == (3, [], {"stopped": 2})
+    assert (code, site.admin.deleted, found["kept_reasons"]) == (3, [], {"stopped": 2})
     assert "interrupted" in said
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -186,14 +167,14 @@ def test_a_second_interrupt_ends_the_process() -> None:
 
 @pytest.mark.parametrize("nohup", [False, True])
 def test_a_terminal_that_closes_stops_a_deletion_in_order(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch, nohup: bool
+    site: Site, backed_up: Planned, stored: Cli, nohup: bool
 ) -> None:
     def client(self: Cluster) -> FakeAdmin:
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGHUP)
-        return admin
+        return site.admin
 
-    monkeypatch.setattr(Cluster, "get_conn", client)
+    site.patch.setattr(Cluster, "get_conn", client)
     ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)  # the tests may run by nohup
     before = signal.getsignal(signal.SIGHUP)
     try:
@@ -201,7 +182,7 @@ def test_a_terminal_that_closes_stops_a_deletion_in_order(
         assert signal.getsignal(signal.SIGHUP) is before
     finally:
         signal.signal(signal.SIGHUP, ignored)
-    assert (code, len(admin.deleted), found["kept_reasons"]) == ((0, 2, {}) if nohup else (3, 0, {"stopped": 2}))
+    assert (code, len(site.admin.deleted), found["kept_reasons"]) == ((0, 2, {}) if nohup else (3, 0, {"stopped": 2}))
 
 
 def test_a_lease_that_another_run_holds_ends_it(
@@ -258,7 +239,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def test_an_interrupt_while_a_message_is_written_completes_the_record(
-    admin: FakeAdmin, backed_up: dict[str, Any], to_apply: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, backed_up: Planned, to_apply: list[str]
 ) -> None:
     """``apply --yes 2>&1 | less`` whose pipe is full, or a terminal paused by Ctrl-S: the write waits, then Ctrl-C."""
     read, write = os.pipe()
@@ -278,34 +259,34 @@ def test_an_interrupt_while_a_message_is_written_completes_the_record(
         while os.read(read, 65536):  # Ctrl-Q: the reader goes on
             pass
 
-    delete = admin.delete_consumer_groups
+    delete = site.admin.delete_consumer_groups
 
     async def warned(*args: Any, **options: Any) -> Any:
         done = await delete(*args, **options)
-        monkeypatch.setattr(sys, "stderr", stderr)
+        site.patch.setattr(sys, "stderr", stderr)
         threading.Thread(target=user, daemon=True).start()
         say("warning: something about this run")  # any message of the run
         return done
 
-    monkeypatch.setattr(admin, "delete_consumer_groups", warned)
+    site.patch.setattr(site.admin, "delete_consumer_groups", warned)
     main(to_apply)
-    run = only_run(tmp_path, backed_up)
-    assert sorted(admin.deleted) == ["a", "b"]
+    run = only_run(site.storage, backed_up)
+    assert sorted(site.admin.deleted) == ["a", "b"]
     assert {name: item.outcome.value for name, item in run.outcomes.items()} == {"a": "deleted", "b": "deleted"}
 
 
 def test_an_interrupt_while_the_result_is_written_names_the_record(
-    admin: FakeAdmin, to_apply: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Site, to_apply: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After a deletion, ``apply --yes | less`` waits for its reader. Ctrl-C then: what happened must be findable."""
 
     def interrupted(self: Output, *args: Any) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Output, "_json", interrupted)
+    site.patch.setattr(Output, "_json", interrupted)
     code = main(to_apply)
     said = capsys.readouterr().err
-    assert sorted(admin.deleted) == ["a", "b"]
+    assert sorted(site.admin.deleted) == ["a", "b"]
     assert code == 130
     assert "what happened is in" in said, said
 
@@ -317,37 +298,37 @@ def nobody_reads() -> TextIOWrapper:
 
 
 def test_an_interrupt_whose_message_nobody_reads_completes_the_record(
-    admin: FakeAdmin, backed_up: dict[str, Any], to_apply: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, backed_up: Planned, to_apply: list[str]
 ) -> None:
-    delete = admin.delete_consumer_groups
+    delete = site.admin.delete_consumer_groups
 
     async def interrupted(*args: Any, **options: Any) -> Any:
-        monkeypatch.setattr(sys, "stderr", nobody_reads())
+        site.patch.setattr(sys, "stderr", nobody_reads())
         done = await delete(*args, **options)
         signal.raise_signal(signal.SIGINT)  # Ctrl-C while the brokers' answer is waited for; tee is gone by now
         return done
 
-    monkeypatch.setattr(admin, "delete_consumer_groups", interrupted)
+    site.patch.setattr(site.admin, "delete_consumer_groups", interrupted)
     main(to_apply)
-    assert sorted(admin.deleted) == ["a", "b"]
-    run = only_run(tmp_path, backed_up)
+    assert sorted(site.admin.deleted) == ["a", "b"]
+    run = only_run(site.storage, backed_up)
     assert run.ended, "howto/command-line.md: Ctrl-C: the groups that are left are kept, and the record is completed"
     assert {name: item.outcome.value for name, item in run.outcomes.items()} == {"a": "deleted", "b": "deleted"}
 
 
 def test_a_warning_that_nobody_reads_does_not_end_a_deletion(
-    admin: FakeAdmin, backed_up: dict[str, Any], to_apply: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, backed_up: Planned, to_apply: list[str]
 ) -> None:
     """``apply --yes 2>&1 | head``: the run is complete in the journal, and the exit code is that of the run."""
     from airflow_kafka_groups.exceptions import KafkaGroupsError
 
     async def fails(*args: Any, **options: Any) -> Any:
-        monkeypatch.setattr(sys, "stderr", nobody_reads())
+        site.patch.setattr(sys, "stderr", nobody_reads())
         raise KafkaGroupsError("the connection broke")
 
-    monkeypatch.setattr(admin, "delete_consumer_groups", fails)
+    site.patch.setattr(site.admin, "delete_consumer_groups", fails)
     main(to_apply)
-    run = only_run(tmp_path, backed_up)
+    run = only_run(site.storage, backed_up)
     assert run.ended
 
 
@@ -361,17 +342,17 @@ def trend(storage: Path) -> list[tuple[str, bool | None]]:
 
 
 def test_a_dry_run_of_an_applied_plan_changes_neither_its_report_nor_what_the_journal_says(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+    site: Site, backed_up: Planned, stored: Cli
 ) -> None:
     words = ("apply", backed_up["plan_id"])
     stored(*words)
     stored(*words, "--digest", backed_up["digest"], "--yes")
-    page = tmp_path / CLUSTER / "reports" / f"{backed_up['plan_id']}.html"
-    before, known = page.read_bytes(), trend(tmp_path)
+    page = site.folder / "reports" / f"{backed_up['plan_id']}.html"
+    before, known = page.read_bytes(), trend(site.storage)
     code, found, said = stored(*words)
-    assert (code, found["counts"]["gone"], str(page) in said) == (0, len(admin.deleted), True)
-    assert (page.read_bytes(), trend(tmp_path)) == (before, known)
-    layout = Layout(tmp_path, CLUSTER)
+    assert (code, found["counts"]["gone"], str(page) in said) == (0, len(site.admin.deleted), True)
+    assert (page.read_bytes(), trend(site.storage)) == (before, known)
+    layout = site.layout
     history = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id)
     for reset in (history.idle_resets()["a"], history.idle_resets(backed_up["plan_id"])["a"]):
         assert reset.code == "deleted_before"
@@ -379,11 +360,9 @@ def test_a_dry_run_of_an_applied_plan_changes_neither_its_report_nor_what_the_jo
         assert reset.at == history.lives()["a"].at, "the later look still counts"
 
 
-def test_a_report_that_lacks_a_run_is_written_by_a_dry_run_too(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
+def test_a_report_that_lacks_a_run_is_written_by_a_dry_run_too(site: Site, backed_up: Planned, stored: Cli) -> None:
     """The process that deleted may have died before it wrote the report."""
-    page = tmp_path / CLUSTER / "reports" / f"{backed_up['plan_id']}.html"
+    page = site.folder / "reports" / f"{backed_up['plan_id']}.html"
     not_run_yet = page.read_bytes()
     stored("apply", backed_up["plan_id"], "--digest", backed_up["digest"], "--yes")
     page.write_bytes(not_run_yet)

@@ -13,8 +13,8 @@ from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.storage.json_files import write_listing
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
-from tests.unit.cli.commands.conftest import Cli, connect
-from tests.unit.operators.scene import CLUSTER
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators.scene import CLUSTER, Site
 
 pytestmark = pytest.mark.safety
 
@@ -66,29 +66,25 @@ def test_records_that_were_removed_before_are_neither_skipped_nor_read_again(adm
     assert found["skips"] == 5 + 6, "of t[1], the group had read on at 4"
 
 
-def test_who_is_alive_or_protected_is_kept_and_on_record(
-    admin: FakeAdmin, stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect(monkeypatch, protected_groups=["b"])
+def test_who_is_alive_or_protected_is_kept_and_on_record(site: Site, stored: Cli) -> None:
+    site.connect(protected_groups=["b"])
     code, found, _ = stored("reset", "a", "b", "live", "--to", "latest", "--topic", "t", "--yes")
     assert (code, found["counts"]["kept"], found["counts"]["changed"]) == (3, 2, 1)
     reasons = {row["group_id"]: row["reason"] for row in found["groups"] if row["outcome"] == "kept"}
     assert "1 member" in reasons["live"]
     assert "protects" in reasons["b"]
-    assert admin.groups["b"].positions == {T0: 7}
-    before, result = records(tmp_path)
+    assert site.admin.groups["b"].positions == {T0: 7}
+    before, result = records(site.storage)
     assert (before["what"], result["counts"]["changed"], Path(found["record"]).exists()) == ("reset", 1, True)
     assert stored("delete-offsets", "a", "b", "--topic", "t", "--yes")[0] == 1
-    connect(monkeypatch, read_only=True)
+    site.connect(read_only=True)
     for words in (("reset", "a", "--to", "latest"), ("set", "a", "t:0=1"), ("delete-offsets", "a", "--topic", "t")):
         assert stored(*words, "--yes")[0] == 2
     assert stored("delete", "a", "--yes", "--observe", "0.01")[0] == 2
-    assert admin.groups["a"].positions == {T0: 10, T1: 10, U0: 9}
+    assert site.admin.groups["a"].positions == {T0: 10, T1: 10, U0: 9}
 
 
-def test_a_shift_that_was_killed_is_continued_and_one_that_ended_is_made_again(
-    admin: FakeAdmin, stored: Cli, tmp_path: Path
-) -> None:
+def test_a_shift_that_was_killed_is_continued_and_one_that_ended_is_made_again(site: Site, stored: Cli) -> None:
     words = ("reset", "a", "b", "--shift-by", "1", "--topic", "t", "--yes")
     killed = False
 
@@ -96,23 +92,23 @@ def test_a_shift_that_was_killed_is_continued_and_one_that_ended_is_made_again(
         nonlocal killed
         if call == "alter" and not killed:
             killed = True
-            admin.commit("a", *T0, 6)  # the broker had committed one partition of one group by then
+            site.admin.commit("a", *T0, 6)  # the broker had committed one partition of one group by then
             raise KeyboardInterrupt
 
-    admin.before = kill
+    site.admin.before = kill
     assert stored(*words)[0] == 130
-    (before,) = records(tmp_path)
+    (before,) = records(site.storage)
     assert stored(*words)[0] == 0
-    assert [admin.groups[id_].positions for id_ in "ab"] == [{T0: 6, T1: 3, U0: 9}, {T0: 8}]
+    assert [site.admin.groups[id_].positions for id_ in "ab"] == [{T0: 6, T1: 3, U0: 9}, {T0: 8}]
     assert stored(*words)[0] == 0
-    assert [admin.groups[id_].positions for id_ in "ab"] == [{T0: 7, T1: 4, U0: 9}, {T0: 9}]
+    assert [site.admin.groups[id_].positions for id_ in "ab"] == [{T0: 7, T1: 4, U0: 9}, {T0: 9}]
     assert before["groups"][0]["before"]
 
 
 def test_offsets_go_out_as_kafkas_tool_exports_them_and_come_back(
-    admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--conn-id", "kafka_groups_default", "--storage-path", str(tmp_path), "--cluster", CLUSTER)
+    options = ("--conn-id", "kafka_groups_default", "--storage-path", str(site.storage), "--cluster", CLUSTER)
 
     def run(*words: str, code: int = 0) -> str:
         capsys.readouterr()
@@ -121,15 +117,15 @@ def test_offsets_go_out_as_kafkas_tool_exports_them_and_come_back(
 
     assert run("offsets", "b") == "t,0,7\n"
     assert run("offsets", "a", "b") == "a,t,0,5\na,t,1,2\na,u,0,9\nb,t,0,7\n"
-    plan = tmp_path / "plan.csv"
+    plan = site.storage / "plan.csv"
     plan.write_text(run("reset", "a", "b", "--shift-by", "1"))
     assert plan.read_text() == "a,t,0,6\na,t,1,3\na,u,0,10\nb,t,0,8\n"
     run("reset", "b", "--from-file", str(plan), "--yes")
-    assert [admin.groups[id_].positions for id_ in "ab"] == [{T0: 5, T1: 2, U0: 9}, {T0: 8}]
+    assert [site.admin.groups[id_].positions for id_ in "ab"] == [{T0: 5, T1: 2, U0: 9}, {T0: 8}]
     assert run("reset", "--from-file", str(plan), "--yes") == plan.read_text()
-    assert [admin.groups[id_].positions for id_ in "ab"] == [{T0: 6, T1: 3, U0: 10}, {T0: 8}]
+    assert [site.admin.groups[id_].positions for id_ in "ab"] == [{T0: 6, T1: 3, U0: 10}, {T0: 8}]
     assert run("set", "b", "t:0=3", "t:1=99", "--yes") == "t,0,3\nt,1,10\n"
-    assert admin.groups["b"].positions == {T0: 3, T1: 10}
+    assert site.admin.groups["b"].positions == {T0: 3, T1: 10}
 
 
 @pytest.mark.parametrize(
@@ -147,15 +143,15 @@ def test_offsets_go_out_as_kafkas_tool_exports_them_and_come_back(
     ],
 )
 def test_a_file_of_offsets_that_cannot_be_is_refused_with_its_line(
-    admin: FakeAdmin, stored: Cli, tmp_path: Path, content: str | None, words: tuple[str, ...], said: str
+    site: Site, stored: Cli, content: str | None, words: tuple[str, ...], said: str
 ) -> None:
-    plan = tmp_path / "plan.csv"
+    plan = site.storage / "plan.csv"
     if content is not None:
         plan.write_text(content)
     code, _, error = stored("reset", *words, "--from-file", str(plan), "--yes")
     assert code == 2
     assert said in error
-    assert admin.calls == []
+    assert site.admin.calls == []
 
 
 def test_both_offsets_of_each_partition_are_shown_where_that_is_asked_for(stored: Cli) -> None:
@@ -192,15 +188,15 @@ def test_doubt_about_one_group_deletes_no_offset(admin: FakeAdmin, stored: Cli) 
     assert admin.groups["a"].positions == {T0: 5, T1: 2, U0: 9}
 
 
-def test_named_groups_are_watched_backed_up_and_deleted(admin: FakeAdmin, stored: Cli, tmp_path: Path) -> None:
+def test_named_groups_are_watched_backed_up_and_deleted(site: Site, stored: Cli) -> None:
     code, found, said = stored("delete", "a", "live", "--observe", "0.01")
-    assert (code, found["counts"]["would_delete"], found["counts"]["kept"], admin.deleted) == (3, 1, 1, [])
+    assert (code, found["counts"]["would_delete"], found["counts"]["kept"], site.admin.deleted) == (3, 1, 1, [])
     assert "--yes" in said
     code, found, said = stored("delete", "a", "live", "--observe", "0.01", "--yes")
-    assert (code, found["counts"]["deleted"], set(admin.groups)) == (3, 1, {"b", "live"})
+    assert (code, found["counts"]["deleted"], set(site.admin.groups)) == (3, 1, {"b", "live"})
     assert f"restore {found['plan_id']}" in said
     assert stored("restore", found["plan_id"], "--yes")[0] == 0
-    assert admin.groups["a"].positions == {T0: 5, T1: 2, U0: 9}
+    assert site.admin.groups["a"].positions == {T0: 5, T1: 2, U0: 9}
 
 
 def test_a_group_that_does_not_exist_ends_a_deletion_before_it_begins(admin: FakeAdmin, stored: Cli) -> None:
@@ -239,16 +235,14 @@ def test_yes_restores_the_groups_that_are_named(admin: FakeAdmin, deleted: str, 
     assert set(admin.groups) == {"live", "a", "b"}
 
 
-def test_a_group_that_is_protected_is_kept(
-    admin: FakeAdmin, deleted: str, stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect(monkeypatch, protected_groups=["b"])
+def test_a_group_that_is_protected_is_kept(site: Site, deleted: str, stored: Cli) -> None:
+    site.connect(protected_groups=["b"])
     code, found, _ = stored("restore", deleted, "--yes")
-    assert (code, set(admin.groups)) == (3, {"live", "a"})
+    assert (code, set(site.admin.groups)) == (3, {"live", "a"})
     assert found["counts"]["kept"] == 1
-    connect(monkeypatch, read_only=True)
+    site.connect(read_only=True)
     assert stored("restore", deleted, "b", "--yes")[0] == 2
-    assert set(admin.groups) == {"live", "a"}
+    assert set(site.admin.groups) == {"live", "a"}
 
 
 def test_a_group_that_is_in_no_backup_is_bad_usage(admin: FakeAdmin, deleted: str, stored: Cli) -> None:
@@ -257,9 +251,7 @@ def test_a_group_that_is_in_no_backup_is_bad_usage(admin: FakeAdmin, deleted: st
     assert "not in the backup" in said
 
 
-def test_what_was_restored_is_told_also_where_it_cannot_be_recorded(
-    admin: FakeAdmin, deleted: str, stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_restored_is_told_also_where_it_cannot_be_recorded(site: Site, deleted: str, stored: Cli) -> None:
     """The disk is full when the result is written: the offsets are committed by then."""
 
     def full(folder: Any, name: str, *more: Any) -> Any:
@@ -267,9 +259,9 @@ def test_what_was_restored_is_told_also_where_it_cannot_be_recorded(
             raise StorageError(f"{folder}/{name} could not be written: No space left on device")
         return write_listing(folder, name, *more)
 
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.change_offsets.write_listing", full)
+    site.patch.setattr("airflow_kafka_groups.change.restore.change_offsets.write_listing", full)
     code, found, said = stored("restore", deleted, "--yes")
-    assert (code, found, set(admin.groups)) == (1, None, {"live", "a", "b"})
+    assert (code, found, set(site.admin.groups)) == (1, None, {"live", "a", "b"})
     assert "No space left on device" in said
     assert "changed 2" in said
     code, _, said = stored("restore", deleted)

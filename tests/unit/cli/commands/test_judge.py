@@ -9,19 +9,16 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
-from airflow_kafka_groups.storage.layout import Layout
-from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli
-from tests.unit.operators import scene
-from tests.unit.operators.scene import CLUSTER
+from tests.unit.operators.scene import CLUSTER, Site
 
 
 @pytest.fixture
-def snapshots(admin: FakeAdmin, tmp_path: Path) -> list[str]:
+def snapshots(site: Site) -> list[str]:
     """Take two snapshots of a group, and return their ids."""
-    admin.groups = {"a": FakeGroup()}
-    return [scene.take_snapshot(tmp_path) for _ in range(2)]
+    site.admin.groups = {"a": FakeGroup()}
+    return [site.take_snapshot() for _ in range(2)]
 
 
 def summary_of(tmp_path: Path, snapshot_id: str) -> dict[str, Any]:
@@ -42,14 +39,12 @@ def test_the_newest_snapshot_is_judged_by_the_defaults_of_a_plan(
     assert "Next: airflow-kafka-groups plan --conn-id kafka_groups_default" in said
 
 
-def test_options_count_then_the_site_s_defaults(
-    stored: Cli, snapshots: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"min_idle_seconds": "5d", "max_gap_seconds": 0}))
+def test_options_count_then_the_site_s_defaults(stored: Cli, snapshots: list[str], site: Site) -> None:
+    site.defaults({"min_idle_seconds": "5d", "max_gap_seconds": 0})
     oldest = min(snapshots)
     assert stored("judge", "--snapshot-id", oldest, "--min-observations", "3")[0] == 0
     assert stored("judge", "--min-idle", "36h", "--max-gap", "1d")[0] == 0
-    of_site, given = (summary_of(tmp_path, name)["policy"] for name in (oldest, max(snapshots)))
+    of_site, given = (summary_of(site.storage, name)["policy"] for name in (oldest, max(snapshots)))
     assert of_site == {"min_idle_seconds": 432_000.0, "min_observations": 3, "max_gap_seconds": 0.0}
     assert given == {"min_idle_seconds": 129_600.0, "min_observations": 2, "max_gap_seconds": 86_400.0}
 
@@ -72,22 +67,16 @@ def test_the_plan_that_follows_accepts_what_was_judged(
 @pytest.mark.parametrize("words", [(), ("--min-idle", "1h", "--min-observations", "5")])
 @pytest.mark.parametrize("limits", ["", "limits: {max_gap: 5d}\n"])
 def test_with_a_site_s_policy_file_its_times_count(
-    cli: Cli,
-    stored: Cli,
-    snapshots: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-    limits: str,
+    cli: Cli, stored: Cli, snapshots: list[str], site: Site, words: tuple[str, ...], limits: str
 ) -> None:
     rules = "version: 1\nrules:\n- {name: all, action: delete, idle: 3d, observations: 4}\n"
-    (tmp_path / "policy.yaml").write_text(f"{rules}{limits}")
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"policy_file": str(tmp_path / "policy.yaml")}))
+    (site.storage / "policy.yaml").write_text(f"{rules}{limits}")
+    site.defaults({"policy_file": str(site.storage / "policy.yaml")})
     code, _, said = stored("judge", *words)
     of_file = {"min_idle_seconds": 259_200.0, "min_observations": 4}
     given = {"min_idle_seconds": 3600.0, "min_observations": 5}
     gap = 432_000.0 if limits else 172_800.0
-    assert (code, summary_of(tmp_path, max(snapshots))["policy"]) == (
+    assert (code, summary_of(site.storage, max(snapshots))["policy"]) == (
         0,
         {**(given if words else of_file), "max_gap_seconds": gap},
     )
@@ -95,11 +84,9 @@ def test_with_a_site_s_policy_file_its_times_count(
     assert (code, found and found["snapshot_id"]) == (0, max(snapshots)), said
 
 
-def test_a_policy_file_that_is_wrong_is_named(
-    stored: Cli, snapshots: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "policy.yaml").write_text("version: 1\nrules: []\n")
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"policy_file": str(tmp_path / "policy.yaml")}))
+def test_a_policy_file_that_is_wrong_is_named(stored: Cli, snapshots: list[str], site: Site) -> None:
+    (site.storage / "policy.yaml").write_text("version: 1\nrules: []\n")
+    site.defaults({"policy_file": str(site.storage / "policy.yaml")})
     code, _, said = stored("judge")
     assert (code, "KAFKA_GROUPS_DEFAULTS.policy_file" in said) == (2, True)
 
@@ -130,33 +117,33 @@ def test_what_cannot_be_judged_is_named(stored: Cli, snapshots: list[str], words
 @pytest.mark.safety
 @pytest.mark.parametrize("by", ["defaults", "policy", "floor"])
 def test_verdicts_that_have_to_rest_on_the_log_of_commits_are_not_replaced(
-    stored: Cli, snapshots: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+    stored: Cli, snapshots: list[str], site: Site, by: str
 ) -> None:
     """Those of the DAG would be lost, and no plan could be made of the new ones."""
-    policy = tmp_path / "policy.yaml"
+    policy = site.storage / "policy.yaml"
     policy.write_text(
         "version: 1\nlimits: {require_commit_log: true}\nrules: [{name: all, idle: 7d, action: delete}]\n"
     )
     defaults = {"defaults": {"commit_log": "required"}, "policy": {"policy_file": str(policy)}}.get(by, {})
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps(defaults))
+    site.defaults(defaults)
     if by == "floor":
-        monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__REQUIRE_COMMIT_LOG", "True")
+        site.configure(require_commit_log="True")
     code, found, said = stored("judge")
     assert (code, found) == (2, None)
     assert "the log of commits, which this command does not read: run the DAG cleanup_stale_groups" in said
-    assert not (tmp_path / CLUSTER / "summaries").exists()
+    assert not (site.folder / "summaries").exists()
 
 
 def test_the_retention_is_the_option_s_then_the_site_s_then_the_snapshot_s(
-    stored: Cli, snapshots: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored: Cli, snapshots: list[str], site: Site
 ) -> None:
     newest = max(snapshots)
-    of_snapshot = load_manifest(Layout(tmp_path, CLUSTER), newest).offsets_retention_minutes or 0
+    of_snapshot = load_manifest(site.layout, newest).offsets_retention_minutes or 0
     assert stored("judge")[0] == 0
-    assert summary_of(tmp_path, newest)["offsets_retention_minutes"] == of_snapshot > 1
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"offsets_retention_minutes": 1_440}))
+    assert summary_of(site.storage, newest)["offsets_retention_minutes"] == of_snapshot > 1
+    site.defaults({"offsets_retention_minutes": 1_440})
     assert stored("judge")[0] == 0
-    assert summary_of(tmp_path, newest)["offsets_retention_minutes"] == 1_440
+    assert summary_of(site.storage, newest)["offsets_retention_minutes"] == 1_440
     code, _, said = stored("judge", "--offsets-retention-minutes", "2880")
     assert (code, "plan --offsets-retention-minutes 2880" in said) == (0, True), said
-    assert summary_of(tmp_path, newest)["offsets_retention_minutes"] == 2_880
+    assert summary_of(site.storage, newest)["offsets_retention_minutes"] == 2_880

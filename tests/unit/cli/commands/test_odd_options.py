@@ -1,7 +1,5 @@
 """A careless user: each bad value is exit code 2 with the field, the value and a remedy, and no traceback."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from airflow_kafka_groups.cli.main import main
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
-from tests.unit.operators.scene import CLUSTER
+from tests.unit.operators.scene import CLUSTER, Planned, Site
 
 LATIN_1 = "caf\udce9"  # Python keeps such bytes of a terminal as lone surrogates, which no broker takes
 
@@ -57,26 +55,24 @@ def test_the_password_of_a_url_with_a_slash_too_few_is_not_shown(admin: FakeAdmi
 
 
 @pytest.mark.parametrize("option", ["--storage-path", "--snapshot-id"])
-def test_a_variable_of_a_script_that_is_not_set_is_refused(
-    planned: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli, option: str
-) -> None:
+def test_a_variable_of_a_script_that_is_not_set_is_refused(planned: Planned, site: Site, cli: Cli, option: str) -> None:
     """As ``backup --plan-id ""``: ``--storage-path "$DIR"`` must not read and write the site's own storage."""
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"storage_path": str(tmp_path)}))
-    before = sorted(path.name for path in (tmp_path / CLUSTER / "plans").iterdir())
+    site.defaults({"storage_path": str(site.storage)})
+    before = sorted(path.name for path in (site.folder / "plans").iterdir())
     with pytest.raises(SystemExit) as ended:
         cli("plan", "--cluster", CLUSTER, "--max-share", "1", option, "")
     assert ended.value.code == 2
-    assert sorted(path.name for path in (tmp_path / CLUSTER / "plans").iterdir()) == before
+    assert sorted(path.name for path in (site.folder / "plans").iterdir()) == before
 
 
 @pytest.mark.parametrize("name", ["", "  ", "None"])
 def test_a_stop_variable_without_a_name_does_not_switch_the_stop_switch_off(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch, name: str
+    site: Site, backed_up: Planned, stored: Cli, name: str
 ) -> None:
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "true")
+    site.patch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "true")
     words = ("apply", backed_up["plan_id"], "--digest", backed_up["digest"], "--yes", f"--stop-variable={name}")
     try:
         code, _, _ = stored(*words)
     except SystemExit as ended:
         code = ended.code  # type: ignore[assignment]
-    assert (code, admin.deleted) == (2, [])
+    assert (code, site.admin.deleted) == (2, [])

@@ -19,14 +19,15 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 CLUSTER = scene.CLUSTER
 
 
 @pytest.fixture
-def judged(admin: FakeAdmin, tmp_path: Path) -> str:
+def judged(site: Site) -> str:
     """Return a snapshot in which a and b are stale."""
-    return scene.judged_once(admin, tmp_path, ["a", "b"], ["live"])
+    return site.judged_once(["a", "b"], ["live"])
 
 
 def test_a_plan_is_written_and_shown(judged: str, stored: Cli, tmp_path: Path) -> None:
@@ -39,14 +40,12 @@ def test_a_plan_is_written_and_shown(judged: str, stored: Cli, tmp_path: Path) -
     assert found["plan_id"] in said
 
 
-def test_a_plan_whose_report_cannot_be_written_is_shown_all_the_same(
-    judged: str, stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_whose_report_cannot_be_written_is_shown_all_the_same(judged: str, stored: Cli, site: Site) -> None:
     """The plan is in the storage by then: without its id and digest, nobody can look at it, back it up or apply it."""
-    monkeypatch.setattr(write, "write_report", full)
+    site.patch.setattr(write, "write_report", full)
     code, found, said = stored("plan", "--max-share", "1")
     assert (code, found["counts"]["planned"], found["report"]) == (0, 2, None)
-    assert load_plan(Layout(tmp_path, CLUSTER), found["plan_id"]).digest == found["digest"]
+    assert load_plan(site.layout, found["plan_id"]).digest == found["digest"]
     assert "warning: the report could not be written: " in said
 
 
@@ -127,17 +126,17 @@ def of_managed_brokers(judged: str, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("of_managed_brokers")
 @pytest.mark.parametrize(("policy", "problem", "remedy"), BAD_POLICIES)
 def test_a_policy_that_cannot_be_meant_plans_nothing_and_says_where(
-    admin: FakeAdmin, stored: Cli, tmp_path: Path, policy: str, problem: str, remedy: str
+    site: Site, stored: Cli, policy: str, problem: str, remedy: str
 ) -> None:
-    path = tmp_path / "policy.yaml"
+    path = site.storage / "policy.yaml"
     path.write_text(f"version: 1\n{policy}\n")
     code, found, said = stored("plan", "--policy-file", str(path), "--offsets-retention-minutes", "10080")
     of_the_cluster = "too long" in problem or "would be planned" in problem  # by what its snapshot has: no bad input
     assert (code, found) == (1 if of_the_cluster else 2, None)
     assert problem in said
     assert remedy in said
-    assert not list(tmp_path.rglob("plans/*"))
-    assert set(admin.groups) == {"a", "b", "live"}
+    assert not list(site.storage.rglob("plans/*"))
+    assert set(site.admin.groups) == {"a", "b", "live"}
 
 
 @pytest.mark.parametrize("form", ["file://{}", "{}"])
@@ -162,31 +161,31 @@ def test_an_idle_time_that_brokers_forget_before_is_a_warning_with_one_that_fits
     assert stored("plan", "--offsets-retention-minutes", "0")[0] != 0
 
 
-def test_the_sites_floors_bind_it(judged: str, stored: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__MAX_GROUPS", "1")
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
+def test_the_sites_floors_bind_it(judged: str, stored: Cli, site: Site) -> None:
+    site.configure(max_groups="1")
+    site.configure(storage_path=site.storage)
     _, found, _ = stored("plan", "--max-share", "1")
     assert found["counts"]["planned"] == 1
     assert "the site's max_groups of 1 counts instead of 500" in found["warnings"]
 
 
-def test_without_verdicts_it_says_how_to_get_them(admin: FakeAdmin, stored: Cli, tmp_path: Path) -> None:
+def test_without_verdicts_it_says_how_to_get_them(site: Site, stored: Cli) -> None:
     code, found, said = stored("plan")
     assert (code, found) == (1, None)
     assert "run the snapshot first" in said
-    admin.groups = {"a": FakeGroup()}
-    snapshot_id = scene.take_snapshot(tmp_path)
+    site.admin.groups = {"a": FakeGroup()}
+    snapshot_id = site.take_snapshot()
     code, found, said = stored("plan")
     assert (code, found) == (1, None)
     assert f"--snapshot-id {snapshot_id} --min-idle 604800s --max-gap 172800s" in said
     assert "or: airflow-kafka-groups judge " in said
 
 
-def test_the_command_that_judges_can_be_pasted(admin: FakeAdmin, cli: Cli, tmp_path: Path) -> None:
+def test_the_command_that_judges_can_be_pasted(site: Site, cli: Cli) -> None:
     """Also for the idle time of the page's example, and a folder whose name has a space."""
-    base = tmp_path / "kafka groups"
+    base = site.storage / "kafka groups"
     base.mkdir()
-    admin.groups = {"a": FakeGroup()}
+    site.admin.groups = {"a": FakeGroup()}
     snapshot_id = scene.take_snapshot(base)
     limits = ("--min-idle", "14d", "--max-gap", "0", "--min-observations", "3")
     _, _, said = cli("plan", *limits, "--storage-path", str(base), "--cluster", CLUSTER)
@@ -254,13 +253,11 @@ def test_a_limit_that_cannot_be_or_would_not_count_is_bad_usage(
     assert not (tmp_path / CLUSTER / "plans").exists()
 
 
-def test_the_storage_is_that_of_the_dags(
-    judged: str, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_storage_is_that_of_the_dags(judged: str, cli: Cli, site: Site) -> None:
     code, _, said = cli("plan", "--cluster", CLUSTER)
     assert code == 2
     assert "--storage-path" in said
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"storage_path": str(tmp_path)}))
+    site.defaults({"storage_path": str(site.storage)})
     assert cli("plan", "--cluster", CLUSTER)[0] == 0
 
 
@@ -289,28 +286,26 @@ def test_groups_are_backed_up_by_name_and_by_pattern(admin: FakeAdmin, stored: C
 @pytest.mark.parametrize(
     "words", [("--plan-id", "x"), ("--digest", "x"), ("a", "--include", "b"), ("a", "--plan-id", "x", "--digest", "y")]
 )
-def test_a_backup_is_of_one_thing(admin: FakeAdmin, stored: Cli, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_backup_is_of_one_thing(site: Site, stored: Cli, words: tuple[str, ...]) -> None:
     code, found, _ = stored("backup", *words)
     assert (code, found) == (2, None)
-    assert list(tmp_path.iterdir()) == []
+    assert list(site.storage.iterdir()) == []
     with pytest.raises(SystemExit):  # a script's variables that are not set
         stored("backup", "--plan-id", "", "--digest", "")
-    assert list(tmp_path.iterdir()) == []
+    assert list(site.storage.iterdir()) == []
 
 
-def test_brokers_that_forget_nothing(
-    admin: FakeAdmin, stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_brokers_that_forget_nothing(site: Site, stored: Cli) -> None:
     """As with an ``offsets.retention.minutes`` of 2^31-1, which is beyond what dates can say."""
 
     async def retention() -> OffsetsRetention:
         return OffsetsRetention(by_broker={1: 2**31 - 1}, errors={})
 
-    monkeypatch.setattr(admin, "offsets_retention", retention)
-    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
+    site.patch.setattr(site.admin, "offsets_retention", retention)
+    site.admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
     code, found, said = stored("snapshot")
     assert code == 0, said
-    scene.judge(tmp_path, found["snapshot_id"], ["a", "b"])
+    site.judge(found["snapshot_id"], ["a", "b"])
     code, plan, said = stored("plan", "--max-share", "1")
     assert code == 0, said
     of_plan = ("--plan-id", plan["plan_id"], "--digest", plan["digest"])

@@ -1,7 +1,6 @@
 """Plans of the command line keep what those of the shipped DAGs keep: by the site's KAFKA_GROUPS_DEFAULTS."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,16 +8,13 @@ import pytest
 from airflow_kafka_groups.change.deletion import run
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.storage.layout import Layout
-from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
-from tests.unit.operators import scene
-from tests.unit.operators.scene import CLUSTER
+from tests.unit.operators.scene import Site
 
 
 @pytest.fixture(autouse=True)
-def judged(admin: FakeAdmin, tmp_path: Path) -> str:
-    return scene.judged_once(admin, tmp_path, ["a", "b", "c"], ["live"])
+def judged(site: Site) -> str:
+    return site.judged_once(["a", "b", "c"], ["live"])
 
 
 def defaults(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
@@ -34,11 +30,11 @@ def test_a_group_that_the_site_excludes_is_not_planned(stored: Cli, monkeypatch:
 
 
 @pytest.mark.safety
-def test_the_policy_file_of_the_site_decides(stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "policy.yaml").write_text(
+def test_the_policy_file_of_the_site_decides(stored: Cli, site: Site) -> None:
+    (site.storage / "policy.yaml").write_text(
         "version: 1\nlimits: {max_share: 1.0}\nprotect: [a]\nrules: [{name: r, action: delete, idle: 1d}]\n"
     )
-    defaults(monkeypatch, policy_file=str(tmp_path / "policy.yaml"), min_idle_seconds="9d", max_share=1)
+    defaults(site.patch, policy_file=str(site.storage / "policy.yaml"), min_idle_seconds="9d", max_share=1)
     code, found, _ = stored("plan")
     assert (code, sorted(group["group_id"] for group in found["groups"])) == (0, ["b", "c"])
     code, _, said = stored("plan", "--min-idle", "1d")
@@ -46,16 +42,14 @@ def test_the_policy_file_of_the_site_decides(stored: Cli, tmp_path: Path, monkey
     assert "leave it out, for KAFKA_GROUPS_DEFAULTS.policy_file names one" in said, "there is no other option"
 
 
-def test_the_limits_of_the_site_count_unless_others_are_given(
-    stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_limits_of_the_site_count_unless_others_are_given(stored: Cli, site: Site) -> None:
     limits = {"min_idle_seconds": "1d", "min_observations": 3, "max_groups": 1, "max_share": 1, "max_gap_seconds": "3d"}
-    defaults(monkeypatch, **limits, include=["a", "b"], offsets_retention_minutes=0, commit_log="auto")
-    policy = load_plan(Layout(tmp_path, CLUSTER), stored("plan")[1]["plan_id"]).policy
+    defaults(site.patch, **limits, include=["a", "b"], offsets_retention_minutes=0, commit_log="auto")
+    policy = load_plan(site.layout, stored("plan")[1]["plan_id"]).policy
     assert (policy.min_idle_seconds, policy.min_observations, policy.max_groups) == (86_400, 3, 1)
     assert (policy.max_share, policy.max_gap_seconds, policy.include) == (1, 3 * 86_400, ("a", "b"))
     _, found, _ = stored("plan", "--max-groups", "7", "--include", "c")
-    policy = load_plan(Layout(tmp_path, CLUSTER), found["plan_id"]).policy
+    policy = load_plan(site.layout, found["plan_id"]).policy
     assert (policy.max_groups, policy.include) == (7, ("c",))
 
 
@@ -86,11 +80,9 @@ def test_a_default_that_cannot_be_is_named_and_is_no_option_that_was_typed(
     assert (code, "KAFKA_GROUPS_DEFAULTS" in said, name in said, "--" in said) == (2, True, True, False), said
 
 
-def test_a_floor_that_cannot_be_is_no_option_that_was_typed(
-    stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__MAX_SHARE", "7")
+def test_a_floor_that_cannot_be_is_no_option_that_was_typed(stored: Cli, site: Site) -> None:
+    site.configure(storage_path=site.storage)
+    site.configure(max_share="7")
     code, _, said = stored("plan", "--max-share", "0.5")
     assert (code, "[kafka_groups].max_share (got 7.0)" in said, "--" in said) == (2, True, False)
 

@@ -31,6 +31,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.fakes.notifier import Post
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 from tests.unit.operators.test_approval import Airflow, ask, context
 
 pytestmark = pytest.mark.safety
@@ -48,22 +49,22 @@ def check_group(capsys: pytest.CaptureFixture[str], *lines: str) -> None:
     assert "x" * 300 not in log
 
 
-def test_in_the_log_of_a_clean_up(admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
-    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=[NAME])
-    plan = scene.plan(tmp_path, max_share=1.0)
-    scene.back_up(tmp_path, plan)
-    scene.apply(tmp_path, plan)
+def test_in_the_log_of_a_clean_up(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
+    site.judge(site.take_snapshot(), stale=[NAME])
+    plan = site.plan(max_share=1.0)
+    site.back_up(plan)
+    site.apply(plan)
     check_group(capsys, "To delete: ", "deleted: ")
 
 
-def test_in_the_log_of_a_look(admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
+def test_in_the_log_of_a_look(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
     ListGroupLagOperator(task_id="l", group_ids=[NAME], max_lag=0).execute({})
-    admin.errors[NAME] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    site.admin.errors[NAME] = broker_error("GROUP_AUTHORIZATION_FAILED")
     DescribeGroupsOperator(task_id="t", group_ids=[NAME, "b"]).execute({})
     FindCoordinatorsOperator(task_id="c", group_ids=[NAME, "b"]).execute({})
-    BackupGroupOffsetsOperator(task_id="b", group_ids=[NAME, "b"], **scene.stored(tmp_path)).execute({})
+    BackupGroupOffsetsOperator(task_id="b", group_ids=[NAME, "b"], **site.stored).execute({})
     check_group(capsys, "Lag of ", "Not described: ", "No coordinator: ", "Not backed up: ")
 
 
@@ -97,9 +98,9 @@ def notify(owned: tuple[Path, dict[str, Any]], *notifiers: Post) -> None:
 
 
 @pytest.fixture
-def owned(admin: FakeAdmin, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+def owned(site: Site) -> tuple[Path, dict[str, Any]]:
     """Return a plan with a group of that owner."""
-    return tmp_path, scene.plan_of(admin, tmp_path, [f"{OWNER}.app"], policy=POLICY)
+    return site.storage, site.plan_of([f"{OWNER}.app"], policy=POLICY)
 
 
 def check_owner(text: str) -> None:
@@ -146,15 +147,15 @@ def check_xcom(result: Any, *, named: bool = True) -> None:
     assert not named or "x00" in text, "it is named all the same"
 
 
-def test_a_clean_up_of_such_groups(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {name: FakeGroup() for name in (ZERO, OTHER, "b")}
-    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=[ZERO, OTHER])
-    planned = scene.plan(tmp_path, max_share=1.0)
+def test_a_clean_up_of_such_groups(site: Site) -> None:
+    site.admin.groups = {name: FakeGroup() for name in (ZERO, OTHER, "b")}
+    site.judge(site.take_snapshot(), stale=[ZERO, OTHER])
+    planned = site.plan(max_share=1.0)
     check_xcom(planned)
-    scene.back_up(tmp_path, planned)
-    admin.groups[ZERO].members = 1
-    done = scene.apply(tmp_path, planned)
-    assert admin.deleted == [OTHER]
+    site.back_up(planned)
+    site.admin.groups[ZERO].members = 1
+    done = site.apply(planned)
+    assert site.admin.deleted == [OTHER]
     check_xcom(done)
     assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({})
 
@@ -162,13 +163,11 @@ def test_a_clean_up_of_such_groups(admin: FakeAdmin, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("operator", "arguments"), [(ListGroupsOperator, {}), (DescribeGroupsOperator, {"group_ids": [ZERO]})]
 )
-def test_a_listing_is_written_to_a_file_or_refused(
-    admin: FakeAdmin, tmp_path: Path, operator: Any, arguments: dict[str, Any]
-) -> None:
-    admin.groups = {ZERO: FakeGroup(), "b": FakeGroup()}
+def test_a_listing_is_written_to_a_file_or_refused(site: Site, operator: Any, arguments: dict[str, Any]) -> None:
+    site.admin.groups = {ZERO: FakeGroup(), "b": FakeGroup()}
     with pytest.raises(ConfigurationError, match="a group has a zero byte for an XCom: set a path"):
         operator(task_id="t", **arguments).execute({})
-    found = operator(task_id="t", storage_path=str(tmp_path), cluster=scene.CLUSTER, **arguments).execute({})
+    found = operator(task_id="t", **site.stored, **arguments).execute({})
     check_xcom(found, named=False)
     assert "u0000first" in Path(found["path"]).read_text(), "the file has the exact name"
 
@@ -228,38 +227,34 @@ def keep(airflow: Airflow, operator: ApproveCleanupOperator, *names: str) -> Non
 
 @pytest.mark.parametrize("name", ["svc@team", "www.shop", "plain"])
 @pytest.mark.parametrize("end", [[], [""]])
-def test_what_is_copied_out_of_the_question_is_kept(
-    admin: FakeAdmin, tmp_path: Path, airflow: Airflow, name: str, end: list[str]
-) -> None:
-    planned = scene.planned_once(admin, tmp_path, [name, "b"], ["live"], backed_up=True)
-    operator = ask(tmp_path, planned)
+def test_what_is_copied_out_of_the_question_is_kept(site: Site, airflow: Airflow, name: str, end: list[str]) -> None:
+    planned = site.planned_once([name, "b"], ["live"], backed_up=True)
+    operator = ask(site.storage, planned)
     operator.execute(context())
     (copied,) = (shown for shown in names_in(airflow.asked[0].body or "") if shown.replace(NO_LINK, "") == name)
     keep(airflow, operator, copied, *end)
-    scene.apply(tmp_path, planned)
-    assert admin.deleted == ["b"]
+    site.apply(planned)
+    assert site.admin.deleted == ["b"]
 
 
-def test_a_name_that_has_such_a_character_itself_is_kept_and_not_its_twin(
-    admin: FakeAdmin, tmp_path: Path, airflow: Airflow
-) -> None:
+def test_a_name_that_has_such_a_character_itself_is_kept_and_not_its_twin(site: Site, airflow: Airflow) -> None:
     name, twin = f"svc{NO_LINK}team", "svcteam"
-    planned = scene.planned_once(admin, tmp_path, [name, twin], ["live"], backed_up=True)
-    operator = ask(tmp_path, planned)
+    planned = site.planned_once([name, twin], ["live"], backed_up=True)
+    operator = ask(site.storage, planned)
     operator.execute(context())
     keep(airflow, operator, name)
-    scene.apply(tmp_path, planned)
-    assert admin.deleted == [twin]
+    site.apply(planned)
+    assert site.admin.deleted == [twin]
 
 
-def test_what_is_copied_out_of_a_message_is_restored(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_what_is_copied_out_of_a_message_is_restored(site: Site) -> None:
     """An owner copies the name out of the notice into the form, when the group is wanted after all."""
-    planned = scene.planned_once(admin, tmp_path, ["svc@team", "b"], ["live"], backed_up=True)
-    scene.apply(tmp_path, planned)
+    planned = site.planned_once(["svc@team", "b"], ["live"], backed_up=True)
+    site.apply(planned)
     copied = without_links("svc@team")
     assert copied != "svc@team"
-    stored: dict[str, Any] = {**scene.stored(tmp_path), "plan_id": planned["plan_id"]}
+    stored: dict[str, Any] = {**site.stored, "plan_id": planned["plan_id"]}
     RestoreGroupOffsetsOperator(task_id="r", group_ids=[copied], **stored).execute({})
-    assert sorted(admin.groups) == ["live", "svc@team"]
+    assert sorted(site.admin.groups) == ["live", "svc@team"]
     with pytest.raises(ConfigurationError, match="not in the backup"):
         RestoreGroupOffsetsOperator(task_id="r", group_ids=[f"{NO_LINK}b"], **stored).execute({})

@@ -18,7 +18,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
-from tests.unit.operators.scene import CLUSTER, apply
+from tests.unit.operators.scene import Planned, Site
 
 pytestmark = pytest.mark.safety
 
@@ -29,22 +29,18 @@ def _groups(admin: FakeAdmin) -> None:
 
 
 @pytest.mark.parametrize("value", ["true", "1", "yes", "incident 4711", "stop", "[]"])
-def test_the_variable_stops_the_deletion(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
-    monkeypatch.setenv(f"AIRFLOW_VAR_{STOP_VARIABLE.upper()}", value)
-    done = apply(tmp_path, backed_up)
-    assert admin.deleted == []
+def test_the_variable_stops_the_deletion(site: Site, backed_up: Planned, value: str) -> None:
+    site.patch.setenv(f"AIRFLOW_VAR_{STOP_VARIABLE.upper()}", value)
+    done = site.apply(backed_up)
+    assert site.admin.deleted == []
     assert done["kept_reasons"] == {"stopped": 2}
     assert repr(STOP_VARIABLE) in done["kept"]["a"]
 
 
 @pytest.mark.parametrize("value", ["false", "no", "OFF", "0", "", " False "])
-def test_a_variable_that_says_no_does_not(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
-    monkeypatch.setenv(f"AIRFLOW_VAR_{STOP_VARIABLE.upper()}", value)
-    assert apply(tmp_path, backed_up)["counts"]["deleted"] == 2
+def test_a_variable_that_says_no_does_not(site: Site, backed_up: Planned, value: str) -> None:
+    site.patch.setenv(f"AIRFLOW_VAR_{STOP_VARIABLE.upper()}", value)
+    assert site.apply(backed_up)["counts"]["deleted"] == 2
 
 
 def test_a_killed_task_says_so() -> None:
@@ -54,45 +50,41 @@ def test_a_killed_task_says_so() -> None:
     assert task.why_stop() == "the task is being killed"
 
 
-def test_the_pace_is_passed_on_and_0_is_no_limit(
-    backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pace_is_passed_on_and_0_is_no_limit(backed_up: Planned, site: Site) -> None:
     seen = list[DeletionLimits]()
 
     async def note(*given: Any, **_: Any) -> None:
         seen.append(given[-1].limits)
         raise LeaseNotAcquiredError("g", "somebody")
 
-    monkeypatch.setattr("airflow_kafka_groups.change.deletion.run.delete_by_plan", note)
+    site.patch.setattr("airflow_kafka_groups.change.deletion.run.delete_by_plan", note)
     with pytest.raises(AirflowSkipException):
-        apply(tmp_path, backed_up, groups_per_second="25", bytes_per_second=0)
+        site.apply(backed_up, groups_per_second="25", bytes_per_second=0)
     assert seen == [DeletionLimits(groups_per_second=25.0)]
 
 
-def test_a_task_whose_time_is_over_remembers_what_it_had_begun(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_task_whose_time_is_over_remembers_what_it_had_begun(site: Site, backed_up: Planned) -> None:
     """Its ``execution_timeout`` ends it while brokers are silent: nobody knows what they did, so it is not repeated."""
-    admin.delete_hangs = True
+    site.admin.delete_hangs = True
     with pytest.raises(AirflowTaskTimeout), timeout(1.5):  # type: ignore[no-untyped-call]  # Airflow's own
-        apply(tmp_path, backed_up)
-    assert admin.closed == 1
-    admin.delete_hangs = False
-    assert apply(tmp_path, backed_up)["counts"]["deleted"] == 0
-    assert admin.deleted == []
+        site.apply(backed_up)
+    assert site.admin.closed == 1
+    site.admin.delete_hangs = False
+    assert site.apply(backed_up)["counts"]["deleted"] == 0
+    assert site.admin.deleted == []
 
 
-def test_a_task_that_is_killed_is_no_success(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
+def test_a_task_that_is_killed_is_no_success(site: Site, backed_up: Planned) -> None:
     """Airflow hands on the SIGTERM by which Kubernetes evicts a pod, and believes what the task then returns."""
     plan: dict[str, Any] = {"plan_id": backed_up["plan_id"], "plan_digest": backed_up["digest"]}
-    task = DeleteGroupsOperator(task_id="t", storage_path=str(tmp_path), cluster=CLUSTER, **plan)
-    admin.before = lambda call: task.on_kill()
+    task = DeleteGroupsOperator(task_id="t", **site.stored, **plan)
+    site.admin.before = lambda call: task.on_kill()
     with pytest.raises(KafkaGroupsError, match=r"the task was killed: 2 of 2 are left .*recorded in ") as caught:
         task.execute({})
     assert not is_final(caught.value), "another try deletes them"
-    assert admin.deleted == []
-    admin.before = lambda call: None
-    assert apply(tmp_path, backed_up)["counts"]["deleted"] == 2
+    assert site.admin.deleted == []
+    site.admin.before = lambda call: None
+    assert site.apply(backed_up)["counts"]["deleted"] == 2
 
 
 # A deletion in quiet hours waits without a worker.
@@ -102,9 +94,9 @@ POLICY = "version: 1\nrules: [{name: rest, action: delete, idle: 1d}]\n"
 
 
 @pytest.fixture
-def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
-    plan = scene.plan_of(admin, tmp_path, ["a"], ["b"], POLICY)
-    scene.back_up(tmp_path, plan)
+def planned(site: Site) -> dict[str, Any]:
+    plan = site.plan_of(["a"], ["b"], POLICY)
+    site.back_up(plan)
     return plan
 
 
@@ -120,29 +112,25 @@ def be_quiet(folder: Path) -> datetime:
     return end
 
 
-def test_it_waits_without_a_worker_and_checks_everything_again(
-    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path
-) -> None:
-    end = be_quiet(tmp_path)
-    operator = deletion(tmp_path, planned)
+def test_it_waits_without_a_worker_and_checks_everything_again(site: Site, planned: Planned) -> None:
+    end = be_quiet(site.storage)
+    operator = deletion(site.storage, planned)
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute({})
     assert deferred.value.trigger.moment == end
     assert deferred.value.method_name == "execute_after_quiet_time"
     with pytest.raises(TaskDeferred):
         operator.execute_after_quiet_time({})
-    write_policy(tmp_path, POLICY)
+    write_policy(site.storage, POLICY)
     assert operator.execute_after_quiet_time({})["counts"]["deleted"] == 1
-    assert set(admin.groups) == {"b"}
+    assert set(site.admin.groups) == {"b"}
 
 
-def test_airflow_lets_it_go_on_where_operators_may_not_be_nested(
-    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ExecutorSafeguard, "test_mode", False)
-    operator = deletion(tmp_path, planned, allow_nested_operators=False)
+def test_airflow_lets_it_go_on_where_operators_may_not_be_nested(site: Site, planned: Planned) -> None:
+    site.patch.setattr(ExecutorSafeguard, "test_mode", False)
+    operator = deletion(site.storage, planned, allow_nested_operators=False)
     assert operator.execute_after_quiet_time({})["counts"]["deleted"] == 1
-    assert set(admin.groups) == {"b"}
+    assert set(site.admin.groups) == {"b"}
 
 
 def test_a_wait_is_never_so_short_that_airflow_loses_the_task(tmp_path: Path, planned: dict[str, Any]) -> None:

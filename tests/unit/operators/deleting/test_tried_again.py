@@ -28,7 +28,7 @@ from airflow_kafka_groups.storage.json_files import write_listing
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
 from tests.unit.operators import scene
-from tests.unit.operators.scene import context
+from tests.unit.operators.scene import Site, context
 
 pytestmark = pytest.mark.safety
 
@@ -46,20 +46,20 @@ def positions(admin: FakeAdmin) -> list[dict[TopicPartition, int]]:
 
 
 @pytest.fixture
-def half_done(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+def half_done(site: Site) -> FakeAdmin:
     """A first try that moved a, and failed at b."""
-    admin.groups = {"a": FakeGroup({T0: 8, T1: 7}), "b": FakeGroup({T0: 8})}
-    done = admin.alter_consumer_group_offsets
+    site.admin.groups = {"a": FakeGroup({T0: 8, T1: 7}), "b": FakeGroup({T0: 8})}
+    done = site.admin.alter_consumer_group_offsets
 
     async def half(offsets: Any, **more: Any) -> Any:
         return await done({group_id: of for group_id, of in offsets.items() if group_id == "a"}, **more)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(admin, "alter_consumer_group_offsets", half)
+    with site.patch.context() as patch:
+        patch.setattr(site.admin, "alter_consumer_group_offsets", half)
         with pytest.raises(GroupsFailedError, match="1 of 2 failed: 'b'"):
-            shift(tmp_path)
-    assert positions(admin) == [{T0: 6, T1: 5}, {T0: 8}]
-    return admin
+            shift(site.storage)
+    assert positions(site.admin) == [{T0: 6, T1: 5}, {T0: 8}]
+    return site.admin
 
 
 def test_a_retry_moves_what_the_first_try_did_not(half_done: FakeAdmin, tmp_path: Path) -> None:
@@ -70,61 +70,57 @@ def test_a_retry_moves_what_the_first_try_did_not(half_done: FakeAdmin, tmp_path
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before its commits", "after its commits"])
-def test_a_worker_killed_leaves_each_group_to_be_moved_once(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
-) -> None:
-    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
-    done = admin.alter_consumer_group_offsets
+def test_a_worker_killed_leaves_each_group_to_be_moved_once(site: Site, written: bool) -> None:
+    site.admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    done = site.admin.alter_consumer_group_offsets
 
     async def killed(offsets: Any, **more: Any) -> Any:
         if written:
             await done(offsets, **more)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(admin, "alter_consumer_group_offsets", killed)
+    with site.patch.context() as patch:
+        patch.setattr(site.admin, "alter_consumer_group_offsets", killed)
         with pytest.raises(KeyboardInterrupt):
-            shift(tmp_path)
-    counts = shift(tmp_path)["counts"]
+            shift(site.storage)
+    counts = shift(site.storage)["counts"]
     assert counts["unchanged" if written else "changed"] == 2
-    assert positions(admin) == [{T0: 6}, {T0: 5}]
+    assert positions(site.admin) == [{T0: 6}, {T0: 5}]
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
-def test_a_commit_that_shows_late_is_not_made_a_second_time(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_silent: bool
-) -> None:
+def test_a_commit_that_shows_late_is_not_made_a_second_time(site: Site, *, is_silent: bool) -> None:
     """The broker had written it, lost its replicas, and said that it is no coordinator: the group was no kept one."""
-    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
-    done = admin.alter_consumer_group_offsets
+    site.admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    done = site.admin.alter_consumer_group_offsets
 
     async def late(offsets: Any, **more: Any) -> Any:
         def show(call: str) -> None:
             if call == "describe":
-                admin.groups["a"].offsets[T0] = OffsetAndMetadata(6)
-                admin.offset_errors = {"a": timeout()} if is_silent else {}
+                site.admin.groups["a"].offsets[T0] = OffsetAndMetadata(6)
+                site.admin.offset_errors = {"a": timeout()} if is_silent else {}
 
-        admin.before = show
+        site.admin.before = show
         others = {group_id: of for group_id, of in offsets.items() if group_id != "a"}
         error = GroupResult("a", error=broker_error("COORDINATOR_NOT_AVAILABLE"))
         return GroupResults([error, *(await done(others, **more)).values()])
 
-    with monkeypatch.context() as patch:
-        patch.setattr(admin, "alter_consumer_group_offsets", late)
+    with site.patch.context() as patch:
+        patch.setattr(site.admin, "alter_consumer_group_offsets", late)
         with pytest.raises(GroupsFailedError, match="1 of 2 failed: 'a'") if is_silent else nullcontext():
-            shift(tmp_path)
-    admin.before, admin.offset_errors = lambda call: None, {}
-    assert positions(admin) == [{T0: 6}, {T0: 5}]
-    assert shift(tmp_path)["counts"]["unchanged"] == 2
-    assert positions(admin) == [{T0: 6}, {T0: 5}]
+            shift(site.storage)
+    site.admin.before, site.admin.offset_errors = lambda call: None, {}
+    assert positions(site.admin) == [{T0: 6}, {T0: 5}]
+    assert shift(site.storage)["counts"]["unchanged"] == 2
+    assert positions(site.admin) == [{T0: 6}, {T0: 5}]
 
 
-def test_another_run_another_task_and_a_dry_run_move_anew(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup({T0: 9}), "b": FakeGroup({T0: 9})}
-    shift(tmp_path, -1, dry_run=True)
+def test_another_run_another_task_and_a_dry_run_move_anew(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup({T0: 9}), "b": FakeGroup({T0: 9})}
+    shift(site.storage, -1, dry_run=True)
     for number, run in enumerate((context(), context("manual__2"), context("manual__3", 0)), 1):
-        shift(tmp_path, -1, run)
-        assert positions(admin) == [{T0: 9 - number}] * 2
+        shift(site.storage, -1, run)
+        assert positions(site.admin) == [{T0: 9 - number}] * 2
 
 
 def test_a_group_that_was_used_in_between_is_kept(half_done: FakeAdmin, tmp_path: Path) -> None:
@@ -147,17 +143,17 @@ def test_an_offset_that_is_gone_is_not_made_again(half_done: FakeAdmin, tmp_path
     assert "t[1] has no offset any more: it was deleted, or has expired, since an earlier try" in why, "it was not used"
 
 
-def test_what_the_first_try_kept_or_skipped_is_moved_now(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup({T0: 8, T1: 8}), "b": FakeGroup({T0: 8})}
-    admin.ends[T1] = broker_error("LEADER_NOT_AVAILABLE")
-    admin.offset_errors["b"] = broker_error("COORDINATOR_LOAD_IN_PROGRESS")
+def test_what_the_first_try_kept_or_skipped_is_moved_now(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup({T0: 8, T1: 8}), "b": FakeGroup({T0: 8})}
+    site.admin.ends[T1] = broker_error("LEADER_NOT_AVAILABLE")
+    site.admin.offset_errors["b"] = broker_error("COORDINATOR_LOAD_IN_PROGRESS")
     with pytest.raises(GroupsFailedError, match="COORDINATOR_LOAD_IN_PROGRESS"):
-        shift(tmp_path)
-    assert positions(admin) == [{T0: 6, T1: 8}, {T0: 8}]
-    admin.ends.clear()
-    admin.offset_errors.clear()
-    shift(tmp_path)
-    assert positions(admin) == [{T0: 6, T1: 6}, {T0: 6}]
+        shift(site.storage)
+    assert positions(site.admin) == [{T0: 6, T1: 8}, {T0: 8}]
+    site.admin.ends.clear()
+    site.admin.offset_errors.clear()
+    shift(site.storage)
+    assert positions(site.admin) == [{T0: 6, T1: 6}, {T0: 6}]
 
 
 @pytest.mark.parametrize(
@@ -179,24 +175,22 @@ def test_a_damaged_or_missing_record_moves_nothing(
     assert positions(half_done) == [{T0: 6, T1: 5}, {T0: 8}]
 
 
-def test_a_try_that_goes_on_while_the_next_one_begins_moves_nothing_twice(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_try_that_goes_on_while_the_next_one_begins_moves_nothing_twice(site: Site) -> None:
     """A worker was taken for dead and was not: it records and commits while the second try connects."""
-    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
-    shift(tmp_path)
-    logged = tmp_path / "_journal"
-    later = logged.rename(tmp_path / "not yet")
-    read = admin.list_consumer_group_offsets
+    site.admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    shift(site.storage)
+    logged = site.storage / "_journal"
+    later = logged.rename(site.storage / "not yet")
+    read = site.admin.list_consumer_group_offsets
 
     async def first_the_other_one(*groups: Any, **more: Any) -> Any:
         if later.exists():
             later.rename(logged)
         return await read(*groups, **more)
 
-    monkeypatch.setattr(admin, "list_consumer_group_offsets", first_the_other_one)
-    assert shift(tmp_path)["counts"]["unchanged"] == 2
-    assert positions(admin) == [{T0: 6}, {T0: 5}]
+    site.patch.setattr(site.admin, "list_consumer_group_offsets", first_the_other_one)
+    assert shift(site.storage)["counts"]["unchanged"] == 2
+    assert positions(site.admin) == [{T0: 6}, {T0: 5}]
 
 
 def test_what_the_first_try_moved_by_a_connection_of_another_name_is_not_moved_again(
@@ -217,15 +211,13 @@ def test_a_task_that_is_mapped_over_clusters_moves_the_groups_of_each(
     assert positions(half_done) == ([{T0: 4, T1: 3}, {T0: 6}] if cluster_id else [{T0: 6, T1: 5}, {T0: 8}])
 
 
-def test_nothing_is_moved_that_a_later_try_would_not_find(
-    half_done: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_moved_that_a_later_try_would_not_find(half_done: FakeAdmin, site: Site) -> None:
     def full(*_: Any) -> None:
         raise StorageError("the storage is full")
 
-    monkeypatch.setattr(ClusterLog, "create", full)
+    site.patch.setattr(ClusterLog, "create", full)
     with pytest.raises(StorageError, match="the storage is full"):
-        shift(tmp_path)
+        shift(site.storage)
     assert positions(half_done) == [{T0: 6, T1: 5}, {T0: 8}]
 
 
@@ -269,69 +261,67 @@ def _groups(admin: FakeAdmin) -> None:
     ids=["earliest", "latest", "timestamp", "alter", "alter or create"],
 )
 def test_a_group_that_was_used_since_the_first_try_is_not_set_back_a_second_time(
-    admin: FakeAdmin, tmp_path: Path, change: Any, set_to: int
+    site: Site, change: Any, set_to: int
 ) -> None:
-    admin.by_time[T0] = ListedOffset(5)
-    assert change(tmp_path, "manual__1")["counts"]["changed"] == 2
-    assert at_of(admin) == [set_to, set_to]
-    admin.commit("a", *T0, 6)  # its consumers ran for a while
-    found = change(tmp_path, "manual__1")
-    assert at_of(admin) == [6, set_to]
+    site.admin.by_time[T0] = ListedOffset(5)
+    assert change(site.storage, "manual__1")["counts"]["changed"] == 2
+    assert at_of(site.admin) == [set_to, set_to]
+    site.admin.commit("a", *T0, 6)  # its consumers ran for a while
+    found = change(site.storage, "manual__1")
+    assert at_of(site.admin) == [6, set_to]
     assert list(found["kept"]) == ["a"]
     assert "is at 6: it was used since an earlier try" in found["kept"]["a"]
     assert "start a new DAG run" in found["kept"]["a"]
-    assert change(tmp_path, "manual__2")["counts"]["kept"] == 0
-    assert at_of(admin) == [set_to, set_to], "whoever wants it starts another run"
+    assert change(site.storage, "manual__2")["counts"]["kept"] == 0
+    assert at_of(site.admin) == [set_to, set_to], "whoever wants it starts another run"
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_a_restore_that_overwrites_sets_no_group_back_twice(admin: FakeAdmin, tmp_path: Path, overwrite: bool) -> None:
-    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+def test_a_restore_that_overwrites_sets_no_group_back_twice(site: Site, overwrite: bool) -> None:
+    stored: dict[str, Any] = site.stored
     backup = BackupGroupOffsetsOperator(task_id="backup", **stored).execute({})
     arguments = {"plan_id": backup["plan_id"], "overwrite": overwrite}
-    del admin.groups["b"]
-    admin.commit("a", *T0, 9)
-    run(RestoreGroupOffsetsOperator, tmp_path, **arguments)
-    assert at_of(admin) == [8 if overwrite else 9, 8]
-    admin.commit("a", *T0, 10)
-    del admin.groups["b"]  # what is gone was not used
-    found = run(RestoreGroupOffsetsOperator, tmp_path, **arguments)
-    assert at_of(admin) == [10, 8]
+    del site.admin.groups["b"]
+    site.admin.commit("a", *T0, 9)
+    run(RestoreGroupOffsetsOperator, site.storage, **arguments)
+    assert at_of(site.admin) == [8 if overwrite else 9, 8]
+    site.admin.commit("a", *T0, 10)
+    del site.admin.groups["b"]  # what is gone was not used
+    found = run(RestoreGroupOffsetsOperator, site.storage, **arguments)
+    assert at_of(site.admin) == [10, 8]
     assert list(found["kept"]) == ["a"]
-    run(RestoreGroupOffsetsOperator, tmp_path, "manual__2", **arguments)
-    assert at_of(admin) == [8 if overwrite else 10, 8]
+    run(RestoreGroupOffsetsOperator, site.storage, "manual__2", **arguments)
+    assert at_of(site.admin) == [8 if overwrite else 10, 8]
 
 
-def test_a_retry_sets_the_end_of_the_log_as_the_first_try_found_it(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_a_retry_sets_the_end_of_the_log_as_the_first_try_found_it(site: Site) -> None:
     """As the documentation says: records that came in between would be skipped, and nobody asked for that."""
-    reset(tmp_path, to="latest")
-    admin.log = (0, 15)
-    assert reset(tmp_path, to="latest")["counts"]["unchanged"] == 2
-    assert at_of(admin) == [10, 10]
+    reset(site.storage, to="latest")
+    site.admin.log = (0, 15)
+    assert reset(site.storage, to="latest")["counts"]["unchanged"] == 2
+    assert at_of(site.admin) == [10, 10]
 
 
-def test_what_the_first_try_kept_is_set_when_its_consumers_have_stopped(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_what_the_first_try_kept_is_set_when_its_consumers_have_stopped(site: Site) -> None:
     """It was never set back: that it moved since then is no reason to keep it."""
-    admin.groups["a"] = FakeGroup({T0: 8}, members=1)
-    assert list(reset(tmp_path, to="earliest")["kept"]) == ["a"]
-    admin.groups["a"] = FakeGroup({T0: 9})
-    counts = reset(tmp_path, to="earliest")["counts"]
+    site.admin.groups["a"] = FakeGroup({T0: 8}, members=1)
+    assert list(reset(site.storage, to="earliest")["kept"]) == ["a"]
+    site.admin.groups["a"] = FakeGroup({T0: 9})
+    counts = reset(site.storage, to="earliest")["counts"]
     assert (counts["changed"], counts["unchanged"], counts["kept"]) == (1, 1, 0)
-    assert at_of(admin) == [0, 0]
+    assert at_of(site.admin) == [0, 0]
 
 
 @pytest.mark.parametrize("is_used", [False, True])
-def test_another_target_counts_for_groups_that_were_not_used_since(
-    admin: FakeAdmin, tmp_path: Path, is_used: bool
-) -> None:
+def test_another_target_counts_for_groups_that_were_not_used_since(site: Site, is_used: bool) -> None:
     """A template with the time of day renders to another one for each try."""
-    reset(tmp_path, to="earliest")
+    reset(site.storage, to="earliest")
     if is_used:
-        admin.commit("a", *T0, 6)
-    assert reset(tmp_path, to="latest")["counts"]["kept"] == is_used
-    assert at_of(admin) == [6 if is_used else 10, 10]
-    assert reset(tmp_path, to="latest")["counts"]["kept"] == is_used
-    assert at_of(admin) == [6 if is_used else 10, 10]
+        site.admin.commit("a", *T0, 6)
+    assert reset(site.storage, to="latest")["counts"]["kept"] == is_used
+    assert at_of(site.admin) == [6 if is_used else 10, 10]
+    assert reset(site.storage, to="latest")["counts"]["kept"] == is_used
+    assert at_of(site.admin) == [6 if is_used else 10, 10]
 
 
 @pytest.mark.parametrize(
@@ -343,26 +333,24 @@ def test_another_target_counts_for_groups_that_were_not_used_since(
     ],
     ids=["away from a distance", "to a distance", "another distance"],
 )
-def test_a_distance_and_another_target_need_two_runs(
-    admin: FakeAdmin, tmp_path: Path, first: Any, then: Any, error: str
-) -> None:
+def test_a_distance_and_another_target_need_two_runs(site: Site, first: Any, then: Any, error: str) -> None:
     """The message said that offsets would be moved by None."""
-    reset(tmp_path, **first)
-    moved = at_of(admin)
+    reset(site.storage, **first)
+    moved = at_of(site.admin)
     with pytest.raises(MaintenanceError, match=error):
-        reset(tmp_path, **then)
-    assert at_of(admin) == moved
+        reset(site.storage, **then)
+    assert at_of(site.admin) == moved
 
 
 @pytest.mark.parametrize("result", ["none", "damaged", '{"format": 1, "groups": [{}]}'])
-def test_without_a_result_whatever_was_meant_counts(admin: FakeAdmin, tmp_path: Path, result: str) -> None:
+def test_without_a_result_whatever_was_meant_counts(site: Site, result: str) -> None:
     """A worker was killed: nobody knows which groups it had kept."""
-    reset(tmp_path, to="earliest")
-    (path,) = (tmp_path / scene.CLUSTER / "changes").glob("*-result.json")
+    reset(site.storage, to="earliest")
+    (path,) = (site.folder / "changes").glob("*-result.json")
     path.unlink() if result == "none" else path.write_text(result)
-    admin.commit("a", *T0, 6)
-    assert list(reset(tmp_path, to="earliest")["kept"]) == ["a"]
-    assert at_of(admin) == [6, 0]
+    site.admin.commit("a", *T0, 6)
+    assert list(reset(site.storage, to="earliest")["kept"]) == ["a"]
+    assert at_of(site.admin) == [6, 0]
 
 
 # A deletion of offsets whose task is retried or cleared: what was committed since an earlier try is not deleted.
@@ -377,14 +365,14 @@ def forget(storage: Path, run_id: str = "manual__1", **arguments: Any) -> dict[s
 
 
 @pytest.fixture
-def half_forgotten(admin: FakeAdmin, tmp_path: Path) -> FakeAdmin:
+def half_forgotten(site: Site) -> FakeAdmin:
     """A first try that deleted the offsets of a, and kept those of b, of which a member reads the topic."""
-    admin.groups = {"a": FakeGroup({T0: 5, U0: 1}), "b": FakeGroup({T0: 5, U0: 1}, members=1)}
+    site.admin.groups = {"a": FakeGroup({T0: 5, U0: 1}), "b": FakeGroup({T0: 5, U0: 1}, members=1)}
     with pytest.raises(GroupsFailedError, match=r"^1 of 2 failed: 'b': a member reads t"):
-        forget(tmp_path)
-    assert [group.positions for group in admin.groups.values()] == [{U0: 1}, {T0: 5, U0: 1}]
-    admin.groups["b"] = FakeGroup({T0: 6, U0: 2})  # its consumers are stopped, after they read on
-    return admin
+        forget(site.storage)
+    assert [group.positions for group in site.admin.groups.values()] == [{U0: 1}, {T0: 5, U0: 1}]
+    site.admin.groups["b"] = FakeGroup({T0: 6, U0: 2})  # its consumers are stopped, after they read on
+    return site.admin
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -407,7 +395,7 @@ def test_a_retry_forgets_what_the_first_try_had_kept(half_forgotten: FakeAdmin, 
 
 @pytest.mark.parametrize("error", [StorageError("503 Slow Down"), MaintenanceError("differs from what was written")])
 def test_a_result_that_cannot_be_recorded_hides_no_failure(
-    half_forgotten: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    half_forgotten: FakeAdmin, site: Site, error: Exception
 ) -> None:
     """The offsets are gone by then: which groups failed must be known."""
     half_forgotten.commit("a", *T0, 5)  # as it was found
@@ -418,9 +406,9 @@ def test_a_result_that_cannot_be_recorded_hides_no_failure(
             raise error
         return write_listing(folder, name, *data)
 
-    monkeypatch.setattr("airflow_kafka_groups.change.restore.change_offsets.write_listing", write)
+    site.patch.setattr("airflow_kafka_groups.change.restore.change_offsets.write_listing", write)
     with pytest.raises(OutcomeUnknownError, match=r"changed 1, failed 1; first 'b': .*GROUP_SUBSCRIBED_TO_TOPIC"):
-        forget(tmp_path)
+        forget(site.storage)
     assert half_forgotten.groups["a"].positions == {U0: 1}
 
 

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,18 +14,18 @@ from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli, connect
-from tests.unit.operators.scene import CLUSTER
+from tests.unit.operators.scene import CLUSTER, Site
 
 NEW = ApiVersions({2: (0, 6), 9: (1, 9), 10: (0, 6), 15: (0, 6), 16: (0, 5), 42: (0, 2)})
 
 
 @pytest.fixture(autouse=True)
-def _sound(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
-    admin.api_versions, admin.operations = {1: NEW, 2: NEW}, frozenset({"read", "describe", "delete"})
-    monkeypatch.setenv("AIRFLOW__CORE__TEST_CONNECTION", "Enabled")
-    monkeypatch.setattr(installed, "_examine_java", lambda report: report.ok("Java", "here"))
-    monkeypatch.setattr(installed, "_examine_connector", lambda version, report: report.ok("Kafka connector", "here"))
-    monkeypatch.setattr(installed, "_EXTRAS", ())
+def _sound(site: Site) -> None:
+    site.admin.api_versions, site.admin.operations = {1: NEW, 2: NEW}, frozenset({"read", "describe", "delete"})
+    site.patch.setenv("AIRFLOW__CORE__TEST_CONNECTION", "Enabled")
+    site.patch.setattr(installed, "_examine_java", lambda report: report.ok("Java", "here"))
+    site.patch.setattr(installed, "_examine_connector", lambda version, report: report.ok("Kafka connector", "here"))
+    site.patch.setattr(installed, "_EXTRAS", ())
 
 
 def checks(found: list[dict[str, Any]]) -> dict[str, str]:
@@ -39,8 +38,8 @@ def of(found: list[dict[str, Any]], check: str) -> tuple[str, str]:
     return row["status"], row["text"]
 
 
-def test_everything_is_examined_and_nothing_is_changed(stored: Cli, admin: FakeAdmin, tmp_path: Path) -> None:
-    before = sorted(tmp_path.rglob("*"))
+def test_everything_is_examined_and_nothing_is_changed(stored: Cli, site: Site) -> None:
+    before = sorted(site.storage.rglob("*"))
     code, found, _ = stored("doctor")
     assert set(found[0]) == set(doctor.DOCTOR_COLUMNS)
     assert {"brokers", "groups", "delete groups", "offsets retention", "exclusive creation", "Airflow"} <= set(
@@ -48,7 +47,7 @@ def test_everything_is_examined_and_nothing_is_changed(stored: Cli, admin: FakeA
     )
     assert {status for status in checks(found).values()} <= {"ok", "unknown"}, found
     assert code == 0
-    assert (admin.deleted, sorted(tmp_path.rglob("*"))) == ([], before)
+    assert (site.admin.deleted, sorted(site.storage.rglob("*"))) == ([], before)
 
 
 def test_a_warning_has_the_exit_code_3_and_a_remedy(stored: Cli) -> None:
@@ -107,11 +106,9 @@ def test_a_failure_has_the_exit_code_1(stored: Cli, admin: FakeAdmin) -> None:
     assert (code, checks(found)["all topics"]) == (1, "failed")
 
 
-def test_a_cluster_that_cannot_be_reached_does_not_hide_the_rest(
-    stored: Cli, admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
-    monkeypatch.setattr(Cluster, "get_conn", lambda self: admin)
+def test_a_cluster_that_cannot_be_reached_does_not_hide_the_rest(stored: Cli, site: Site) -> None:
+    site.admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
+    site.patch.setattr(Cluster, "get_conn", lambda self: site.admin)
     code, found, _ = stored("doctor")
     assert (code, checks(found)["connection"]) == (1, "failed")
     assert "wrong password" in found[0]["text"]
@@ -137,12 +134,10 @@ def test_a_storage_that_cannot_be_opened_is_a_finding(cli: Cli, monkeypatch: pyt
     assert "gs://my_conn@bucket/kafka could not be opened: PermissionError" in of(found, "storage")[1]
 
 
-def test_a_connection_that_refuses_every_change_is_not_all_well(
-    stored: Cli, admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_refuses_every_change_is_not_all_well(stored: Cli, site: Site) -> None:
     """The Test button said that it is read-only, and the doctor that deletions are allowed with all groups."""
-    admin.groups = {"a": FakeGroup()}
-    connect(monkeypatch, read_only=True)
+    site.admin.groups = {"a": FakeGroup()}
+    site.connect(read_only=True)
     code, found, _ = stored("doctor")
     assert (code, checks(found)["read only"], checks(found)["delete groups"]) == (3, "warning", "ok")
 
@@ -159,14 +154,12 @@ def test_a_floor_by_which_every_plan_fails_is_found(
 
 
 @pytest.mark.parametrize("place", [(), (CLUSTER,)], ids=["all clusters", "this one"])
-def test_a_stop_switch_that_was_left_behind_is_found(
-    stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[str, ...]
-) -> None:
+def test_a_stop_switch_that_was_left_behind_is_found(stored: Cli, site: Site, place: tuple[str, ...]) -> None:
     """Every deletion ended with its groups kept, and all was well here."""
-    folder = tmp_path.joinpath(*place)
+    folder = site.storage.joinpath(*place)
     folder.mkdir(exist_ok=True)
     assert checks(stored("doctor")[1])["stop switch"] == "ok"
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "yes")
+    site.patch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "yes")
     assert "'kafka_groups_stop' is set" in of(stored("doctor")[1], "stop switch")[1]
     (folder / "STOP").write_text("an accident on Monday\n")
     code, found, _ = stored("doctor")
@@ -176,15 +169,13 @@ def test_a_stop_switch_that_was_left_behind_is_found(
 
 
 @pytest.mark.parametrize("by", ["defaults", "a floor"])
-def test_a_policy_file_that_cannot_be_read_is_found(
-    stored: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
-) -> None:
+def test_a_policy_file_that_cannot_be_read_is_found(stored: Cli, site: Site, by: str) -> None:
     """Nothing is planned or deleted without it."""
-    policy = tmp_path / "policy.yaml"
+    policy = site.storage / "policy.yaml"
     if by == "defaults":
-        monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"policy_file": str(policy)}))
+        site.defaults({"policy_file": str(policy)})
     else:
-        connect(monkeypatch, floors={"policy_file": str(policy), "storage_path": str(tmp_path)})
+        site.connect(floors={"policy_file": str(policy), "storage_path": str(site.storage)})
     for content in (None, "version: 1\nrules: [{name: a, acton: delete}]\n"):
         if content is not None:
             policy.write_text(content)

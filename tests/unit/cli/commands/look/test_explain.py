@@ -21,8 +21,9 @@ from airflow_kafka_groups.storage.layout import Layout, utc_now
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error
-from tests.unit.cli.commands.conftest import Cli, connect
+from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Planned, Site
 
 
 def of(found: dict[str, Any], check: str) -> list[dict[str, str]]:
@@ -38,11 +39,11 @@ def test_a_group_that_would_be_deleted(admin: FakeAdmin, backed_up: dict[str, An
     assert of(found, "recheck")[0]["finding"] == "deletes"
 
 
-def test_who_used_the_group_last(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path) -> None:
+def test_who_used_the_group_last(site: Site, backed_up: Planned, stored: Cli) -> None:
     assert of(stored("explain", "a")[1], "last members")[0]["evidence"] == "none in any snapshot"
-    admin.groups["a"].members = 2
-    scene.take_snapshot(tmp_path)
-    admin.groups["a"].members = 0
+    site.admin.groups["a"].members = 2
+    site.take_snapshot()
+    site.admin.groups["a"].members = 0
     (row,) = of(stored("explain", "a")[1], "last members")
     assert row["finding"] == "info"
     assert row["evidence"].endswith(" UTC: 2 member(s), c at 127.0.0.1; topics t")
@@ -89,12 +90,12 @@ def test_without_a_plan(admin: FakeAdmin, stored: Cli) -> None:
 
 
 def test_between_two_clean_ups_the_verdict_is_that_of_the_newest_judged_snapshot(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+    site: Site, backed_up: Planned, stored: Cli
 ) -> None:
     """Snapshots are taken each hour and judged once a day; ``plan`` takes the newest that is judged, too."""
     (before,) = of(stored("explain", "a")[1], "verdict")
     judged = before["evidence"].partition("stale in snapshot ")[2].partition(":")[0]
-    newer = next(taken for _ in range(100) if (taken := scene.take_snapshot(tmp_path)) > judged)
+    newer = next(taken for _ in range(100) if (taken := site.take_snapshot()) > judged)
     (row,) = of(stored("explain", "a")[1], "verdict")
     assert f"stale in snapshot {judged}: " in row["evidence"]
     assert row["evidence"].endswith(f"; the newest snapshot, {newer}, is not judged")
@@ -124,22 +125,18 @@ def test_what_was_deleted_and_came_back_is_kept_by_the_journal(
     assert any("/_journal/" in row["evidence"] for row in of(found, "journal"))
 
 
-def test_the_site_and_the_connection_keep_it(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__DRY_RUN_ONLY", "True")
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__APPROVE_ABOVE", "0")
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
-    connect(monkeypatch, protected_groups=["a"])
+def test_the_site_and_the_connection_keep_it(site: Site, backed_up: Planned, stored: Cli) -> None:
+    site.configure(dry_run_only="True")
+    site.configure(approve_above="0")
+    site.configure(storage_path=site.storage)
+    site.connect(protected_groups=["a"])
     _, found, _ = stored("explain", "a")
     assert found["kept_by"] == ["connection", "site", "approval"]
     assert any("need an approval" in row["evidence"] for row in of(found, "site"))
 
 
-def test_another_plan_may_be_asked_for(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    newer = scene.plan(tmp_path, max_share=1, exclude=["a"])
+def test_another_plan_may_be_asked_for(site: Site, backed_up: Planned, stored: Cli) -> None:
+    newer = site.plan(max_share=1, exclude=["a"])
     assert stored("explain", "a")[1]["plan_id"] == max(newer["plan_id"], backed_up["plan_id"])
     _, found, _ = stored("explain", "a", "--plan-id", newer["plan_id"])
     assert "excluded" in of(found, "plan")[0]["evidence"]
@@ -169,10 +166,8 @@ rules:
 """
 
 
-def test_the_rule_that_decided_and_what_would_change_it(
-    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    policy = tmp_path / "policy.yaml"
+def test_the_rule_that_decided_and_what_would_change_it(site: Site, planned: Planned, stored: Cli) -> None:
+    policy = site.storage / "policy.yaml"
     policy.write_text(POLICY)
     code, made, _ = stored("plan", "--policy-file", str(policy), "--max-share", "1")
     assert (code, made["counts"]["planned"] > 0) == (0, True)
@@ -192,10 +187,8 @@ def test_the_rule_that_decided_and_what_would_change_it(
     assert "did you mean 'rules'" in kept[0]["evidence"]
 
 
-def test_a_group_whose_owner_has_to_be_notified(
-    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    policy = tmp_path / "policy.yaml"
+def test_a_group_whose_owner_has_to_be_notified(site: Site, planned: Planned, stored: Cli) -> None:
+    policy = site.storage / "policy.yaml"
     policy.write_text(POLICY.replace("idle: 1d", "idle: 1d, notice: 3d"))
     made = stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]
     assert made["counts"]["notice"] > 0
@@ -205,9 +198,9 @@ def test_a_group_whose_owner_has_to_be_notified(
 
 
 def test_of_thousands_of_rules_before_the_one_that_decided_the_first_are_named(
-    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
+    site: Site, planned: Planned, stored: Cli
 ) -> None:
-    policy = tmp_path / "policy.yaml"
+    policy = site.storage / "policy.yaml"
     before = "".join(f"  - {{name: r{n}, match: {{groups: x{n}-y}}, action: keep}}\n" for n in range(50))
     policy.write_text(POLICY.replace("rules:\n", f"rules:\n{before}"))
     _, made, said = stored("plan", "--policy-file", str(policy), "--max-share", "1")
@@ -249,10 +242,8 @@ KEEPING = [kept_alive, seen_in_use_by_a_newer_snapshot, of_a_stopped_folder, del
 
 
 @pytest.mark.parametrize("happens", [nothing, *KEEPING])
-def test_what_happens_after_the_plan(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path, happens: Any
-) -> None:
-    happens(admin, stored, tmp_path)
+def test_what_happens_after_the_plan(site: Site, backed_up: Planned, stored: Cli, happens: Any) -> None:
+    happens(site.admin, stored, site.storage)
     plan_id, digest = backed_up["plan_id"], backed_up["digest"]
     _, found, _ = stored("explain", "a", "--plan-id", plan_id)
     _, done, said = stored("apply", plan_id, "--digest", digest, "--yes")
@@ -261,23 +252,19 @@ def test_what_happens_after_the_plan(
     assert (found["would_be_deleted"], made) == ((False, "kept") if happens in KEEPING else (True, "deleted"))
 
 
-def test_no_pattern_is_to_be_edited_for_a_group_that_is_kept_alive(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
+def test_no_pattern_is_to_be_edited_for_a_group_that_is_kept_alive(site: Site, backed_up: Planned, stored: Cli) -> None:
     """A new plan excludes it by the record of the run. Whoever follows the remedy must not loosen a pattern for it."""
     assert stored("keep-alive", "a", "--yes", "--allow-membership", "--observe-seconds", "0")[0] == 0
-    newer = scene.plan(tmp_path, max_share=1)
+    newer = site.plan(max_share=1)
     _, found, _ = stored("explain", "a", "--plan-id", newer["plan_id"])
     (row,) = [row for row in found["checks"] if row["check"] == "plan"]
     assert row["evidence"].startswith("kept (excluded): a keep-alive run")
     assert row["what_would_change_it"] == "time, and then a new plan"
 
 
-def test_explain_looks_at_the_newest_plan_of_a_clean_up(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
+def test_explain_looks_at_the_newest_plan_of_a_clean_up(site: Site, backed_up: Planned, stored: Cli) -> None:
     time.sleep(1.1)
-    scene.delete(tmp_path, group_ids=["b"], dry_run=False)
+    site.delete(group_ids=["b"], dry_run=False)
     _, found, _ = stored("explain", "a")
     _, done, _ = stored("apply", backed_up["plan_id"])
     would = {item["group_id"]: item["outcome"] for item in done["outcomes"]}
@@ -313,18 +300,16 @@ def kept(stored: Cli, made: dict[str, Any], group_id: str = "a") -> list[str]:
     return names
 
 
-def test_a_group_that_the_approver_kept(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    ask(tmp_path, backed_up["plan_id"], answer=None)
+def test_a_group_that_the_approver_kept(site: Site, backed_up: Planned, stored: Cli) -> None:
+    ask(site.storage, backed_up["plan_id"], answer=None)
     assert kept(stored, backed_up) == ["approval"], "not answered"
-    ask(tmp_path, backed_up["plan_id"], answer=True, excluded=["a"])
+    ask(site.storage, backed_up["plan_id"], answer=True, excluded=["a"])
     assert stored("explain", "b", "--plan-id", backed_up["plan_id"])[1]["would_be_deleted"]
     assert kept(stored, backed_up) == ["approval"]
 
 
-def test_a_plan_that_was_rejected(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path) -> None:
-    ask(tmp_path, backed_up["plan_id"], answer=False)
+def test_a_plan_that_was_rejected(site: Site, backed_up: Planned, stored: Cli) -> None:
+    ask(site.storage, backed_up["plan_id"], answer=False)
     assert kept(stored, backed_up) == ["approval"]
 
 
@@ -333,17 +318,10 @@ def test_a_plan_that_was_rejected(admin: FakeAdmin, backed_up: dict[str, Any], s
     [("APPROVE_ABOVE", "1", "approval"), ("MIN_IDLE_SECONDS", "90d", "site"), ("MAX_GROUPS", "1", "site")],
 )
 def test_a_plan_that_the_site_does_not_allow_any_more(
-    floor: str,
-    value: str,
-    check: str,
-    admin: FakeAdmin,
-    backed_up: dict[str, Any],
-    stored: Cli,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    floor: str, value: str, check: str, site: Site, backed_up: Planned, stored: Cli
 ) -> None:
-    monkeypatch.setenv(f"AIRFLOW__KAFKA_GROUPS__{floor}", value)
-    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
+    site.patch.setenv(f"AIRFLOW__KAFKA_GROUPS__{floor}", value)
+    site.configure(storage_path=site.storage)
     assert kept(stored, backed_up) == [check]
 
 
@@ -355,18 +333,14 @@ def by_policy(stored: Cli, policy: Path) -> dict[str, Any]:
     return made
 
 
-def test_a_policy_that_is_not_for_this_cluster_any_more(
-    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    made = by_policy(stored, policy := tmp_path / "policy.yaml")
+def test_a_policy_that_is_not_for_this_cluster_any_more(site: Site, planned: Planned, stored: Cli) -> None:
+    made = by_policy(stored, policy := site.storage / "policy.yaml")
     policy.write_text(POLICY + "clusters: {other: {connection: other}}\n")
     assert kept(stored, made) == ["policy"]
 
 
-def test_an_edited_idle_time_that_what_is_on_record_does_not_reach(
-    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    at, journal, policy = utc_now() - timedelta(days=2), Journal(tmp_path, CLUSTER_ID), tmp_path / "policy.yaml"
+def test_an_edited_idle_time_that_what_is_on_record_does_not_reach(site: Site, planned: Planned, stored: Cli) -> None:
+    at, journal, policy = utc_now() - timedelta(days=2), Journal(site.storage, CLUSTER_ID), site.storage / "policy.yaml"
     run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
     run.intend({"a": "its fingerprint"}, at)
     run.end([GroupOutcome(group_id="a", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
@@ -385,47 +359,41 @@ def test_another_view_of_the_cluster(admin: FakeAdmin, backed_up: dict[str, Any]
     assert kept(stored, backed_up) == ["plan"]
 
 
-def test_a_clock_that_is_behind_the_plan(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_is_behind_the_plan(site: Site, backed_up: Planned, stored: Cli) -> None:
     _, found, _ = stored("explain", "a", "--plan-id", backed_up["plan_id"])
     assert found["would_be_deleted"]
     earlier = utc_now() - timedelta(hours=1)
-    monkeypatch.setattr("airflow_kafka_groups.change.explain.utc_now", lambda: earlier)
+    site.patch.setattr("airflow_kafka_groups.change.explain.utc_now", lambda: earlier)
     _, found, _ = stored("explain", "a", "--plan-id", backed_up["plan_id"])
     assert found["kept_by"] == ["plan"]
 
 
-def test_the_variable_that_stops_deletions(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "no")
+def test_the_variable_that_stops_deletions(site: Site, backed_up: Planned, stored: Cli) -> None:
+    site.patch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "no")
     assert stored("explain", "a")[1]["would_be_deleted"]
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "maybe")
+    site.patch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "maybe")
     assert kept(stored, backed_up) == ["stop"]
     _, found, _ = stored("explain", "a")
     assert "kafka_groups_stop" in of(found, "stop")[0]["evidence"]
 
 
 def test_a_plan_with_another_group_that_the_connection_protects_by_now(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+    site: Site, backed_up: Planned, stored: Cli
 ) -> None:
     """The plan is refused as it stands: none of its groups is deleted."""
-    connect(monkeypatch, protected_groups=["b"])
+    site.connect(protected_groups=["b"])
     assert kept(stored, backed_up, "a") == ["connection"]
     _, found, _ = stored("explain", "a")
     assert "'b'" in of(found, "connection")[-1]["evidence"]
     assert stored("explain", "b")[1]["kept_by"] == ["connection"], "once"
 
 
-def test_a_plan_of_groups_that_were_named(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
-) -> None:
-    done = scene.delete(tmp_path, group_ids=["b"], dry_run=False)
+def test_a_plan_of_groups_that_were_named(site: Site, backed_up: Planned, stored: Cli) -> None:
+    done = site.delete(group_ids=["b"], dry_run=False)
     assert kept(stored, {"plan_id": done["plan_id"], "digest": done["plan_digest"]}, "b")[0] == "plan"
 
 
-def test_a_backup_of_another_plan(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path) -> None:
-    manifest = tmp_path / scene.CLUSTER / "backups" / f"{backed_up['plan_id']}.json"
+def test_a_backup_of_another_plan(site: Site, backed_up: Planned, stored: Cli) -> None:
+    manifest = site.folder / "backups" / f"{backed_up['plan_id']}.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "plan_digest": "0" * 64}))
     assert kept(stored, backed_up) == ["recheck"]
