@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.spark.jobs.process_group_backlog import parse_arguments, run
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.unread.record import ATTEMPT, COMMIT, ENDED, PROCESSED, PROCESSING, RUN, Record
+from airflow_kafka_groups.spark.unread.run import ATTEMPT, COMMIT, ENDED, PROCESSED, PROCESSING, RUN, Record
 
 BEFORE_ENTRY, AFTER_ENTRY = "before the entry ", "after the entry "
 READ, PLAIN, BOTH = "records are read", "the plain sink is written", "both sinks are written"

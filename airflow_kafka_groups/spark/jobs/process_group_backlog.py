@@ -17,8 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.shown import first_line
-from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
-from airflow_kafka_groups.spark.backlog.process import process_backlog
+from airflow_kafka_groups.spark.backlog import OUTPUT_MODES, BacklogOutput, process_backlog
 from airflow_kafka_groups.spark.hadoop_storage import beside, require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_reading
@@ -27,8 +26,8 @@ from airflow_kafka_groups.spark.program import Program, logged, warn, write_summ
 from airflow_kafka_groups.spark.session import SPARK_ERRORS
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError
 from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, BacklogContext, BacklogPolicy, with_context
-from airflow_kafka_groups.spark.unread.record import PROCESSED, TakenOverError
 from airflow_kafka_groups.spark.unread.request import BacklogRequest, parse_fetched
+from airflow_kafka_groups.spark.unread.run import PROCESSED, TakenOverError
 from airflow_kafka_groups.storage.formats import FORMAT
 from airflow_kafka_groups.storage.job_outputs import require_own_summary
 from airflow_kafka_groups.storage.paths import BACKLOG_RECORDS

@@ -21,17 +21,20 @@ from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.spark.backlog import archive as archives
-from airflow_kafka_groups.spark.backlog.archive import (
+from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
+from airflow_kafka_groups.spark.jobs import archive_backlog as archives
+from airflow_kafka_groups.spark.jobs.archive_backlog import (
+    archive_name,
     check_archive,
+    main,
     of_groups,
+    parse_arguments,
     read_archive,
     read_plan,
+    run,
     shared_ranges,
     write_archive,
 )
-from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
-from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.snapshots import rows_of_groups

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
-from airflow_kafka_groups.spark.backlog.archive import check_archive
 from airflow_kafka_groups.spark.jobs import archive_backlog as job
+from airflow_kafka_groups.spark.jobs.archive_backlog import check_archive
 from airflow_kafka_groups.spark.snapshots import RECREATED, logs_of, logs_since, went_backwards
 from tests.histories.shorthand import seen
 from tests.lab.machine.waiting import until

@@ -13,14 +13,14 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.spark.backlog.process import process_backlog, reads_of
+from airflow_kafka_groups.spark.backlog import process_backlog, reads_of
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session import options_hidden
-from airflow_kafka_groups.spark.unread.attempt import READ_NOTHING
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
+from airflow_kafka_groups.spark.unread.run import READ_NOTHING
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
 

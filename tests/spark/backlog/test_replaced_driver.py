@@ -12,16 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition, Range
-from airflow_kafka_groups.spark.backlog.output import BacklogOutput
+from airflow_kafka_groups.spark.backlog import BacklogOutput
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
 from airflow_kafka_groups.spark.kafka import admin as client
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.unread import commit
-from airflow_kafka_groups.spark.unread.attempt import Attempt
 from airflow_kafka_groups.spark.unread.commit import GroupStatus, NotCommittedError, NotVerifiedError, commit_ends
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
-from airflow_kafka_groups.spark.unread.record import COMMITTED, PROCESSED, Record, TakenOverError
+from airflow_kafka_groups.spark.unread.run import COMMITTED, PROCESSED, Attempt, Record, TakenOverError
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import Submit, committed, fill
 from tests.unit.spark.unread.scene import A0, A1, BACKLOG, Scene

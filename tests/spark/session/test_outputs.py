@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
-from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, BacklogOutput
+from airflow_kafka_groups.spark.backlog import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of, through_hadoop
 from airflow_kafka_groups.spark.jobs import (

@@ -7,10 +7,9 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
-from airflow_kafka_groups.spark.unread.attempt import Attempt
 from airflow_kafka_groups.spark.unread.commit import GroupStatus, Observed, OffsetsClient
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext
-from airflow_kafka_groups.spark.unread.record import Record, Run, open_record
+from airflow_kafka_groups.spark.unread.run import Attempt, Record, Run, open_record
 from airflow_kafka_groups.storage.file_storage import LocalStorage
 
 A0, A1, B0 = Partition("a", 0), Partition("a", 1), Partition("b", 0)

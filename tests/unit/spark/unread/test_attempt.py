@@ -6,17 +6,19 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JobError, StorageError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition, Range
-from airflow_kafka_groups.spark.unread.attempt import ENDED_BEFORE, IF_REPEATED, READ_NOTHING
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext, cut, range_rows
-from airflow_kafka_groups.spark.unread.record import (
+from airflow_kafka_groups.spark.unread.run import (
     ATTEMPT,
     COMMIT,
     COMMITTED,
     ENDED,
+    ENDED_BEFORE,
+    IF_REPEATED,
     NOT_COMMITTED,
     PROCESSED,
     PROCESSING,
+    READ_NOTHING,
     UNVERIFIED,
     Record,
     TakenOverError,

@@ -10,10 +10,10 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Range
-from airflow_kafka_groups.spark.unread.attempt import resume_or_begin
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, Observed
 from airflow_kafka_groups.spark.unread.ranges import Backlog, cut, range_rows
-from airflow_kafka_groups.spark.unread.record import (
+from airflow_kafka_groups.spark.unread.request import BacklogRequest, FetchedOffsets
+from airflow_kafka_groups.spark.unread.run import (
     ABANDONED,
     COMMIT,
     COMMITTED,
@@ -24,8 +24,8 @@ from airflow_kafka_groups.spark.unread.record import (
     Record,
     Run,
     TakenOverError,
+    resume_or_begin,
 )
-from airflow_kafka_groups.spark.unread.request import BacklogRequest, FetchedOffsets
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import digest_of
 from tests.pages import ROOT

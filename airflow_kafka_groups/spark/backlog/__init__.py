@@ -1,1 +1,0 @@
-"""The unread records of groups, read with Spark: archived, or processed and written."""
