@@ -25,7 +25,7 @@ from airflow_kafka_groups.spark.frames import LAG_SCHEMA, read_stored, write_own
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.kafka.timestamps import look_up
+from airflow_kafka_groups.spark.kafka.reader import look_up
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table
 from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged, write_summary

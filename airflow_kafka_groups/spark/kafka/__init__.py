@@ -1,1 +1,1 @@
-"""The jobs' access to Kafka: properties, an admin client, bounded reads, timestamps."""
+"""The jobs' access to Kafka: properties, an admin client, and reads of records."""

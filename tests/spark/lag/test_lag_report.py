@@ -17,7 +17,7 @@ from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run, sums
 from airflow_kafka_groups.spark.kafka import timestamps
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.kafka.timestamps import look_up
+from airflow_kafka_groups.spark.kafka.reader import look_up
 from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.lake import write_snapshot
 from tests.histories.shorthand import START, hour, parquet, seen

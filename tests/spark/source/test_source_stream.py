@@ -27,8 +27,7 @@ from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark.source import register
 from airflow_kafka_groups.spark.source.options import SOURCE_COLUMNS, SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, PushedFilters, select
-from airflow_kafka_groups.spark.source.state import ChangeState
-from airflow_kafka_groups.spark.source.stream import Bucket, ChangesReader, changes
+from airflow_kafka_groups.spark.source.stream import Bucket, ChangesReader, ChangeState, changes
 from airflow_kafka_groups.storage.schemas import arrow_schema
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
@@ -407,7 +406,7 @@ def test_on_an_object_store_no_task_replaces_what_another_one_returned(
 ) -> None:
     """An object store has no move that fails if the target is there: whoever moved last had the last word."""
     names = (UUID(int=number) for number in order)
-    monkeypatch.setattr("airflow_kafka_groups.spark.source.state.uuid.uuid4", lambda: next(names))
+    monkeypatch.setattr("airflow_kafka_groups.spark.source.stream.uuid.uuid4", lambda: next(names))
     system, returned = Interrupted(), list[Any]()
     mine, others = ChangeState("mock"), ChangeState("mock")
     for state in (mine, others):
