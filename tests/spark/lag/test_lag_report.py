@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.exceptions import JobError, SnapshotError
 from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run, sums
-from airflow_kafka_groups.spark.kafka import timestamps
+from airflow_kafka_groups.spark.kafka import reader
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import look_up
 from airflow_kafka_groups.storage.file_storage import LocalStorage
@@ -212,8 +212,8 @@ def test_a_record_that_does_not_arrive_in_time_is_not_a_marker(
     fresh_topics(kafka41.bootstrap, {"ll-slow": 1})
     add(kafka41.bootstrap, {("ll-slow", 0): 1})
     properties = load_properties(spark, str(write_properties(tmp_path, kafka41.bootstrap)))
-    monkeypatch.setattr(timestamps, "_WAIT_SECONDS", -1.0)
-    assert timestamps.look_up(spark, properties, [(Partition("ll-slow", 0), 0)]) == []
+    monkeypatch.setattr(reader, "_WAIT_SECONDS", -1.0)
+    assert look_up(spark, properties, [(Partition("ll-slow", 0), 0)]) == []
 
 
 def test_an_offset_beyond_the_end_has_no_time_however_late_the_client_notices(
@@ -222,9 +222,9 @@ def test_an_offset_beyond_the_end_has_no_time_however_late_the_client_notices(
     fresh_topics(kafka41.bootstrap, {"ll-beyond": 2})
     add(kafka41.bootstrap, {("ll-beyond", 0): 2, ("ll-beyond", 1): 2})
     properties = load_properties(spark, str(write_properties(tmp_path, kafka41.bootstrap)))
-    monkeypatch.setattr(timestamps, "_POLL_MILLISECONDS", 0)  # the first polls end before any answer
+    monkeypatch.setattr(reader, "_POLL_MILLISECONDS", 0)  # the first polls end before any answer
     beyond, end = (Partition("ll-beyond", 0), 5), (Partition("ll-beyond", 1), 2)
-    assert timestamps.look_up(spark, properties, [beyond, end]) == [("ll-beyond", 1, 2, None, "none")]
+    assert look_up(spark, properties, [beyond, end]) == [("ll-beyond", 1, 2, None, "none")]
 
 
 def test_a_client_that_cannot_look_up_times_says_why_and_no_secret(
@@ -238,9 +238,9 @@ def test_a_client_that_cannot_look_up_times_says_why_and_no_secret(
         said = jvm.java.lang.IllegalStateException("the keystore's tr0ub4dor is wrong")
         jvm.java.util.concurrent.CompletableFuture.failedFuture(said).get()
 
-    monkeypatch.setattr(timestamps, "_one_round", fail)
+    monkeypatch.setattr(reader, "_one_round", fail)
     with pytest.raises(JobError) as raised:
-        timestamps.look_up(spark, properties, [(Partition("t", 0), 0)])
+        look_up(spark, properties, [(Partition("t", 0), 0)])
     said = "IllegalStateException: the keystore's *** is wrong (brokers localhost:1)"
     assert str(raised.value) == f"timestamps cannot be looked up: {said}"
 

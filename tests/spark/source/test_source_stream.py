@@ -21,16 +21,12 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
-from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark.source import register
 from airflow_kafka_groups.spark.source.options import SOURCE_COLUMNS, SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, PushedFilters, select
 from airflow_kafka_groups.spark.source.stream import Bucket, ChangesReader, ChangeState, changes
 from airflow_kafka_groups.storage.schemas import arrow_schema
-from tests.fakes import answers
-from tests.fakes.cluster import FakeCluster
 from tests.histories.shorthand import hour
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
@@ -137,127 +133,6 @@ def test_the_examples_of_the_documentation_run(
 async def delete(bootstrap: str, group_id: str) -> None:
     async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as admin:
         (await admin.delete_consumer_groups([group_id])).raise_for_errors()
-
-
-def offset_of(batch: int) -> dict[str, int]:
-    return {"batch": batch, "buckets": 4, "stream": 7, "driver": 8} if batch else {"batch": 0}
-
-
-async def test_a_repeated_batch_gives_what_it_saw_and_a_group_that_fails_stays_as_it_was(tmp_path: Path) -> None:
-    offset, code, one = 5, ErrorCode.none, ErrorCode.none
-
-    def answer(broker_id: int, version: int, request: Any) -> Any:
-        partitions = {("t", 0): (offset, ErrorCode.none), ("t", 1): (1, one)}
-        return answers.offset_fetch(version, {group.group_id: code for group in request.groups}, partitions)
-
-    async with FakeCluster(groups={"g"}) as cluster:
-        cluster.control(OFFSET_FETCH, answer)
-        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
-        reader = ChangesReader(SourceOptions.parse(options | {"failures": "report"}))
-
-        async def batch(start: int) -> list[tuple[Any, ...]]:
-            buckets = await asyncio.to_thread(reader.partitions, offset_of(start), offset_of(start + 1))
-            read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
-            rows = [row for part in read for rows_of in part for row in rows_of.to_pylist()]
-            found = [(row["change"], row["previous_offset"], row["committed_offset"]) for row in rows]
-            return sorted(found, key=str)
-
-        new = [("new", None, 1), ("new", None, 5)]
-        assert await batch(0) == new
-        offset = 8
-        assert await batch(0) == new
-        code = ErrorCode.group_authorization_failed
-        assert await batch(1) == []
-        code, one = ErrorCode.none, ErrorCode.topic_authorization_failed
-        assert await batch(2) == []
-        one = ErrorCode.none
-        assert await batch(3) == [("moved", 5, 8)]
-        reader.commit(offset_of(4))
-        assert sorted(os.listdir(tmp_path)) == ["batch-3-7-8", "batch-4-7-8", "driver"]
-        lost = Bucket(0, offset_of(1), offset_of(2), (tmp_path / "driver").read_text(), NOTHING)
-        with pytest.raises(ConfigurationError, match=r"what batch 1 saw is gone: restart the query"):
-            await asyncio.to_thread(reader.read, lost)
-
-
-async def test_there_are_as_many_buckets_as_the_groups_need_tasks_and_none_loses_a_group(tmp_path: Path) -> None:
-    group_ids = {f"g-{number}" for number in range(40)}
-    cluster = FakeCluster(groups=set(group_ids))
-    offset = 1
-
-    def answer(broker_id: int, version: int, request: Any) -> Any:
-        asked = {group.group_id: ErrorCode.none for group in request.groups}
-        return answers.offset_fetch(version, asked, {("t", 0): (offset, ErrorCode.none)})
-
-    async with cluster:
-        cluster.control(OFFSET_FETCH, answer)
-        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
-        position: dict[str, int] = {"batch": 0}
-        seen = []
-        for at_most, count in ((100, 1), (10, 4), (3, 16), (7, 8), (40, 1)):
-            given = options | {"groups.per.partition": str(at_most), "min.interval.seconds": "0"}
-            reader = ChangesReader(SourceOptions.parse(given))
-            ChangeState(str(tmp_path)).save(
-                0, {"batch": position["batch"] + 1}, look(("of a driver that died", 0, 1, None, ""))
-            )
-            end = await asyncio.to_thread(reader.latestOffset, position, None)
-            own = {name: end[name] for name in ("stream", "driver")}
-            assert end == {"batch": position["batch"] + 1, "buckets": count, **own}
-            buckets = await asyncio.to_thread(reader.partitions, position, end)
-            assert len(buckets) == count
-            assert {
-                group_id for bucket in buckets for group_id in bucket.chunk.groups["group_id"].to_pylist()
-            } == group_ids
-            read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
-            seen.append(sorted(row["change"] for part in read for rows in part for row in rows.to_pylist()))
-            position, offset = end, offset + (end["batch"] in (2, 4))
-        assert seen == [["new"] * 40, [], ["moved"] * 40, [], ["moved"] * 40]
-
-
-async def test_groups_of_one_task_are_read_by_the_driver_and_nothing_changed_is_no_batch(tmp_path: Path) -> None:
-    offset, asked = 1, 0
-
-    def answer(broker_id: int, version: int, request: Any) -> Any:
-        nonlocal asked
-        asked += 1
-        groups = {group.group_id: ErrorCode.none for group in request.groups}
-        return answers.offset_fetch(version, groups, {("t", 0): (offset, ErrorCode.none)})
-
-    async with FakeCluster(groups={"g"}) as cluster:
-        cluster.control(OFFSET_FETCH, answer)
-        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
-        reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "0"}))
-        ChangeState(str(tmp_path)).save(0, {"batch": 1}, look(("of a driver that died", 0, 1, None, "")))
-        first = await asyncio.to_thread(reader.latestOffset, {"batch": 0}, None)
-        own = {name: first[name] for name in ("stream", "driver")}
-        (bucket,) = await asyncio.to_thread(reader.partitions, {"batch": 0}, first)
-        for _ in range(2):
-            (new,) = await asyncio.to_thread(reader.read, bucket)
-            assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "g")]
-        assert asked == 1, "the task finds what the driver observed"
-        assert await asyncio.to_thread(reader.latestOffset, first, None) == first
-        cluster.groups.add("h")
-        offset = 2
-        second = await asyncio.to_thread(reader.latestOffset, first, None)
-        assert second == {"batch": 2, "buckets": 1, **own}
-        (bucket,) = await asyncio.to_thread(reader.partitions, first, second)
-        new, moved = await asyncio.to_thread(reader.read, bucket)
-        assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "h")]
-        assert [(row["change"], row["previous_offset"]) for row in moved.to_pylist()] == [("moved", 1)]
-
-
-async def test_groups_are_not_read_more_often_than_the_interval(tmp_path: Path) -> None:
-    async with FakeCluster(groups={"g"}) as cluster:
-        options = {"kafka.bootstrap.servers": cluster.bootstrap, "state.path": str(tmp_path)}
-        reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "1"}))
-        start = reader.initialOffset()
-        assert start == {"batch": 0}
-        first = await asyncio.to_thread(reader.latestOffset)
-        assert first == {"batch": 1, "buckets": 1, **{name: first[name] for name in ("stream", "driver")}}
-        began, asked = time.monotonic(), 0
-        while await asyncio.to_thread(reader.latestOffset, start, None) == start:
-            asked += 1
-        assert time.monotonic() - began >= 0.9
-        assert asked <= 4, "Spark asks again at once: the source waits"
 
 
 def test_a_folder_that_an_executor_does_not_share_is_refused(tmp_path: Path) -> None:
