@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.lab.machine.waiting import until
+from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import create_topics, delete_topics, quiet
 
 Offsets = Mapping[tuple[str, int], int]
@@ -32,6 +33,12 @@ def fill(bootstrap: str, records: Offsets, **config: str) -> None:
         counts[topic] = max(counts.get(topic, 0), partition + 1)
     fresh_topics(bootstrap, counts, **config)
     add(bootstrap, records)
+
+
+def behind(bootstrap: str, group_id: str, partitions: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+    """Fill partitions, and commit for a group, which has read some of them: what is committed, and the end."""
+    fill(bootstrap, {where: end for where, (_, end) in partitions.items()})
+    commit_offsets(bootstrap, {group_id: {where: offset for where, (offset, _) in partitions.items()}})
 
 
 def fresh_topics(bootstrap: str, partitions: Mapping[str, int], **config: str) -> None:

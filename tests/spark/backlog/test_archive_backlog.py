@@ -44,7 +44,7 @@ from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.shorthand import seen
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics, quiet, wait_for_topics
-from tests.spark.kafka import add, fill, write_properties
+from tests.spark.kafka import add, behind, fill, write_properties
 from tests.spark.rows import snapshot_rows
 from tests.unit.change.plan.plans import group
 from tests.unit.change.plan.plans import plan as deletion_plan
@@ -111,8 +111,7 @@ def test_the_archive_equals_what_was_produced(
 def test_a_group_that_read_everything_has_an_empty_archive(
     spark: SparkSession, kafka: str, archive: Archive, tmp_path: Path
 ) -> None:
-    fill(kafka, {("ab-e", 0): 2})
-    commit_offsets(kafka, {"ab-e": {("ab-e", 0): 2}})
+    behind(kafka, "ab-e", {("ab-e", 0): (2, 2)})
     snapshot(kafka, tmp_path, "ab-e")
     summary = archive("--group", "ab-e", "--output", str(tmp_path / "out"))
     assert (summary["records"], summary["exact"]) == (0, True)
@@ -144,8 +143,7 @@ def test_offsets_without_a_record_are_counted_and_explained(kafka: str, archive:
 @pytest.mark.safety
 def test_what_an_open_transaction_hides_is_told_and_counted(kafka: str, archive: Archive, tmp_path: Path) -> None:
     """The archive called itself exact, and lacked what others wrote since the transaction began."""
-    fill(kafka, {("ab-h", 0): 3})
-    commit_offsets(kafka, {"ab-h": {("ab-h", 0): 1}})
+    behind(kafka, "ab-h", {("ab-h", 0): (1, 3)})
     producer = Producer(quiet(kafka, transactional_id="ab-h"))
     producer.init_transactions(60)
     producer.begin_transaction()
@@ -166,8 +164,7 @@ def test_what_an_open_transaction_hides_is_told_and_counted(kafka: str, archive:
 
 def test_partitions_in_which_a_group_never_committed_are_told(kafka: str, archive: Archive, tmp_path: Path) -> None:
     """They were added after the group's last commit: the archive does not have what was written there."""
-    fill(kafka, {("ab-n", 0): 3})
-    commit_offsets(kafka, {"ab-n": {("ab-n", 0): 1}})
+    behind(kafka, "ab-n", {("ab-n", 0): (1, 3)})
     admin = LibrdkafkaAdmin(quiet(kafka))  # its futures fail once it is gone
     admin.create_partitions([NewPartitions("ab-n", 3)])["ab-n"].result(60)
     wait_for_topics(kafka, {"ab-n": 3})
@@ -182,8 +179,7 @@ def test_partitions_in_which_a_group_never_committed_are_told(kafka: str, archiv
 
 
 def test_what_is_gone_stops_the_archive_or_is_left_out_by_name(kafka: str, archive: Archive, tmp_path: Path) -> None:
-    fill(kafka, {("ab-gone", 0): 2, ("ab-cut", 0): 6})
-    commit_offsets(kafka, {"ab-g": {("ab-gone", 0): 1, ("ab-cut", 0): 1}})
+    behind(kafka, "ab-g", {("ab-gone", 0): (1, 2), ("ab-cut", 0): (1, 6)})
     snapshot(kafka, tmp_path, "ab-g")
     delete_topics(kafka, ["ab-gone"])
     admin = LibrdkafkaAdmin(quiet(kafka))
@@ -208,8 +204,7 @@ def test_a_plan_names_its_groups_and_its_snapshot(
     spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
-    fill(kafka, {("ab-p", 0): 3})
-    commit_offsets(kafka, {"ab-p": {("ab-p", 0): 1}})
+    behind(kafka, "ab-p", {("ab-p", 0): (1, 3)})
     snapshot_id = snapshot(kafka, tmp_path, "ab-p")
     plan = deletion_plan(plan_id=snapshot_id, cluster="c", snapshot_id=snapshot_id, groups=(group("ab-p"),))
     path = Path(str(save_plan(Layout(tmp_path, "c"), plan)))

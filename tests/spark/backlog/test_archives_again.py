@@ -23,7 +23,7 @@ from tests.lab.machine.waiting import until
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet, topic_id_of
 from tests.spark.backlog.test_archive_backlog import Archive, archive, snapshot
-from tests.spark.kafka import add, committed, fill, write_properties
+from tests.spark.kafka import add, behind, committed, fill, write_properties
 from tests.spark.rows import snapshot_rows
 from tests.unit.storage.test_manifest import MANIFEST
 
@@ -130,8 +130,7 @@ def test_the_second_does_not_replace_the_summary_of_the_first(
     spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who was told of the first archive, and deletes folders that no summary names, would lose it."""
-    fill(kafka, {("two-archives", 0): 3})
-    commit_offsets(kafka, {"two-archives": {("two-archives", 0): 1}})
+    behind(kafka, "two-archives", {("two-archives", 0): (1, 3)})
     snapshot(kafka, tmp_path, "two-archives")
     given = ["--kafka-properties", str(write_properties(tmp_path, kafka)), "--base", tmp_path.as_uri()]
     arguments = job.parse_arguments([*given, "--cluster", "c", "--group", "two-archives"])
@@ -155,8 +154,7 @@ GROUP, NEW_TOPIC = "recreated", "recreated-t"
 @pytest.fixture
 def left_unread(kafka: str, tmp_path: Path) -> Path:
     """Return the manifest of a snapshot in which a group has 3 of 5 records unread."""
-    fill(kafka, {(NEW_TOPIC, 0): 5})
-    commit_offsets(kafka, {GROUP: {(NEW_TOPIC, 0): 2}})
+    behind(kafka, GROUP, {(NEW_TOPIC, 0): (2, 5)})
     path = tmp_path / "c" / "manifests" / f"{snapshot(kafka, tmp_path, GROUP)}.json"
     view = {"topic_ids": {NEW_TOPIC: topic_id_of(kafka, NEW_TOPIC)}}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"view": view}))

@@ -17,10 +17,9 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.spark.bundle import APPLICATION
 from tests.lab.spark.archive import quick_options
 from tests.lab.spark.jars import connector_jars
-from tests.lab.workload.groups import commit_offsets
 from tests.pages import ROOT
 from tests.spark.backlog_driver import AFTER_COMMIT, AFTER_ENTRY, BEFORE_ENTRY, EXITED, PLACES
-from tests.spark.kafka import Submit, committed, fill, write_properties
+from tests.spark.kafka import Submit, behind, committed, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.safety]
 
@@ -66,8 +65,7 @@ def drive(spark: SparkSession) -> Iterator[Drive]:
 def test_after_a_kill_at_every_place_each_record_is_there_once_and_each_repeat_is_named(
     spark: SparkSession, kafka: str, tmp_path: Path, drive: Drive
 ) -> None:
-    fill(kafka, {("bk-a", 0): 30, ("bk-a", 1): 12})
-    commit_offsets(kafka, {"bk": {("bk-a", 0): 6, ("bk-a", 1): 4}})
+    behind(kafka, "bk", {("bk-a", 0): (6, 30), ("bk-a", 1): (4, 12)})
     unread = {("bk-a", 0, offset) for offset in range(6, 30)} | {("bk-a", 1, offset) for offset in range(4, 12)}
     properties = write_properties(tmp_path, kafka)
     arguments = ["--kafka-properties", str(properties), "--group", "bk", "--max-records-per-slice", "8"]
@@ -116,8 +114,7 @@ def test_the_places_are_those_of_the_life_of_a_slice() -> None:
 @pytest.fixture
 def driver(kafka: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start the job by spark-submit, in a JVM of its own, with a query that is written slowly."""
-    fill(kafka, {("bw", 0): 6})
-    commit_offsets(kafka, {"bw": {("bw", 0): 1}})
+    behind(kafka, "bw", {("bw", 0): (1, 6)})
     (tmp_path / "slow.py").write_text(
         "def slow(records):\n"
         "    return records.selectExpr('*', \"reflect('java.util.concurrent.locks.LockSupport', 'parkNanos', "

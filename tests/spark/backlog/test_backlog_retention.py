@@ -13,7 +13,7 @@ from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.session import SPARK_ERRORS
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet
-from tests.spark.kafka import Submit, add, committed, fill
+from tests.spark.kafka import Submit, add, behind, committed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -21,8 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 def test_a_try_whose_records_are_gone_names_the_way_on(
     submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
 ) -> None:
-    fill(kafka, {("br", 0): 20})
-    commit_offsets(kafka, {"br": {("br", 0): 0}})
+    behind(kafka, "br", {("br", 0): (0, 20)})
     admin, slices = AdminClient(quiet(kafka)), []
 
     def cut(records: Any) -> None:
@@ -48,8 +47,7 @@ def test_a_try_whose_records_are_gone_names_the_way_on(
 def test_a_new_run_in_the_output_of_one_that_was_given_up_is_told_to_keep_its_committed_slices(
     submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path, spark: SparkSession
 ) -> None:
-    fill(kafka, {("bo", 0): 20})
-    commit_offsets(kafka, {"bo": {("bo", 0): 0}})
+    behind(kafka, "bo", {("bo", 0): (0, 20)})
     admin, output = AdminClient(quiet(kafka)), tmp_path / "out"
 
     def cut(records: DataFrame, context: Any) -> DataFrame:
@@ -77,8 +75,7 @@ def failed_once(submit: Submit, kafka: str, transforms: ModuleType, folder: Path
     def fail(records: Any) -> None:
         raise ValueError("not yet")
 
-    fill(kafka, {(name, 0): 9})
-    commit_offsets(kafka, {name: {(name, 0): 2}})
+    behind(kafka, name, {(name, 0): (2, 9)})
     asked = ["--group", name, "--transform", "users_transforms:work", "--records", str(folder / "records")]
     transforms.work = fail  # type: ignore[attr-defined]
     with pytest.raises(JobError, match="not yet"):
@@ -108,8 +105,7 @@ def test_a_try_whose_log_ends_before_its_records_names_the_way_on(
 ) -> None:
     """As after an unclean election of a leader; here the topic is recreated, and the group set to where it was."""
     asked = failed_once(submit, kafka, transforms, tmp_path, "bt")
-    fill(kafka, {("bt", 0): 5})
-    commit_offsets(kafka, {"bt": {("bt", 0): 2}})
+    behind(kafka, "bt", {("bt", 0): (2, 5)})
     transforms.work = count  # type: ignore[attr-defined]
     with pytest.raises(JobError, match=r"bt\[0\] ends at 5, and its records up to 9 .* left.*truncated.*--start-over"):
         submit(*asked)

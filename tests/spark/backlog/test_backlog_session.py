@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.session import options_hidden
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.unread.run import READ_NOTHING
 from tests.lab.workload.groups import commit_offsets
-from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
+from tests.spark.kafka import Submit, add, behind, committed, fetched_file, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
 
@@ -46,8 +46,7 @@ def mine(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def test_the_users_session_is_left_as_it_was_found(mine: SparkSession, kafka: str, tmp_path: Path) -> None:
-    fill(kafka, {("bs-s", 0): 3})
-    commit_offsets(kafka, {"bs-s": {("bs-s", 0): 1}})
+    behind(kafka, "bs-s", {("bs-s", 0): (1, 3)})
     properties = load_properties(mine, str(write_properties(tmp_path, kafka)))
     during: list[Any] = []
 
@@ -109,8 +108,7 @@ def test_a_transform_may_use_threads_and_job_groups(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, transform: Any
 ) -> None:
     name = transform.__name__
-    fill(kafka, {(f"bs-{name}", 0): 3, (f"bs-{name}", 1): 1})
-    commit_offsets(kafka, {f"bs-{name}": {(f"bs-{name}", 0): 1, (f"bs-{name}", 1): 0}})
+    behind(kafka, f"bs-{name}", {(f"bs-{name}", 0): (1, 3), (f"bs-{name}", 1): (0, 1)})
     transforms.__dict__[name] = transform
     summary = submit("--group", f"bs-{name}", "--transform", f"users_transforms:{name}", "--records", str(tmp_path))
     assert (summary["committed"], summary["warnings"]) == (2, [])
@@ -119,8 +117,7 @@ def test_a_transform_may_use_threads_and_job_groups(
 def test_a_transform_that_reads_nothing_is_a_warning(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
 ) -> None:
-    fill(kafka, {("bs-l", 0): 3})
-    commit_offsets(kafka, {"bs-l": {("bs-l", 0): 1}})
+    behind(kafka, "bs-l", {("bs-l", 0): (1, 3)})
 
     def lazy(records: DataFrame) -> None:
         records.select("value")
@@ -142,8 +139,7 @@ def test_a_query_that_fails_has_read(spark: SparkSession) -> None:
 def test_a_transform_gets_ranges_and_a_run_id_that_stay_the_same(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
 ) -> None:
-    fill(kafka, {("bs-c", 0): 7})
-    commit_offsets(kafka, {"bs-c": {("bs-c", 0): 1}})
+    behind(kafka, "bs-c", {("bs-c", 0): (1, 7)})
     seen: list[Any] = []
 
     def with_context(records: DataFrame, context: Any) -> None:
@@ -173,8 +169,7 @@ def test_a_transform_gets_ranges_and_a_run_id_that_stay_the_same(
 def test_what_is_processed_and_not_committed_is_in_the_result(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(kafka, {("bs-r", 0): 5})
-    commit_offsets(kafka, {"bs-r": {("bs-r", 0): 2}})
+    behind(kafka, "bs-r", {("bs-r", 0): (2, 5)})
     processed: list[int] = []
 
     def moves_the_group(records: DataFrame) -> None:
@@ -212,8 +207,7 @@ def test_what_is_processed_and_not_committed_is_in_the_result(
 def test_a_task_that_is_retried_finds_what_its_first_try_processed(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
 ) -> None:
-    fill(kafka, {("bs-t", 0): 6})
-    commit_offsets(kafka, {"bs-t": {("bs-t", 0): 2}})
+    behind(kafka, "bs-t", {("bs-t", 0): (2, 6)})
     path = fetched_file(tmp_path / "b.json", "bs-t", {("bs-t", 0): 2}, {("bs-t", 0): 6})
     counts: list[int] = []
 

@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.unread.request import BacklogRequest
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer
 from tests.lab.workload.topics import quiet
-from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
+from tests.spark.kafka import Submit, add, behind, committed, fetched_file, fill, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -34,8 +34,7 @@ def values(rows: Any) -> list[str]:
 def test_exactly_what_was_unread_is_written_and_then_committed(
     spark: SparkSession, kafka: str, submit: Submit, tmp_path: Path
 ) -> None:
-    fill(kafka, {("pb-a", 0): 10, ("pb-a", 1): 5, ("pb-b", 0): 3})
-    commit_offsets(kafka, {"pb-1": {("pb-a", 0): 4, ("pb-a", 1): 5, ("pb-b", 0): 0}})
+    behind(kafka, "pb-1", {("pb-a", 0): (4, 10), ("pb-a", 1): (5, 5), ("pb-b", 0): (0, 3)})
     summary = submit("--group", "pb-1", "--output", str(tmp_path / "out"), "--result", str(tmp_path / "result.json"))
     unread = [f"pb-a-0-{number}" for number in range(4, 10)] + [f"pb-b-0-{number}" for number in range(3)]
     assert values(spark.read.parquet(str(tmp_path / "out")).collect()) == sorted(unread)
@@ -52,8 +51,7 @@ def test_exactly_what_was_unread_is_written_and_then_committed(
 def test_a_transform_that_fails_commits_nothing(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
 ) -> None:
-    fill(kafka, {("pb-f", 0): 5})
-    commit_offsets(kafka, {"pb-f": {("pb-f", 0): 2}})
+    behind(kafka, "pb-f", {("pb-f", 0): (2, 5)})
     seen: list[int] = []
 
     def fails(records: DataFrame) -> None:
@@ -90,8 +88,7 @@ def test_a_result_that_cannot_be_written_hides_no_commit_and_no_failed_one(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
 ) -> None:
     """With exit code 1 for a path, nobody would look at the group; and the next run has nothing to read."""
-    fill(kafka, {("pb-r", 0): 5})
-    commit_offsets(kafka, {"pb-r": {("pb-r", 0): 2}})
+    behind(kafka, "pb-r", {("pb-r", 0): (2, 5)})
     (tmp_path / "file").touch()
 
     def meanwhile(records: DataFrame) -> None:
@@ -119,8 +116,7 @@ def test_a_result_that_cannot_be_written_hides_no_commit_and_no_failed_one(
 def test_the_result_of_a_job_that_was_interrupted_says_so_and_has_nothing_to_commit(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
 ) -> None:
-    fill(kafka, {("pb-i", 0): 5})
-    commit_offsets(kafka, {"pb-i": {("pb-i", 0): 2}})
+    behind(kafka, "pb-i", {("pb-i", 0): (2, 5)})
 
     def interrupted(records: DataFrame) -> None:
         raise KeyboardInterrupt
@@ -141,8 +137,7 @@ def test_data_of_others_is_not_appended_to_since_readers_would_not_see_it(
     """Spark passes over files beside partitions, and refuses a table whose partitions have two names."""
     output = tmp_path / "table"
     spark.range(17).write.parquet(str(output / folder))
-    fill(kafka, {("pb-o", 0): 5})
-    commit_offsets(kafka, {"pb-o": {("pb-o", 0): 2}})
+    behind(kafka, "pb-o", {("pb-o", 0): (2, 5)})
     with pytest.raises(JobError, match=r"table has (part-|day=).*, which readers .* give an --output of its own"):
         submit("--group", "pb-o", "--output", str(output), "--output-mode", "append")
     assert committed(kafka, "pb-o", ("pb-o", 0)) == [2]
@@ -152,8 +147,7 @@ def test_data_of_others_is_not_appended_to_since_readers_would_not_see_it(
 def test_a_column_that_readers_would_take_from_the_folder_is_refused(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
 ) -> None:
-    fill(kafka, {("pb-c", 0): 5})
-    commit_offsets(kafka, {"pb-c": {("pb-c", 0): 2}})
+    behind(kafka, "pb-c", {("pb-c", 0): (2, 5)})
     transforms.named = lambda records: records.selectExpr("offset", "'mine' AS Backlog_Slice")  # type: ignore[attr-defined]
     with pytest.raises(JobError, match="has a column 'Backlog_Slice', which readers take from the folder: rename it"):
         submit("--group", "pb-c", "--output", str(tmp_path / "out"), "--transform", "users_transforms:named")
@@ -203,8 +197,7 @@ def test_nothing_is_committed_for_a_group_that_somebody_used_meanwhile(
 def test_fetched_offsets_bound_the_read_and_have_to_hold_still(
     spark: SparkSession, kafka: str, submit: Submit, tmp_path: Path
 ) -> None:
-    fill(kafka, {("pb-x", 0): 6})
-    commit_offsets(kafka, {"pb-x": {("pb-x", 0): 2}})
+    behind(kafka, "pb-x", {("pb-x", 0): (2, 6)})
     path = fetched_file(tmp_path / "b.json", "pb-x", {("pb-x", 0): 2}, {("pb-x", 0): 6})
     add(kafka, {("pb-x", 0): 4})
     given = ["--backlog", str(path), "--output", str(tmp_path / "out")]
@@ -316,8 +309,7 @@ def test_old_and_new_brokers(spark: SparkSession, request: pytest.FixtureRequest
 
 @pytest.mark.safety
 def test_a_connection_that_must_not_change_anything_is_obeyed(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
-    fill(kafka, {("pb-g", 0): 3})
-    commit_offsets(kafka, {"pb-guarded": {("pb-g", 0): 1}})
+    behind(kafka, "pb-guarded", {("pb-g", 0): (1, 3)})
 
     def never(records: DataFrame) -> None:
         pytest.fail("nothing may be read")

@@ -22,7 +22,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
 from tests.lab.workload.groups import commit_offsets
 from tests.pages import ROOT
-from tests.spark.kafka import Submit, committed, fill, write_properties
+from tests.spark.kafka import Submit, behind, committed, fill, write_properties
 from tests.unit.spark.unread.scene import A0, A1, B0
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -104,8 +104,7 @@ def test_every_end_has_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
-    fill(kafka, {("pb-z", 0): 3})
-    commit_offsets(kafka, {"pb-z": {("pb-z", 0): 1}})
+    behind(kafka, "pb-z", {("pb-z", 0): (1, 3)})
     properties = str(write_properties(tmp_path, kafka))
 
     def fails_in_spark(records: DataFrame) -> None:
@@ -305,8 +304,7 @@ def test_the_example_of_the_docs_runs(
     page = ROOT / "docs" / "spark" / "backlog.md"
     found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert found
-    fill(kafka, {("pb-docs", 0): 4})
-    commit_offsets(kafka, {"billing-report": {("pb-docs", 0): 1}})
+    behind(kafka, "billing-report", {("pb-docs", 0): (1, 4)})
     write_properties(tmp_path, kafka)
     monkeypatch.chdir(tmp_path)
     exec(compile(found[1], str(page), "exec"), {"spark": spark, "output": str(tmp_path / "out")})

@@ -21,8 +21,7 @@ from airflow_kafka_groups.spark.unread import commit
 from airflow_kafka_groups.spark.unread.commit import GroupStatus, NotCommittedError, NotVerifiedError, commit_ends
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from airflow_kafka_groups.spark.unread.run import COMMITTED, PROCESSED, Attempt, Record, TakenOverError
-from tests.lab.workload.groups import commit_offsets
-from tests.spark.kafka import Submit, committed, fill
+from tests.spark.kafka import Submit, behind, committed
 from tests.unit.spark.unread.scene import A0, A1, BACKLOG, Scene
 from tests.unit.spark.unread.test_commit import ENDS, OBSERVED
 
@@ -119,8 +118,7 @@ def test_the_result_is_that_of_its_successor(
 ) -> None:
     """It has failed, and the run has not: whoever reads the result commits, or processes the records again."""
     topic = f"rd-{len(made)}"
-    fill(kafka, {(topic, 0): 3})
-    commit_offsets(kafka, {topic: {(topic, 0): 1}})
+    behind(kafka, topic, {(topic, 0): (1, 3)})
     result, others = tmp_path / "result.json", list[dict[str, Any]]()
     arguments = ["--group", topic, "--transform", "users_transforms:stands_still", "--result", str(result)]
     if made == "an output":

@@ -10,10 +10,9 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet
 from tests.pages import shown_parts
-from tests.spark.kafka import Submit, committed, fill, fresh_topics
+from tests.spark.kafka import Submit, behind, committed, fresh_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -44,8 +43,7 @@ def test_results_of_slices_are_added_up_by_a_query(
     names: dict[str, Any] = {"F": F}
     exec(compile(shown_parts()["per_slice_example"], "per_slice_example", "exec"), names)
     transforms.totals = names["totals"]  # type: ignore[attr-defined]
-    fill(kafka, {("slices-a", 0): 7, ("slices-b", 0): 4})
-    commit_offsets(kafka, {"slices": {("slices-a", 0): 1, ("slices-b", 0): 0}})
+    behind(kafka, "slices", {("slices-a", 0): (1, 7), ("slices-b", 0): (0, 4)})
     arguments = ["--group", "slices", "--transform", "users_transforms:totals", "--output", str(tmp_path / "out")]
     summary = submit(*arguments, "--max-records-per-slice", "3")
     assert summary["slices"] > 2

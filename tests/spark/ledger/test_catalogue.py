@@ -24,9 +24,8 @@ from airflow_kafka_groups.storage.schemas import columns
 from tests.histories.judged import judge, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import hour, seen, snapshot_id
-from tests.lab.workload.groups import commit_offsets
 from tests.spark.backlog.test_archive_backlog import snapshot
-from tests.spark.kafka import fill, write_properties
+from tests.spark.kafka import behind, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -297,8 +296,7 @@ def test_lag_is_there_once(spark: SparkSession, database: str, tmp_path: Path) -
 
 
 def test_the_commits_of_each_run_are_there_once(spark: SparkSession, kafka: str, database: str, tmp_path: Path) -> None:
-    fill(kafka, {("ct-t", 0): 1})
-    commit_offsets(kafka, {"ct-g": {("ct-t", 0): 1}})
+    behind(kafka, "ct-g", {("ct-t", 0): (1, 1)})
     given = ["--kafka-properties", str(write_properties(tmp_path, kafka)), "--output", f"{tmp_path.as_uri()}/out"]
     given += ["--table", f"{database}.commits", "--groups-table", f"{database}.groups"]
 
@@ -319,8 +317,7 @@ def test_the_commits_of_each_run_are_there_once(spark: SparkSession, kafka: str,
 
 
 def test_an_archive_is_there_once(spark: SparkSession, kafka: str, database: str, tmp_path: Path) -> None:
-    fill(kafka, {("ca-t", 0): 3})
-    commit_offsets(kafka, {"ca-g": {("ca-t", 0): 1}})
+    behind(kafka, "ca-g", {("ca-t", 0): (1, 3)})
     taken = snapshot(kafka, tmp_path, "ca-g")
     given = ["--kafka-properties", str(write_properties(tmp_path, kafka)), "--base", tmp_path.as_uri()]
     given += ["--cluster", "c", "--group", "ca-g", "--table", f"{database}.archives"]
