@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.unread.commit import GroupStatus, Observed, OffsetsClient
@@ -136,6 +138,19 @@ class Scene:
         attempt = self.attempt()
         attempt.do(self.process)
         return attempt
+
+    def killed_in(self, place: str) -> None:
+        """Let an attempt die where it processes a slice."""
+        self.stop_in = place
+        with pytest.raises(Killed):
+            self.work()
+        self.stop_in = ""
+
+    def killed_while_committing(self, when: str) -> None:
+        self.group.dies = when
+        with pytest.raises(Killed):
+            self.work()
+        self.group.dies = ""
 
     def entries(self, run: int = 1) -> list[dict[str, Any]]:
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob(f"*/{run:06d}/*.json"))]

@@ -43,10 +43,7 @@ def test_each_slice_is_recorded_before_and_after_each_step(scene: Scene) -> None
 
 def test_a_restart_processes_the_slice_that_was_in_work_and_says_so(scene: Scene) -> None:
     run = scene.begin()
-    scene.stop_in = "slice 2"
-    with pytest.raises(Killed):
-        scene.work()
-    scene.stop_in = ""
+    scene.killed_in("slice 2")
     work = scene.work()
     assert [(one.slice, one.attempt, one.repeats) for one in scene.seen] == [
         (1, 1, False),
@@ -61,10 +58,7 @@ def test_a_restart_processes_the_slice_that_was_in_work_and_says_so(scene: Scene
 @pytest.mark.parametrize(("dies", "again"), [("before", [1, 1, 2, 3]), ("after", [1, 2, 3])])
 def test_a_commit_whose_outcome_is_not_known_is_settled_by_the_group(scene: Scene, dies: str, again: list[int]) -> None:
     scene.begin()
-    scene.group.dies = dies
-    with pytest.raises(Killed):
-        scene.work()
-    scene.group.dies = ""
+    scene.killed_while_committing(dies)
     summary = scene.work().summary(failed=False)
     assert [one.slice for one in scene.seen] == again
     assert (summary["outcome"], summary["slices_committed"]) == ("committed", 3)
@@ -85,9 +79,7 @@ def test_a_commit_that_was_refused_is_made_up_for_without_processing(scene: Scen
 @pytest.mark.parametrize("moved", [{A0: Commit(5)}, {B0: Commit(8)}, {A0: Commit(7), A1: Commit(0)}])
 def test_a_group_that_somebody_else_moved_is_refused(scene: Scene, moved: dict[Partition, Commit]) -> None:
     scene.begin()
-    scene.group.dies = "before"
-    with pytest.raises(Killed):
-        scene.work()
+    scene.killed_while_committing("before")
     scene.group.commits |= moved
     with pytest.raises(
         JobError, match=r"is not where run \S+ left it.*Then begin at its present commits by --start-over"
@@ -99,10 +91,7 @@ def test_a_group_that_somebody_else_moved_is_refused(scene: Scene, moved: dict[P
 
 def test_without_commits_a_restart_goes_by_the_record_alone(scene: Scene) -> None:
     scene.begin(commit=False)
-    scene.stop_in = "slice 3"
-    with pytest.raises(Killed):
-        scene.work()
-    scene.stop_in = ""
+    scene.killed_in("slice 3")
     summary = scene.work().summary(failed=False)
     assert [one.slice for one in scene.seen] == [1, 2, 3, 3]
     assert (summary["outcome"], scene.group.commits) == ("processed", BEFORE)
@@ -114,15 +103,12 @@ def test_without_commits_a_restart_goes_by_the_record_alone(scene: Scene) -> Non
 
 def test_a_run_that_is_given_up_is_continued_by_nobody_and_its_ranges_are_named(scene: Scene) -> None:
     scene.begin()
-    scene.stop_in = "slice 2"
-    with pytest.raises(Killed):
-        scene.work()
+    scene.killed_in("slice 2")
     zombie = scene.record()
     scene.group.commits = dict(BEFORE)
     scene.begin()
     with pytest.raises(TakenOverError):
         zombie.append(PROCESSED, attempt=1, slice=2)
-    scene.stop_in = ""
     work = scene.work()
     repeated = range_rows([Range(A0, 4, 9), Range(A1, 0, 3)])
     assert work.summary(failed=False)["repeats"] == repeated
@@ -132,16 +118,11 @@ def test_a_run_that_is_given_up_is_continued_by_nobody_and_its_ranges_are_named(
 
 def test_a_later_attempt_of_a_new_run_names_what_the_run_before_processed(scene: Scene) -> None:
     scene.begin()
-    scene.stop_in = "slice 3"
-    with pytest.raises(Killed):
-        scene.work()
+    scene.killed_in("slice 3")
     scene.group.commits = dict(BEFORE)  # it is set back, and everything is to be processed again
     scene.begin()
     scene.seen.clear()
-    scene.stop_in = "slice 1"
-    with pytest.raises(Killed):
-        scene.work()
-    scene.stop_in = ""
+    scene.killed_in("slice 1")
     scene.work()
     attempts = [(one.slice, one.attempt, one.repeats) for one in scene.seen]
     assert attempts == [(1, 1, True), (1, 2, True), (2, 2, True), (3, 2, True)]
@@ -377,13 +358,8 @@ def test_a_transform_that_fails_leaves_its_slice_neither_processed_nor_committed
 def test_a_slice_whose_second_try_was_killed_is_not_processed_though_its_first_one_ended(scene: Scene) -> None:
     """The second try has replaced what the first one wrote."""
     scene.begin(size=0)
-    scene.group.dies = "before"
-    with pytest.raises(Killed):
-        scene.work()
-    scene.stop_in = "slice 1"
-    with pytest.raises(Killed):
-        scene.work()
+    scene.killed_while_committing("before")
+    scene.killed_in("slice 1")
     assert scene.record().processed() == {}
-    scene.stop_in = scene.group.dies = ""
     scene.work()
     assert [(one.slice, one.attempt, one.repeats) for one in scene.seen] == [(1, 1, False), (1, 2, True), (1, 3, True)]

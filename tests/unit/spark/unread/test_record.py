@@ -29,7 +29,7 @@ from airflow_kafka_groups.spark.unread.run import (
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import digest_of
 from tests.pages import ROOT
-from tests.unit.spark.unread.scene import A0, A1, B0, BACKLOG, BEFORE, EMPTY, JOINED, LOGS, REQUEST, Killed, Scene
+from tests.unit.spark.unread.scene import A0, A1, B0, BACKLOG, BEFORE, EMPTY, JOINED, LOGS, REQUEST, Scene
 
 pytestmark = pytest.mark.safety
 
@@ -56,9 +56,7 @@ def test_the_entries_are_those_of_the_page(scene: Scene) -> None:
 def test_a_process_that_was_replaced_commits_nothing(scene: Scene) -> None:
     scene.begin()
     first = scene.record()
-    scene.stop_in = "slice 1"
-    with pytest.raises(Killed):
-        scene.work()
+    scene.killed_in("slice 1")
     with pytest.raises(TakenOverError, match="another process works on this backlog too"):
         first.append(PROCESSED, attempt=1, slice=1)
     assert scene.record().processed() == {}
@@ -171,10 +169,7 @@ def test_what_an_open_transaction_hides_is_told_by_each_try_of_the_run(scene: Sc
     """A group whose backlog a hanging transaction hid was called processed, run after run."""
     scene.group.stable = {A0: 8}
     resume(scene)
-    scene.stop_in = "slice 1"
-    with pytest.raises(Killed):
-        scene.work()
-    scene.stop_in = ""
+    scene.killed_in("slice 1")
     assert scene.work().summary(failed=False)["offsets_behind_open_transaction"] == 2
     told = [
         text for text in scene.warned if text.startswith("2 unread offsets were behind the beginning of an open tr")
