@@ -3,7 +3,6 @@
 import json
 import shutil
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import JobError, SnapshotError
-from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
-from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run, sums
+from airflow_kafka_groups.observe.offset_values import Partition
+from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka import reader
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import look_up
 from airflow_kafka_groups.storage.file_storage import LocalStorage
 from tests.histories.lake import write_snapshot
-from tests.histories.shorthand import START, hour, parquet, seen
+from tests.histories.shorthand import START, parquet, seen
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics, quiet
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.kafka import add, fresh_topics, write_properties
-from tests.spark.lag.test_lags import dicts, reported
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -60,37 +58,6 @@ def test_messages_and_flags(spark: SparkSession, tmp_path: Path) -> None:
         ("mon-7x", 0): ("unknown", None, 0),
         ("torn", 0): ("unreadable", None, 0),
         ("cut", 0): ("data_lost", 40, 20),
-    }
-
-
-def test_seconds_name_their_method_and_sums_say_what_they_lack(spark: SparkSession) -> None:
-    written = int((hour(1) - timedelta(seconds=90)).timestamp() * 1000)
-    looked: list[Timestamp] = [("t", 0, 40, written, "CreateTime"), ("t", 0, 90, None, "none")]
-    whole = reported(spark, ROWS, looked)
-    rows = dicts(whole)
-    found = {(row["group_id"], row["partition"]): (row["lag_seconds"], row["lag_seconds_method"]) for row in rows}
-    assert found == {
-        ("a.one", 0): (90.0, "first_unread_record:CreateTime"),
-        ("a.one", 1): (0.0, "no_lag"),
-        ("a-two", 0): (None, "beyond_end"),
-        ("mon-7", 0): (None, "no_record_found"),
-        ("mon-7x", 0): (None, "unknown"),
-        ("torn", 0): (None, "unreadable"),
-    }
-    future: list[Timestamp] = [("t", 0, 40, written + 10**6, "CreateTime")]
-    early = [row for row in dicts(reported(spark, ROWS, future)) if row["group_id"] == "a.one"]
-    assert max(row["lag_seconds"] for row in early) == 0.0, "a clock that is ahead makes no negative lag"
-    assert {row["lag_seconds_method"] for row in early} == {"first_unread_record:CreateTime", "no_lag"}
-    (total,) = dicts(sums(whole))
-    assert total == {
-        "groups": 5,
-        "partitions": 6,
-        "partitions_without_lag": 3,
-        "partitions_without_seconds": 1,
-        "lag": 70,
-        "max_partition_lag": 60,
-        "lost": 0,
-        "max_lag_seconds": 90.0,
     }
 
 
@@ -185,25 +152,6 @@ def test_a_snapshot_that_was_changed_is_not_said_to_be_judged(spark: SparkSessio
 def report(spark: SparkSession, base: Path, properties: Path) -> dict[str, Any]:
     arguments = ["--base", base.as_uri(), "--cluster", "c", "--kafka-properties", str(properties)]
     return run(spark, parse_arguments(arguments))
-
-
-def test_a_producer_that_writes_nanoseconds_is_a_clock_that_is_ahead(spark: SparkSession) -> None:
-    looked: list[Timestamp] = [
-        ("t", 0, 40, 1_767_225_600_000_000_000, "CreateTime"),
-        ("t", 1, 40, 2**63 - 1, "CreateTime"),
-    ]
-    rows = reported(spark, seen(1, offsets={("t", 0): 40, ("t", 1): 40}), looked)
-    assert [row["lag_seconds"] for row in dicts(rows)] == [0.0, 0.0]
-
-
-def test_what_is_not_known_is_not_the_greatest_lag_in_seconds(spark: SparkSession) -> None:
-    rows = [
-        *seen(1, group="behind", offsets={("t", 0): 40, ("t", 1): 100}),
-        *seen(1, group="recreated", offsets={("t", 0): 101, ("t", 1): 100}),
-        *seen(1, group="done", offsets={("t", 0): 100, ("t", 1): 100}),
-    ]
-    found = {row["group_id"]: row["max_lag_seconds"] for row in dicts(sums(reported(spark, rows), "group_id"))}
-    assert found == {"behind": None, "recreated": None, "done": 0.0}
 
 
 def test_a_record_that_does_not_arrive_in_time_is_not_a_marker(

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import schema_of
-from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, judge_staleness, lag_report
+from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, lag_report
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.storage.formats import TABLE_FORMAT
 from airflow_kafka_groups.storage.schemas import columns
@@ -330,13 +330,6 @@ def test_an_archive_is_there_once(spark: SparkSession, kafka: str, database: str
     assert "is of the same request" in said, "and its rows are in the table afterwards"
     assert counts(spark, "akg.archives", "archive_id") == {name: 2}
     assert sorted(bytes(row["value"]) for row in spark.table("akg.archives").collect()) == [b"ca-t-0-1", b"ca-t-0-2"]
-
-
-def test_every_job_names_its_tables_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for job in (archive_backlog, commit_history, judge_staleness, lag_report):
-        with pytest.raises(SystemExit):
-            job.parse_arguments(["--help"])
-        assert "--table NAME" in capsys.readouterr().out
 
 
 def test_a_write_that_fails_says_why(spark: SparkSession, database: str) -> None:

@@ -139,17 +139,6 @@ def test_only_the_groups_of_a_filter_are_planned(seeded: str) -> None:
     assert reader.filters.conditions.keys() == {"group_id", "state"}
 
 
-def test_groups_are_cut_by_coordinator_into_chunks_of_even_size(seeded: str) -> None:
-    options = {"kafka.bootstrap.servers": seeded, "include": "sparksource-app-*", "groups.per.partition": "3"}
-    chunks = GroupsReader(SourceOptions.parse(options)).partitions()
-    assert sorted(group_id for chunk in chunks for group_id in chunk.groups["group_id"].to_pylist()) == GROUPS
-    coordinators = [set(chunk.groups["coordinator"].to_pylist()) for chunk in chunks]
-    for chunk, of_chunk in zip(chunks, coordinators, strict=True):
-        assert len(of_chunk) == 1
-        assert 1 <= len(chunk.groups) <= 3
-    assert len(set.union(*coordinators[:3])) == 3, "tasks of the same time ask different brokers"
-
-
 def test_what_a_worker_has_imported_is_spared_the_garbage_collection_after_each_task(seeded: str) -> None:
     worker = """
 import gc, sys

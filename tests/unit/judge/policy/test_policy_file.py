@@ -75,15 +75,6 @@ def test_a_complete_file_becomes_rules_in_order(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_the_first_rule_that_matches_decides(tmp_path: Path) -> None:
-    policy = complete(tmp_path)
-    matcher = RuleMatcher(policy.rules)
-    ids = ("pay-me", "payments.critical.x", "payments.a", "console-consumer-7", "x", "batch-12")
-    assert [matcher.rule_for(facts_of(name, policy.owners)).rule.name for name in ids] == [
-        "keep_file", "critical", "payments", "console-consumers", "default", "keep_file",
-    ]  # fmt: skip
-
-
 def test_a_comparison_keeps_share_groups_whose_type_the_rule_does_not_name(tmp_path: Path) -> None:
     policy = policy_of(tmp_path, "version: 1\nrules:\n  - {name: all, action: delete, idle: 3d}\n")
     classic, share = compare_policies(None, policy, [("a", "classic"), ("s", "share")], None)
