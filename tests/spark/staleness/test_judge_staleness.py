@@ -187,7 +187,7 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(
     ("changed", "message"),
     [
         (["--min-idle-seconds", "soon"], "argument --min-idle/--min-idle-seconds: 'soon' is no duration"),
-        *((["--min-idle-seconds", idle], "--min-idle (got ") for idle in ("nan", "inf")),
+        *((["--min-idle-seconds", idle], "--min-idle") for idle in ("nan", "inf")),
         (["--min-idle-seconds", "0"], "--min-idle (got 0.0): give the idle time"),
         (["--min-observations", "1.5"], "argument --min-observations: '1.5' is not a whole number"),
         (["--min-observations", "1"], "--min-observations (got 1): give 2 or more"),
