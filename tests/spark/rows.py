@@ -1,9 +1,11 @@
 """Rows of snapshots as DataFrames, and a storage that only Hadoop knows."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
@@ -23,3 +25,20 @@ def storage_elsewhere(spark: SparkSession, folder: Path) -> str:
     table = f"t{random.randrange(2**32)}"
     spark._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{table}.link./here", folder.as_uri())
     return f"viewfs://{table}/here"
+
+
+def watch_statements(
+    monkeypatch: pytest.MonkeyPatch,
+    before: Callable[[str], object] = str,
+    after: Callable[[str], object] = str,
+) -> None:
+    """Call functions before and after each statement of SQL."""
+    asked = SparkSession.sql
+
+    def sql(session: SparkSession, text: str, *more: Any, **frames: Any) -> Any:
+        before(text)
+        answer = asked(session, text, *more, **frames)
+        after(text)
+        return answer
+
+    monkeypatch.setattr(SparkSession, "sql", sql)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
@@ -26,6 +26,7 @@ from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import hour, seen, snapshot_id
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.kafka import behind, write_properties
+from tests.spark.rows import watch_statements
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -160,22 +161,15 @@ def test_a_column_that_another_job_adds_at_the_same_time_is_used(
 ) -> None:
     CatalogueTable(spark, f"{database}.lags", schema_of(columns({"group_id": "string"})))
     asked = SparkSession.sql
-
-    def twice(session: SparkSession, text: str, *more: Any, **frames: Any) -> Any:
-        if text.startswith("ALTER"):
-            asked(session, text)
-        return asked(session, text, *more, **frames)
-
-    monkeypatch.setattr(SparkSession, "sql", twice)
+    watch_statements(monkeypatch, lambda text: text.startswith("ALTER") and asked(spark, text))
     CatalogueTable(spark, f"{database}.lags", SCHEMA).replace("c", rows_of(spark, ("a", 1)), {"s1": 1})
     assert counts(spark, "akg.lags", "snapshot_id") == {"s1": 1}
 
-    def fail(session: SparkSession, text: str, *more: Any, **frames: Any) -> Any:
+    def fail(text: str) -> None:
         if text.startswith("ALTER"):
             raise PySparkException("no rights")
-        return asked(session, text, *more, **frames)
 
-    monkeypatch.setattr(SparkSession, "sql", fail)
+    watch_statements(monkeypatch, fail)
     with pytest.raises(JobError, match=r"akg\.lags cannot get rate: no rights"):
         CatalogueTable(spark, f"{database}.lags", schema_of(columns({"group_id": "string", "rate": "double, null"})))
 
@@ -386,22 +380,20 @@ def test_jobs_in_threads_of_one_session_replace_their_own_partitions_only(
     table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
     table.replace("before", rows_of(spark, ("a", 1)), {"s1": 1})
     inside, ended = Event(), Event()
-    asked = SparkSession.sql
 
-    def slowly(session: SparkSession, text: str, *more: Any, **frames: Any) -> DataFrame:
+    def slowly(text: str) -> None:
         if text.startswith("INSERT") and current_thread() is second:
             inside.set()
             ended.wait(20)
         elif text.startswith("INSERT"):
             second.start()
             inside.wait(1)
-        return asked(session, text, *more, **frames)
 
     def replace() -> None:
         table.replace("second", rows_of(spark, ("b", 2)), {"s1": 1})
 
     second = Thread(target=replace)
-    monkeypatch.setattr(SparkSession, "sql", slowly)
+    watch_statements(monkeypatch, slowly)
     table.replace("first", rows_of(spark, ("c", 3)), {"s1": 1})
     ended.set()
     second.join()
@@ -413,15 +405,12 @@ def test_a_table_that_another_job_creates_at_the_same_time_is_used(
     spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Delta ends all but one of several concurrent statements with an error, also with IF NOT EXISTS."""
-    asked = SparkSession.sql
 
-    def sql(session: SparkSession, text: str, *more: Any, **frames: Any) -> Any:
-        answer = asked(session, text, *more, **frames)
+    def conflict(text: str) -> None:
         if text.startswith("CREATE TABLE"):
             raise PySparkException("[DELTA_PROTOCOL_CHANGED] by a concurrent update")
-        return answer
 
-    monkeypatch.setattr(SparkSession, "sql", sql)
+    watch_statements(monkeypatch, after=conflict)
     CatalogueTable(spark, f"{database}.lags", SCHEMA).replace("c", rows_of(spark, ("a", 1)), {"s1": 1})
     assert counts(spark, "akg.lags", "snapshot_id") == {"s1": 1}
 

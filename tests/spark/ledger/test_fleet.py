@@ -59,18 +59,14 @@ def test_a_cluster_that_fails_is_named_and_the_others_are_judged(
     assert not (tmp_path / "b" / "summaries" / "verdicts").exists()
 
 
-def test_named_clusters_go_into_one_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_named_clusters_go_into_one_table(spark: SparkSession, database: str, tmp_path: Path) -> None:
     for name in ("a", "b", "d"):
         write_cluster(tmp_path, name, "x")
-    spark.sql(f"CREATE DATABASE fleet LOCATION '{tmp_path.as_uri()}/warehouse'")
-    try:
-        arguments = [*given(tmp_path, "d", "a", "a"), "--table", "fleet.verdicts"]
-        found = [run(spark, parse_arguments(arguments)) for _ in range(2)]
-        assert [(list(each["clusters"]), each["failed"]) for each in found] == [(["d", "a"], {})] * 2
-        rows = spark.table("fleet.verdicts").collect()
-        assert sorted((row["cluster"], row["group_id"]) for row in rows) == [("a", "x"), ("d", "x")]
-    finally:
-        spark.sql("DROP DATABASE fleet CASCADE")
+    arguments = [*given(tmp_path, "d", "a", "a"), "--table", "akg.verdicts"]
+    found = [run(spark, parse_arguments(arguments)) for _ in range(2)]
+    assert [(list(each["clusters"]), each["failed"]) for each in found] == [(["d", "a"], {})] * 2
+    rows = spark.table("akg.verdicts").collect()
+    assert sorted((row["cluster"], row["group_id"]) for row in rows) == [("a", "x"), ("d", "x")]
 
 
 @pytest.mark.parametrize("name", ["*", "..", "../prod", "prod/", "prod\u0308", ""])

@@ -15,6 +15,7 @@ from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.spark.jobs.roll_up import main, parse_arguments, run
 from airflow_kafka_groups.spark.session import settings_of
 from tests.pages import DOCS
+from tests.spark.rows import watch_statements
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -53,8 +54,18 @@ def stale(rows: Any) -> list[tuple[Any, ...]]:
     return sorted(tuple(str(row[name]) for name in names) for row in rows.where("verdict = 'stale'").collect())
 
 
+def rolled_up(spark: SparkSession, folder: Path, *more: str) -> tuple[dict[str, Any], list[tuple[Any, ...]]]:
+    """Roll up, and return the summary and the rows about stale groups."""
+    given = ["--base", f"{folder}/base", "--output", f"{folder}/out", *more]
+    return run(spark, parse_arguments(given)), stale(spark.read.parquet(f"{folder}/out"))
+
+
 def test_the_last_judgement_of_each_day_counts_and_is_there_once(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
     base = tmp_path / "base"
@@ -66,25 +77,21 @@ def test_the_last_judgement_of_each_day_counts_and_is_there_once(
     judged(base, "b", 30, 6, stale=9)
     judged(base, "torn", 0, 0, stale=1, changes={"verdicts": "none"})
     judged(base, "copied", 0, 0, stale=1, changes={"cluster": "other"})
-    spark.sql(f"CREATE DATABASE rolled LOCATION '{tmp_path.as_uri()}/warehouse'")
-    try:
-        given = ["--base", base.as_uri(), "--output", f"{tmp_path.as_uri()}/out", "--table", "rolled.days"]
-        for _ in range(2):
-            assert main(given) == 5
-        said = json.loads(capsys.readouterr().out.splitlines()[-1])
-        assert (said["clusters"], said["rows"]) == ({"a": 2, "b": 1}, 3 * len(VerdictName))
-        assert "is not a summary of judge_staleness" in said["failed"]["torn"]
-        assert "is the summary of another snapshot" in said["failed"]["copied"]
-        expected = [("a", day(2), late, "2", "20"), ("a", day(0), first, "3", "30"), ("b", day(1), older, "4", "40")]
-        assert stale(spark.table("rolled.days")) == expected
-        assert stale(spark.read.parquet(f"{tmp_path.as_uri()}/out")) == expected
-        newer = judged(base, "a", 0, 1, stale=8)
-        run(spark, parse_arguments([*given, "--cluster", "a", "--days", "1"]))
-        expected[1] = ("a", day(0), newer, "8", "80")
-        assert stale(spark.table("rolled.days")) == expected
-        assert stale(spark.read.parquet(f"{tmp_path.as_uri()}/out")) == expected
-    finally:
-        spark.sql("DROP DATABASE rolled CASCADE")
+    given = ["--base", base.as_uri(), "--output", f"{tmp_path.as_uri()}/out", "--table", "akg.days"]
+    for _ in range(2):
+        assert main(given) == 5
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (said["clusters"], said["rows"]) == ({"a": 2, "b": 1}, 3 * len(VerdictName))
+    assert "is not a summary of judge_staleness" in said["failed"]["torn"]
+    assert "is the summary of another snapshot" in said["failed"]["copied"]
+    expected = [("a", day(2), late, "2", "20"), ("a", day(0), first, "3", "30"), ("b", day(1), older, "4", "40")]
+    assert stale(spark.table("akg.days")) == expected
+    assert stale(spark.read.parquet(f"{tmp_path.as_uri()}/out")) == expected
+    newer = judged(base, "a", 0, 1, stale=8)
+    run(spark, parse_arguments([*given, "--cluster", "a", "--days", "1"]))
+    expected[1] = ("a", day(0), newer, "8", "80")
+    assert stale(spark.table("akg.days")) == expected
+    assert stale(spark.read.parquet(f"{tmp_path.as_uri()}/out")) == expected
 
 
 def test_a_judgement_of_named_groups_is_no_day_of_the_cluster(spark: SparkSession, tmp_path: Path) -> None:
@@ -95,8 +102,7 @@ def test_a_judgement_of_named_groups_is_no_day_of_the_cluster(spark: SparkSessio
         judged(base, "c", 1, hour, stale=1, changes=named)
     judged(base, "c", 0, 0, stale=2, changes=named)
     last = judged(base, "c", 0, 1, stale=1, changes=named)
-    run(spark, parse_arguments(["--base", str(base), "--output", f"{tmp_path}/out"]))
-    rows = stale(spark.read.parquet(f"{tmp_path}/out"))
+    _, rows = rolled_up(spark, tmp_path)
     assert rows == [("c", day(1), whole, "40", "400"), ("c", day(0), last, "1", "10")], "of today is no other"
 
 
@@ -107,10 +113,10 @@ def test_a_summary_with_numbers_that_are_none_holds_no_other_cluster_up(spark: S
     for name, number in wrong.items():
         counts = {each.value: 0 for each in VerdictName} | {"stale": number}
         judged(base, name, 0, 0, stale=0, changes={"verdicts": counts})
-    summary = run(spark, parse_arguments(["--base", str(base), "--output", f"{tmp_path}/out"]))
+    summary, rows = rolled_up(spark, tmp_path)
     assert (summary["clusters"], summary["failed"].keys()) == ({"fine": 1}, wrong.keys())
     assert "has a number of groups and records for each verdict" in summary["failed"]["huge"]
-    assert stale(spark.read.parquet(f"{tmp_path}/out")) == [("fine", day(0), fine, "3", "30")]
+    assert rows == [("fine", day(0), fine, "3", "30")]
 
 
 @pytest.mark.parametrize("verdicts", [{"stale": 9}, {}])
@@ -123,48 +129,39 @@ def test_a_judgement_that_died_before_its_end_is_no_day(
     died = {"groups": None} | ({"verdicts": {name.value: 0 for name in VerdictName} | verdicts} if verdicts else {})
     judged(base, "c", 1, 5, stale=0, changes=died)
     judged(base, "c", 0, 5, stale=0, changes=died)
-    summary = run(spark, parse_arguments(["--base", str(base), "--output", f"{tmp_path}/out"]))
+    summary, rows = rolled_up(spark, tmp_path)
     assert (summary["clusters"], summary["failed"]) == ({"c": 1}, {})
-    assert stale(spark.read.parquet(f"{tmp_path}/out")) == [("c", day(1), whole, "4", "40")]
+    assert rows == [("c", day(1), whole, "4", "40")]
 
 
 def test_what_keeps_a_cluster_out_is_named_with_the_ways_to_go_on(spark: SparkSession, tmp_path: Path) -> None:
     """Of an old snapshot that was pruned, there is nothing left to judge again."""
     judged(tmp_path / "base", "c", 1, 0, stale=3)
     torn = judged(tmp_path / "base", "c", 0, 0, stale=3, changes={"verdicts": "none"})
-    summary = run(spark, parse_arguments(["--base", f"{tmp_path}/base", "--output", f"{tmp_path}/out"]))
+    summary, _ = rolled_up(spark, tmp_path)
     said = f"no day of the cluster was rolled up: judge again (--snapshot-id {torn}), or remove that file"
     assert said in summary["failed"]["c"]
 
 
 def test_all_clusters_are_written_to_the_table_at_once(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hundred clusters, one after the other, took minutes with Delta."""
     base = tmp_path / "base"
     expected = [(name, day(ago), judged(base, name, ago, 0, stale=3), "3", "30") for name in "abc" for ago in (2, 0)]
-    spark.sql(f"CREATE DATABASE at_once LOCATION '{tmp_path.as_uri()}/warehouse'")
-    said, sql = list[str](), SparkSession.sql
-
-    def told(session: SparkSession, text: str, *more: Any, **named: Any) -> Any:
-        said.append(text)
-        return sql(session, text, *more, **named)
-
-    monkeypatch.setattr(SparkSession, "sql", told)
-    try:
-        run(spark, parse_arguments(["--base", str(base), "--table", "at_once.days"]))
-        assert len([text for text in said if text.startswith("INSERT")]) == 1
-        assert stale(spark.table("at_once.days")) == sorted(expected)
-        judged(base, "b", 0, 1, stale=8)
-        run(spark, parse_arguments(["--base", str(base), "--table", "at_once.days", "--days", "1"]))
-        assert [row[3] for row in stale(spark.table("at_once.days"))] == ["3", "3", "3", "8", "3", "3"]
-    finally:
-        spark.sql("DROP DATABASE at_once CASCADE")
+    said = list[str]()
+    watch_statements(monkeypatch, said.append)
+    run(spark, parse_arguments(["--base", str(base), "--table", "akg.days"]))
+    assert len([text for text in said if text.startswith("INSERT")]) == 1
+    assert stale(spark.table("akg.days")) == sorted(expected)
+    judged(base, "b", 0, 1, stale=8)
+    run(spark, parse_arguments(["--base", str(base), "--table", "akg.days", "--days", "1"]))
+    assert [row[3] for row in stale(spark.table("akg.days"))] == ["3", "3", "3", "8", "3", "3"]
 
 
 def test_a_cluster_whose_name_is_a_number_keeps_it_as_the_page_says(spark: SparkSession, tmp_path: Path) -> None:
     judged(tmp_path / "base", "007", 0, 0, stale=3)
-    run(spark, parse_arguments(["--base", f"{tmp_path}/base", "--output", f"{tmp_path}/out"]))
+    rolled_up(spark, tmp_path)
     assert {row["cluster"] for row in spark.read.parquet(f"{tmp_path}/out").collect()} == {7}
     (setting,) = re.findall(r"set `(spark\.sql\.sources\S+)=false`", (DOCS / "spark" / "tables.md").read_text())
     with settings_of(spark, {setting: "false"}):
@@ -176,31 +173,26 @@ def test_a_cluster_that_is_not_there_is_named(spark: SparkSession, tmp_path: Pat
     base = tmp_path / "base"
     judged(base, "a", 0, 0, stale=3)
     judged(base, "quiet", 90, 0, stale=3)
-    given = ["--base", str(base), "--output", f"{tmp_path}/out", "--cluster", "a", "--cluster", "quiet"]
-    summary = run(spark, parse_arguments([*given, "--cluster", "tpyo"]))
+    summary, _ = rolled_up(spark, tmp_path, *(word for name in ("a", "quiet", "tpyo") for word in ("--cluster", name)))
     assert summary["clusters"] == {"a": 1, "quiet": 0}
     assert summary["failed"] == {"tpyo": f"there is no folder {base}/tpyo: check --base and --cluster"}
 
 
 def test_days_are_replaced_also_by_a_committer_that_replaces_whole_tables_only(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     """As Spark's own for S3, which it uses as soon as spark-hadoop-cloud is there; this one stands for it."""
     base = tmp_path / "base"
     judged(base, "c", 1, 0, stale=3)
-    spark.sql(f"CREATE DATABASE committed LOCATION '{tmp_path.as_uri()}/warehouse'")
-    given = ["--base", str(base), "--output", f"{tmp_path}/out", "--table", "committed.days"]
+    given = ["--base", str(base), "--output", f"{tmp_path}/out", "--table", "akg.days"]
     committer = "org.apache.spark.sql.execution.streaming.ManifestFileCommitProtocol"
-    try:
-        with settings_of(spark, {"spark.sql.sources.commitProtocolClass": committer}):
-            run(spark, parse_arguments(given))
-            last = judged(base, "c", 0, 0, stale=4)
-            run(spark, parse_arguments([*given, "--days", "1"]))
-        for rows in (spark.read.parquet(f"{tmp_path}/out"), spark.table("committed.days")):
-            assert [row[3] for row in stale(rows)] == ["3", "4"]
-            assert stale(rows)[1][2] == last
-    finally:
-        spark.sql("DROP DATABASE committed CASCADE")
+    with settings_of(spark, {"spark.sql.sources.commitProtocolClass": committer}):
+        run(spark, parse_arguments(given))
+        last = judged(base, "c", 0, 0, stale=4)
+        run(spark, parse_arguments([*given, "--days", "1"]))
+    for rows in (spark.read.parquet(f"{tmp_path}/out"), spark.table("akg.days")):
+        assert [row[3] for row in stale(rows)] == ["3", "4"]
+        assert stale(rows)[1][2] == last
 
 
 @pytest.mark.parametrize(

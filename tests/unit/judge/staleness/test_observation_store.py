@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
-from airflow_kafka_groups.storage.file_storage import Storage
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run_here
+from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from tests.histories.judged import hour_rows, judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_manifest, write_snapshot
@@ -272,3 +274,51 @@ def test_a_damaged_description_of_observations_is_made_again(tmp_path: Path, dam
     change_file(tmp_path, 3, **damage)
     summary = judge(tmp_path)
     assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (1, 1)
+
+
+def test_what_another_job_moved_to_its_place_meanwhile_is_not_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other job reads it right then: without it, it would reduce the snapshot again, and take away ours."""
+    write_hour(tmp_path, 0)
+    create, remove, replace = Storage.create, Storage.remove, Storage.replace
+    moved: list[str] = []
+
+    def moved_by_another(storage: Storage, path: str, content: bytes, *, durable: bool) -> None:
+        replace(storage, path, content)
+        moved.append(path)
+        create(storage, path, content, durable=durable)
+
+    def kept(call: Any) -> Any:
+        def called(storage: Storage, path: str, *more: Any) -> None:
+            assert path not in moved
+            call(storage, path, *more)
+
+        return called
+
+    monkeypatch.setattr(Storage, "create", moved_by_another)
+    monkeypatch.setattr(Storage, "remove", kept(remove))
+    monkeypatch.setattr(Storage, "replace", kept(replace))
+    assert judge(tmp_path)["snapshots_reduced"] == 1
+    assert len(moved) == 2, "the observations and their manifest"
+
+
+class Remote(LocalStorage):
+    """A storage whose answers take a while: each wait for one costs as much as many of them at once."""
+
+    is_local = False
+
+
+def test_many_snapshots_are_stored_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        write_hour(tmp_path, number)
+    together, create = threading.Barrier(3, timeout=30), Storage.create
+
+    def created(storage: Storage, path: str, content: bytes, *, durable: bool) -> None:
+        if "/summaries/observations/" in path:
+            together.wait()
+        create(storage, path, content, durable=durable)
+
+    monkeypatch.setattr(Storage, "create", created)
+    asked = parse_arguments(["--base", str(tmp_path), "--cluster", CLUSTER, "--min-idle-seconds", "3600"])
+    assert run_here(lambda _: Remote(), asked)["snapshots_reduced"] == 3
