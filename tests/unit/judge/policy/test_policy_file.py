@@ -341,9 +341,7 @@ def test_clusters_have_names_and_connections(tmp_path: Path) -> None:
         ("clusters: [a]", 2, "by the names of their folders"),
     ],
 )
-def test_what_cannot_be_meant_of_clusters_names_line_field_and_remedy(
-    text: str, line: int, why: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_meant_of_clusters_names_its_line(text: str, line: int, why: str, tmp_path: Path) -> None:
     with pytest.raises(PolicyError) as error:
         clusters(text, tmp_path)
     assert f"policy.yaml, line {line}: clusters" in str(error.value)
