@@ -136,7 +136,6 @@ class InTasks:
             self._reduce(store, part)
 
     def _reduce(self, store: ObservationStore, manifests: Sequence[SnapshotManifest]) -> None:
-        """Reduce snapshots in one job."""
         # A folder that readers of the table do not see, for files before they get their names.
         stage = f"{store.root}/_{new_id(datetime.now(UTC))}"
 
@@ -390,7 +389,6 @@ def _cut_records(labels: Sequence[int], batches: Batches) -> Iterator[pa.RecordB
 
 
 def _judged_parts(judgement: Judgement, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Judge the groups of buckets."""
     parts: Iterator[Part] = (
         (bucket, place, content.as_buffer())
         for batch in batches

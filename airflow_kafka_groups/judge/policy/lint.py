@@ -12,7 +12,6 @@ from airflow_kafka_groups.judge.policy.yaml_lines import Path, Problems, did_you
 from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, EVERYTHING, PatternSet, is_regex
 from airflow_kafka_groups.shown import first_of
 
-_WILD = frozenset("?[]")
 _EXACT = ("owners", "types", "families")
 _PATTERNS = ("groups", "topics", "clients")
 
@@ -27,7 +26,7 @@ class Covering:
     @cached_property
     def _simple(self) -> PatternSet:
         # A glob with stars alone that matches the spelling of another one without brackets matches all that it matches.
-        return PatternSet(tuple(filter(_is_simple, self.patterns)))
+        return PatternSet([pattern for pattern in self.patterns if _is_glob(pattern, but="?[]")])
 
     def covers(self, later: Sequence[str]) -> bool:
         """Return whether they match all that others match. None at all match everything."""
@@ -36,7 +35,7 @@ class Covering:
         if not later:
             return False
         return all(
-            pattern in self._known or (_has_no_set(pattern) and self._simple.match(pattern)) for pattern in later
+            pattern in self._known or (_is_glob(pattern, but="[") and self._simple.match(pattern)) for pattern in later
         )
 
 
@@ -101,15 +100,12 @@ def _has_patterns(match: Match) -> bool:
 def _is_plain(match: Match) -> bool:
     """Whether the patterns match the same where they keep and where they delete."""
     patterns = (*match.groups, *match.excepted, *match.clients)
-    return all(pattern.isascii() and _is_simple(pattern) for pattern in patterns)
+    return all(pattern.isascii() and _is_glob(pattern, but="?[]") for pattern in patterns)
 
 
-def _has_no_set(pattern: str) -> bool:
-    return not is_regex(pattern) and "[" not in pattern
-
-
-def _is_simple(pattern: str) -> bool:
-    return not is_regex(pattern) and _WILD.isdisjoint(pattern)
+def _is_glob(pattern: str, *, but: str) -> bool:
+    """Return whether a pattern is a glob without some letters."""
+    return not is_regex(pattern) and set(but).isdisjoint(pattern)
 
 
 _SHOWN = 5
@@ -205,11 +201,7 @@ def _never(rule: Rule, protected: Covering, known: list[str] | None) -> Iterator
         if "<" in name and not any(f"<{shape}>" in name for shape in TailShape):
             shapes = ", ".join(f"<{shape}>" for shape in TailShape)
             yield "families", f"(got {name!r}) can never match: the name of a family has one of {shapes}"
-    if match.families and match.groups and all(map(_is_id, match.groups)):
+    if match.families and match.groups and all(_is_glob(group_id, but="*?[") for group_id in match.groups):
         found = [family for group_id in match.groups if (family := family_of(group_id)) is not None]
         if not any(family.name in match.families or family.shape in match.families for family in found):
             yield "families", "can never match: none of the ids in groups is of such a family. Use a pattern in groups"
-
-
-def _is_id(pattern: str) -> bool:
-    return not is_regex(pattern) and not set(pattern) & set("*?[")

@@ -67,7 +67,6 @@ def combined(parts: Sequence[pa.Table]) -> pa.Table:
 
 
 def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
-    """Reduce rows."""
     size = rows.num_rows
     offset, start = (Numbers.of(rows[name]) for name in _OFFSETS[:2])
     committed = valid_of(rows["topic"]) & offset.known & (offset.values >= 0)

@@ -173,7 +173,6 @@ def _tasks(records: DataFrame) -> int:
 
 
 def _counts(rows: DataFrame) -> dict[str, int]:
-    """Add up the tasks' counts."""
     found = rows.where("kind = 'count'").groupBy("name").agg(F.sum("number").alias("number")).collect()
     counts = {row["name"]: row["number"] for row in sorted(found) if row["number"]}
     return {RECORDS: 0, CORRUPT: 0, FUTURE: 0, **counts}

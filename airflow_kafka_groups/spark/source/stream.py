@@ -62,6 +62,10 @@ class ChangeState:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
+    def unusable(self, why: str) -> ConfigurationError:
+        """Return the error of a folder that cannot be used."""
+        return ConfigurationError("state.path", self._folder, why)
+
     def mark(self) -> str:
         """Write a new token and return it: executors that see another one do not see the driver's folder."""
         token = uuid.uuid4().hex
@@ -90,7 +94,7 @@ class ChangeState:
         )
         if found is not None:
             problem += "; or another query uses this folder: give each its own"
-        raise ConfigurationError("state.path", self._folder, problem)
+        raise self.unusable(problem)
 
     def load(self, bucket: int, offset: Mapping[str, int]) -> Any:
         """Return a batch's observations of a bucket; ``None`` if there are none.
@@ -100,11 +104,9 @@ class ChangeState:
         paths = self._written(bucket, offset)
         found = list(map(self._read, paths))
         if any(_commits(one) != _commits(found[0]) for one in found[1:]):
-            raise ConfigurationError(
-                "state.path",
-                self._folder,
+            raise self.unusable(
                 f"two tasks saw the groups of {paths[0]} differently at the same time, and it is not known whose rows "
-                "were returned: restart the query with an empty checkpoint and folder",
+                "were returned: restart the query with an empty checkpoint and folder"
             )
         return found[0] if found else None
 
@@ -112,11 +114,9 @@ class ChangeState:
         try:
             return pq.read_table(path, filesystem=self._place()[0], schema=arrow_schema(SOURCE_COLUMNS))
         except pa.ArrowInvalid as exc:  # only a file system without hard links, such as SMB, leaves a part of one
-            raise ConfigurationError(
-                "state.path",
-                self._folder,
+            raise self.unusable(
                 f"{path} is not complete ({str(exc).splitlines()[0]}), as after a task that was killed while it wrote "
-                "it: delete the file and restart the query",
+                "it: delete the file and restart the query"
             ) from exc
 
     def save(self, bucket: int, offset: Mapping[str, int], seen: Any) -> Any:
@@ -134,8 +134,7 @@ class ChangeState:
             self._save_beside(bucket, offset, seen)
         found = self.load(bucket, offset)
         if found is None:
-            again = "two tasks read the same groups at once, and both gave way: restart the query"
-            raise ConfigurationError("state.path", self._folder, again)
+            raise self.unusable("two tasks read the same groups at once, and both gave way: restart the query")
         return found
 
     def _save_beside(self, bucket: int, offset: Mapping[str, int], seen: Any) -> None:
@@ -338,10 +337,8 @@ class ChangesReader(DataSourceStreamReader):
         for number in range(partition.number % min(had, has), had, has):
             found = self.state.load(number, partition.start)
             if found is None:
-                raise ConfigurationError(
-                    "state.path",
-                    self.options.state_path,
-                    f"what batch {batch} saw is gone: restart the query with an empty checkpoint and folder",
+                raise self.state.unusable(
+                    f"what batch {batch} saw is gone: restart the query with an empty checkpoint and folder"
                 )
             if had < has:
                 group_ids = found["group_id"].to_pylist()
