@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -76,12 +77,21 @@ def kafka(kafka44: KafkaCluster) -> str:
 
 
 @pytest.fixture
-def submit(spark: SparkSession, kafka: str, tmp_path: Path) -> Submit:
-    """Run the job ``process_group_backlog`` in the session, on the broker of most tests."""
+def submit(spark: SparkSession, kafka: str, tmp_path: Path, transforms: ModuleType) -> Submit:
+    """Run the job ``process_group_backlog`` in the session, on most tests' broker; a function is its transform."""
     from airflow_kafka_groups.spark.jobs.process_group_backlog import parse_arguments, run
 
     properties = write_properties(tmp_path, kafka)
-    return lambda *arguments: run(spark, parse_arguments(["--kafka-properties", str(properties), *arguments]))
+
+    def submitted(*arguments: Any) -> dict[str, Any]:
+        words = ["--kafka-properties", str(properties)]
+        for each in arguments:
+            if callable(each):
+                transforms.__dict__[each.__name__] = each
+            words += ["--transform", f"users_transforms:{each.__name__}"] if callable(each) else [each]
+        return run(spark, parse_arguments(words))
+
+    return submitted
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Retention removes records of a run that has begun: the next try says what to do, as the same command cannot help."""
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,9 +17,7 @@ from tests.spark.kafka import Submit, add, behind, committed
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-def test_a_try_whose_records_are_gone_names_the_way_on(
-    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
-) -> None:
+def test_a_try_whose_records_are_gone_names_the_way_on(submit: Submit, kafka: str, tmp_path: Path) -> None:
     behind(kafka, "br", {("br", 0): (0, 20)})
     admin, slices = AdminClient(quiet(kafka)), []
 
@@ -30,8 +27,7 @@ def test_a_try_whose_records_are_gone_names_the_way_on(
             for future in admin.delete_records([TopicPartition("br", 0, 15)]).values():
                 future.result(timeout=30)
 
-    transforms.cut = cut  # type: ignore[attr-defined]
-    asked = ["--group", "br", "--transform", "users_transforms:cut", "--records", str(tmp_path / "records")]
+    asked: list[Any] = ["--group", "br", cut, "--records", str(tmp_path / "records")]
     asked += ["--max-records-per-slice", "5"]
     with pytest.raises(SPARK_ERRORS):  # it was begun before anybody could know
         submit(*asked)
@@ -45,7 +41,7 @@ def test_a_try_whose_records_are_gone_names_the_way_on(
 
 
 def test_a_new_run_in_the_output_of_one_that_was_given_up_is_told_to_keep_its_committed_slices(
-    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path, spark: SparkSession
+    submit: Submit, kafka: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     behind(kafka, "bo", {("bo", 0): (0, 20)})
     admin, output = AdminClient(quiet(kafka)), tmp_path / "out"
@@ -56,8 +52,7 @@ def test_a_new_run_in_the_output_of_one_that_was_given_up_is_told_to_keep_its_co
                 future.result(timeout=30)
         return records
 
-    transforms.cut = cut  # type: ignore[attr-defined]
-    asked = ["--group", "bo", "--transform", "users_transforms:cut", "--output", str(output)]
+    asked: list[Any] = ["--group", "bo", cut, "--output", str(output)]
     with pytest.raises(SPARK_ERRORS):
         submit(*asked, "--max-records-per-slice", "5")
     (output / "_writes-of-a-killed-run-1").touch()
@@ -69,30 +64,26 @@ def test_a_new_run_in_the_output_of_one_that_was_given_up_is_told_to_keep_its_co
     assert sorted(row["offset"] for row in spark.read.parquet(str(output)).collect()) == [*range(5), *range(15, 20)]
 
 
-def failed_once(submit: Submit, kafka: str, transforms: ModuleType, folder: Path, name: str) -> list[str]:
+def failed_once(submit: Submit, kafka: str, folder: Path, name: str) -> list[Any]:
     """Let a transform fail on the backlog of a group, from 2 to 9 of one partition; return the job's arguments."""
 
     def fail(records: Any) -> None:
         raise ValueError("not yet")
 
     behind(kafka, name, {(name, 0): (2, 9)})
-    asked = ["--group", name, "--transform", "users_transforms:work", "--records", str(folder / "records")]
-    transforms.work = fail  # type: ignore[attr-defined]
+    asked = ["--group", name, "--records", str(folder / "records")]
     with pytest.raises(JobError, match="not yet"):
-        submit(*asked)
-    return asked
+        submit(fail, *asked)
+    return [count, *asked]
 
 
 def count(records: Any) -> None:
     records.count()
 
 
-def test_a_run_is_given_up_also_where_nothing_is_left_to_read(
-    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
-) -> None:
-    asked = failed_once(submit, kafka, transforms, tmp_path, "bn")
+def test_a_run_is_given_up_also_where_nothing_is_left_to_read(submit: Submit, kafka: str, tmp_path: Path) -> None:
+    asked = failed_once(submit, kafka, tmp_path, "bn")
     commit_offsets(kafka, {"bn": {("bn", 0): 9}})  # its consumer came back, and read everything
-    transforms.work = count  # type: ignore[attr-defined]
     with pytest.raises(JobError, match=r"Somebody else moved it.*--start-over"):
         submit(*asked)
     assert submit(*asked, "--start-over")["offsets"] == 0
@@ -100,13 +91,10 @@ def test_a_run_is_given_up_also_where_nothing_is_left_to_read(
     assert submit(*asked)["offsets"] == 3
 
 
-def test_a_try_whose_log_ends_before_its_records_names_the_way_on(
-    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
-) -> None:
+def test_a_try_whose_log_ends_before_its_records_names_the_way_on(submit: Submit, kafka: str, tmp_path: Path) -> None:
     """As after an unclean election of a leader; here the topic is recreated, and the group set to where it was."""
-    asked = failed_once(submit, kafka, transforms, tmp_path, "bt")
+    asked = failed_once(submit, kafka, tmp_path, "bt")
     behind(kafka, "bt", {("bt", 0): (2, 5)})
-    transforms.work = count  # type: ignore[attr-defined]
     with pytest.raises(JobError, match=r"bt\[0\] ends at 5, and its records up to 9 .* left.*truncated.*--start-over"):
         submit(*asked)
     assert committed(kafka, "bt", ("bt", 0)) == [2]

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -104,26 +103,20 @@ def cached(records: DataFrame) -> None:
 
 
 @pytest.mark.parametrize("transform", [in_threads, in_a_group_of_its_own, cached])
-def test_a_transform_may_use_threads_and_job_groups(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, transform: Any
-) -> None:
+def test_a_transform_may_use_threads_and_job_groups(kafka: str, submit: Submit, tmp_path: Path, transform: Any) -> None:
     name = transform.__name__
     behind(kafka, f"bs-{name}", {(f"bs-{name}", 0): (1, 3), (f"bs-{name}", 1): (0, 1)})
-    transforms.__dict__[name] = transform
-    summary = submit("--group", f"bs-{name}", "--transform", f"users_transforms:{name}", "--records", str(tmp_path))
+    summary = submit("--group", f"bs-{name}", transform, "--records", str(tmp_path))
     assert (summary["committed"], summary["warnings"]) == (2, [])
 
 
-def test_a_transform_that_reads_nothing_is_a_warning(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
-) -> None:
+def test_a_transform_that_reads_nothing_is_a_warning(kafka: str, submit: Submit, tmp_path: Path) -> None:
     behind(kafka, "bs-l", {("bs-l", 0): (1, 3)})
 
     def lazy(records: DataFrame) -> None:
         records.select("value")
 
-    transforms.__dict__["lazy"] = lazy
-    summary = submit("--group", "bs-l", "--transform", "users_transforms:lazy", "--records", str(tmp_path))
+    summary = submit("--group", "bs-l", lazy, "--records", str(tmp_path))
     assert summary["warnings"] == [READ_NOTHING.format(what="slice 1 of 1")]
     assert ([row["offset"] for row in summary["before"]], summary["committed"]) == ([1], 1)
 
@@ -136,9 +129,7 @@ def test_a_query_that_fails_has_read(spark: SparkSession) -> None:
     assert was_read()
 
 
-def test_a_transform_gets_ranges_and_a_run_id_that_stay_the_same(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
-) -> None:
+def test_a_transform_gets_ranges_and_a_run_id_that_stay_the_same(kafka: str, submit: Submit, tmp_path: Path) -> None:
     behind(kafka, "bs-c", {("bs-c", 0): (1, 7)})
     seen: list[Any] = []
 
@@ -150,8 +141,7 @@ def test_a_transform_gets_ranges_and_a_run_id_that_stay_the_same(
         if len(seen) == 2:
             raise ValueError("a bad day")
 
-    transforms.__dict__["with_context"] = with_context
-    arguments = ["--group", "bs-c", "--transform", "users_transforms:with_context", "--records", str(tmp_path)]
+    arguments: list[Any] = ["--group", "bs-c", with_context, "--records", str(tmp_path)]
     arguments += ["--max-records-per-slice", "3", "--result", str(tmp_path / "result.json")]
     with pytest.raises(JobError, match="the transform failed: ValueError: a bad day"):
         submit(*arguments)
@@ -167,7 +157,7 @@ def test_a_transform_gets_ranges_and_a_run_id_that_stay_the_same(
 
 
 def test_what_is_processed_and_not_committed_is_in_the_result(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: str, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behind(kafka, "bs-r", {("bs-r", 0): (2, 5)})
     processed: list[int] = []
@@ -176,8 +166,7 @@ def test_what_is_processed_and_not_committed_is_in_the_result(
         processed.append(records.count())
         commit_offsets(kafka, {"bs-r": {("bs-r", 0): 3}})
 
-    transforms.__dict__["moves_the_group"] = moves_the_group
-    arguments = ["--group", "bs-r", "--transform", "users_transforms:moves_the_group", "--records", str(tmp_path)]
+    arguments: list[Any] = ["--group", "bs-r", moves_the_group, "--records", str(tmp_path)]
     arguments += ["--result", str(tmp_path / "result.json")]
     unread = [{"topic": "bs-r", "partition": 0, "start": 2, "end": 5}]
     with pytest.raises(NotCommittedError):
@@ -204,9 +193,7 @@ def test_what_is_processed_and_not_committed_is_in_the_result(
     assert (summary["outcome"], summary["uncommitted"], processed) == ("committed", [], [3])
 
 
-def test_a_task_that_is_retried_finds_what_its_first_try_processed(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
-) -> None:
+def test_a_task_that_is_retried_finds_what_its_first_try_processed(kafka: str, submit: Submit, tmp_path: Path) -> None:
     behind(kafka, "bs-t", {("bs-t", 0): (2, 6)})
     path = fetched_file(tmp_path / "b.json", "bs-t", {("bs-t", 0): 2}, {("bs-t", 0): 6})
     counts: list[int] = []
@@ -214,9 +201,8 @@ def test_a_task_that_is_retried_finds_what_its_first_try_processed(
     def count(records: DataFrame) -> None:
         counts.append(records.count())
 
-    transforms.__dict__["count"] = count
-    arguments = ["--backlog", str(path), "--no-commit", "--result", str(tmp_path / "result.json")]
-    arguments += ["--transform", "users_transforms:count", "--max-records-per-slice", "2"]
+    arguments: list[Any] = ["--backlog", str(path), "--no-commit", "--result", str(tmp_path / "result.json")]
+    arguments += [count, "--max-records-per-slice", "2"]
     first = submit(*arguments)
     (tmp_path / "result.json").unlink()
     again = submit(*arguments)

@@ -3,7 +3,6 @@
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -48,9 +47,7 @@ def test_exactly_what_was_unread_is_written_and_then_committed(
 
 
 @pytest.mark.safety
-def test_a_transform_that_fails_commits_nothing(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
-) -> None:
+def test_a_transform_that_fails_commits_nothing(kafka: str, submit: Submit, tmp_path: Path) -> None:
     behind(kafka, "pb-f", {("pb-f", 0): (2, 5)})
     seen: list[int] = []
 
@@ -65,27 +62,29 @@ def test_a_transform_that_fails_commits_nothing(
     def odd(records: DataFrame) -> Any:
         return records.count()
 
-    transforms.__dict__.update(fails=fails, leaves=leaves, odd=odd, same=lambda records: records)
+    def same(records: DataFrame) -> DataFrame:
+        return records
+
     kept = ["--records", str(tmp_path / "records")]
-    for name, said in {
-        "fails": "the transform failed: ValueError: no such customer. Its slice was not committed",
-        "leaves": "the transform failed: SystemExit",
-        "odd": "returned a int",
-        "same": "there is no --output",
+    for transform, said in {
+        fails: "the transform failed: ValueError: no such customer. Its slice was not committed",
+        leaves: "the transform failed: SystemExit",
+        odd: "returned a int",
+        same: "there is no --output",
     }.items():
         with pytest.raises(JobError, match=said):
-            submit("--group", "pb-f", *kept, "--transform", f"users_transforms:{name}")
+            submit("--group", "pb-f", *kept, transform)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "part-0").touch()
     with pytest.raises(JobError, match=r"taken exists and has part-0: give another --output, or --output-mode overwr"):
-        submit("--group", "pb-f", *kept, "--transform", "users_transforms:same", "--output", str(tmp_path / "taken"))
+        submit("--group", "pb-f", *kept, same, "--output", str(tmp_path / "taken"))
     assert seen == [3]
     assert committed(kafka, "pb-f", ("pb-f", 0)) == [2]
 
 
 @pytest.mark.safety
 def test_a_result_that_cannot_be_written_hides_no_commit_and_no_failed_one(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
+    kafka: str, submit: Submit, tmp_path: Path
 ) -> None:
     """With exit code 1 for a path, nobody would look at the group; and the next run has nothing to read."""
     behind(kafka, "pb-r", {("pb-r", 0): (2, 5)})
@@ -97,8 +96,7 @@ def test_a_result_that_cannot_be_written_hides_no_commit_and_no_failed_one(
         if moved:
             commit_offsets(kafka, {"pb-r": {("pb-r", 0): 3}})
 
-    transforms.__dict__.update(meanwhile=meanwhile)
-    asked = f"--group pb-r --records {tmp_path}/records --transform users_transforms:meanwhile --result".split()
+    asked = (meanwhile, *f"--group pb-r --records {tmp_path}/records --result".split())
     with pytest.raises(StorageError, match="file/r"):
         submit(*asked, f"{tmp_path}/file/r")
     assert not (tmp_path / "r").exists(), "nothing has been processed"
@@ -114,16 +112,15 @@ def test_a_result_that_cannot_be_written_hides_no_commit_and_no_failed_one(
 
 @pytest.mark.safety
 def test_the_result_of_a_job_that_was_interrupted_says_so_and_has_nothing_to_commit(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
+    kafka: str, submit: Submit, tmp_path: Path
 ) -> None:
     behind(kafka, "pb-i", {("pb-i", 0): (2, 5)})
 
     def interrupted(records: DataFrame) -> None:
         raise KeyboardInterrupt
 
-    transforms.__dict__.update(interrupted=interrupted)
     with pytest.raises(KeyboardInterrupt):
-        submit(*f"--group pb-i --no-commit --transform users_transforms:interrupted --result {tmp_path}/r".split())
+        submit(interrupted, *f"--group pb-i --no-commit --result {tmp_path}/r".split())
     result = json.loads((tmp_path / "r").read_text())
     assert (result["outcome"], result["error"]) == ("failed", "KeyboardInterrupt")
     assert "to_commit" not in result
@@ -145,12 +142,15 @@ def test_data_of_others_is_not_appended_to_since_readers_would_not_see_it(
 
 
 def test_a_column_that_readers_would_take_from_the_folder_is_refused(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
+    kafka: str, submit: Submit, tmp_path: Path
 ) -> None:
     behind(kafka, "pb-c", {("pb-c", 0): (2, 5)})
-    transforms.named = lambda records: records.selectExpr("offset", "'mine' AS Backlog_Slice")  # type: ignore[attr-defined]
+
+    def named(records: DataFrame) -> DataFrame:
+        return records.selectExpr("offset", "'mine' AS Backlog_Slice")
+
     with pytest.raises(JobError, match="has a column 'Backlog_Slice', which readers take from the folder: rename it"):
-        submit("--group", "pb-c", "--output", str(tmp_path / "out"), "--transform", "users_transforms:named")
+        submit("--group", "pb-c", "--output", str(tmp_path / "out"), named)
     assert committed(kafka, "pb-c", ("pb-c", 0)) == [2]
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -113,25 +113,22 @@ def test_one_that_stood_still_between_slices_deletes_none_that_is_recorded_as_pr
 
 
 @pytest.mark.parametrize("made", ["an output", "a transform of its own"])
-def test_the_result_is_that_of_its_successor(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, made: str
-) -> None:
+def test_the_result_is_that_of_its_successor(kafka: str, submit: Submit, tmp_path: Path, made: str) -> None:
     """It has failed, and the run has not: whoever reads the result commits, or processes the records again."""
     topic = f"rd-{len(made)}"
     behind(kafka, topic, {(topic, 0): (1, 3)})
     result, others = tmp_path / "result.json", list[dict[str, Any]]()
-    arguments = ["--group", topic, "--transform", "users_transforms:stands_still", "--result", str(result)]
+    arguments: list[Any] = ["--group", topic, "--result", str(result)]
     if made == "an output":
         arguments += ["--output", str(tmp_path / "out")]
 
     def stands_still(records: DataFrame, context: BacklogContext) -> DataFrame | None:
         if context.attempt == 1:
-            others.append(submit(*arguments))
+            others.append(submit(stands_still, *arguments))
         return records if made == "an output" else records.foreach(lambda row: None)
 
-    transforms.__dict__["stands_still"] = stands_still
     with pytest.raises(TakenOverError, match="another process works on this backlog too"):
-        submit(*arguments)
+        submit(stands_still, *arguments)
     assert [json.loads(result.read_text())] == others
     assert (others[0]["outcome"], committed(kafka, topic, (topic, 0))) == ("committed", [3])
 

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -38,13 +37,12 @@ def test_a_stream_counts_an_hour_that_two_runs_have_read_once(spark: SparkSessio
 
 
 def test_results_of_slices_are_added_up_by_a_query(
-    spark: SparkSession, kafka: str, submit: Submit, tmp_path: Path, transforms: ModuleType
+    spark: SparkSession, kafka: str, submit: Submit, tmp_path: Path
 ) -> None:
     names: dict[str, Any] = {"F": F}
     exec(compile(shown_parts()["per_slice_example"], "per_slice_example", "exec"), names)
-    transforms.totals = names["totals"]  # type: ignore[attr-defined]
     behind(kafka, "slices", {("slices-a", 0): (1, 7), ("slices-b", 0): (0, 4)})
-    arguments = ["--group", "slices", "--transform", "users_transforms:totals", "--output", str(tmp_path / "out")]
+    arguments = ["--group", "slices", names["totals"], "--output", str(tmp_path / "out")]
     summary = submit(*arguments, "--max-records-per-slice", "3")
     assert summary["slices"] > 2
     found = names["of_all_slices"](spark, str(tmp_path / "out")).collect()
