@@ -10,7 +10,6 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
-from pyspark.sql.utils import is_remote
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.shown import first_line
@@ -23,7 +22,7 @@ from airflow_kafka_groups.spark.requirements import (
     require_packages,
     unequal_client,
 )
-from airflow_kafka_groups.spark.session import SHUFFLE_PARTITIONS, SPARK_ERRORS, TIME_ZONE
+from airflow_kafka_groups.spark.session import SHUFFLE_PARTITIONS, SPARK_ERRORS, TIME_ZONE, jvm_of
 
 _CONNECTOR_CLASSES = {
     "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
@@ -50,13 +49,12 @@ def prepare(spark: SparkSession) -> list[str]:
 
     :param spark: the job's session; Spark Connect is refused, because it cannot list a storage.
     """
-    if is_remote():
-        raise JobError("this is a Spark Connect session: run the job by spark-submit, without SPARK_REMOTE")
+    jvm = jvm_of(spark, "a job")
     spark.conf.set(TIME_ZONE, "UTC")
     # PySpark refers to these by their simple names for nearly every column, and the JVM then searches package after
     # package, each time through all jars. Imported by full name, they are found immediately.
     for name in _ASKED_FOR_BARELY:
-        java_import(spark._jvm, name)
+        java_import(jvm, name)
     problem = unequal_client()
     return [*([problem] if problem else []), *version_warnings(pyspark.__version__, spark.version)]
 

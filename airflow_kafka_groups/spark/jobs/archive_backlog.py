@@ -11,6 +11,7 @@ import hashlib
 import json
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,14 +33,7 @@ from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.snapshots import logs_since, read_snapshot, rows_of_groups, with_other_ids
-from airflow_kafka_groups.spark.unread.ranges import (
-    Backlog,
-    BacklogPolicy,
-    parse_ranges,
-    plan_backlog,
-    range_rows,
-    without_commit,
-)
+from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, parse_ranges, plan_backlog, range_rows
 from airflow_kafka_groups.spark.unread.request import commits_in_snapshot
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.formats import FORMAT, check_format, digest_of
@@ -224,8 +218,16 @@ def _plan(
 
 def _without_commit(admin: KafkaAdmin, groups: Mapping[str, Mapping[Partition, Commit]]) -> list[tuple[str, Partition]]:
     """Return the groups that have no commit in a partition with records, though they have one in its topic."""
-    there = admin.partitions({where.topic for commits in groups.values() for where in commits})
-    found = without_commit(groups, there)
+    of_topic = defaultdict[str, list[Partition]](list)
+    for where in admin.partitions({where.topic for commits in groups.values() for where in commits}):
+        of_topic[where.topic].append(where)
+    found = sorted(
+        (group_id, where)
+        for group_id, commits in groups.items()
+        for topic in {where.topic for where in commits}
+        for where in of_topic[topic]
+        if where not in commits
+    )
     logs = admin.log_ends({where for _, where in found}, read_committed=False)
     return [(group_id, where) for group_id, where in found if logs[where].end > logs[where].start]
 

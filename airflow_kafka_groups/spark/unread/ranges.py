@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
-from airflow_kafka_groups.observe.offset_values import Commit, Commits, LogEnds, Partition, Range
+from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
 
 FAIL, SKIP_TO_START, FROM_START, FROM_END, SKIP = "fail", "skip-to-start", "from-start", "from-end", "skip"
 _SHOWN = 5
@@ -140,20 +140,6 @@ def plan_backlog(
     if objections:
         raise JobError("; ".join(_objection(option, found) for option, found in objections.items()))
     return Backlog(ranges=tuple(ranges), ends=ends, lost=lost, decided=tuple(decided), hidden=hidden)
-
-
-def without_commit(groups: Mapping[str, Commits], there: Iterable[Partition]) -> list[tuple[str, Partition]]:
-    """Return the groups without a commit in a partition of a topic in which they have others, and these partitions."""
-    of_topic: dict[str, list[Partition]] = {}
-    for where in there:
-        of_topic.setdefault(where.topic, []).append(where)
-    return sorted(
-        (group_id, where)
-        for group_id, commits in groups.items()
-        for topic in {where.topic for where in commits}
-        for where in of_topic.get(topic, ())
-        if where not in commits
-    )
 
 
 def _doubt(

@@ -16,6 +16,7 @@ from airflow_kafka_groups.spark.backlog import process_backlog, reads_of
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session import options_hidden
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
@@ -229,8 +230,11 @@ def test_a_session_of_spark_connect_is_refused_in_a_sentence(tmp_path: Path) -> 
         "access to files": lambda: storage_of(remote, "/x"),
         "reading Kafka properties": lambda: load_properties(remote, str(path)),
         "a job": lambda: options_hidden(remote).__enter__(),
+        "a job, prepared": lambda: prepare(remote),
     }.items():
-        with pytest.raises(JobError, match=f"{what} needs the driver's JVM, and this is a Spark Connect session"):
+        with pytest.raises(
+            JobError, match=f"{what.partition(',')[0]} needs the driver's JVM, and this is a Spark Connect session"
+        ):
             call()
 
 

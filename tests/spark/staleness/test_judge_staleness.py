@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_groups.spark.jobs as jobs
-from airflow_kafka_groups.exceptions import JobError, SnapshotError
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.exceptions import SnapshotError as MaintenanceSnapshotError
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
-from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
+from airflow_kafka_groups.spark.preflight import fit_shuffles, version_warnings
 from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.commits import know_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary, verdicts
@@ -91,6 +91,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(session: SparkS
     assert summary.pop("files") == [file.name]
     assert summary.pop("seconds") >= 0
     assert summary.pop("warnings") == []
+    none = dict.fromkeys(("unreadable", "untouchable", "live", "no_offsets", "moving", "settling", "stale"), 0)
     assert summary == {
         "job": "judge_staleness",
         "cluster": CLUSTER,
@@ -98,25 +99,9 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(session: SparkS
         "kafka_cluster_id": "kafka-1",
         "groups": 5,
         "named_groups": False,
-        "verdicts": {
-            "unreadable": 1,
-            "untouchable": 0,
-            "live": 1,
-            "no_offsets": 1,
-            "moving": 1,
-            "settling": 0,
-            "stale": 1,
-        },
+        "verdicts": none | dict.fromkeys(("unreadable", "live", "no_offsets", "moving", "stale"), 1),
         "lag": 90 + 70 + 49,
-        "lag_by_verdict": {
-            "unreadable": 0,
-            "untouchable": 0,
-            "live": 70,
-            "no_offsets": 0,
-            "moving": 49,
-            "settling": 0,
-            "stale": 90,
-        },
+        "lag_by_verdict": none | {"live": 70, "moving": 49, "stale": 90},
         "oldest_observation": "2026-01-01T00:00:00.000000Z",
         "newest_observation": "2026-01-01T01:00:00.000000Z",
         "commit_log": {"mode": "off"},
@@ -217,12 +202,6 @@ def test_a_spark_that_was_not_tested_is_warned_of() -> None:
     assert version_warnings("4.2.0", "4.2.0") == version_warnings("4.0.0", "4.0.0") == []
     assert "tested with Spark 4.0 to 4.2 and runs on 4.3.0" in version_warnings("4.3.0", "4.3.0")[0]
     assert "pyspark 4.2.0 drives Spark 4.2.1" in version_warnings("4.2.0", "4.2.1")[0]
-
-
-def test_a_spark_connect_session_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    with pytest.raises(JobError, match="run the job by spark-submit"):
-        prepare(spark)
 
 
 def test_the_number_of_shuffle_partitions_is_left_alone_when_the_user_gave_one(spark: SparkSession) -> None:
