@@ -2,23 +2,35 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient as LibrdkafkaAdmin
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
+from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.jobs import archive_backlog as job
 from airflow_kafka_groups.spark.jobs.archive_backlog import check_archive
-from airflow_kafka_groups.spark.snapshots import RECREATED, logs_of, logs_since, went_backwards
-from tests.histories.shorthand import seen
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, settings_of
+from airflow_kafka_groups.spark.snapshots import (
+    RECREATED,
+    logs_of,
+    logs_since,
+    read_snapshot,
+    rows_of_groups,
+    went_backwards,
+)
+from tests.histories.lake import CLUSTER, write_manifest
+from tests.histories.shorthand import ARROW_SCHEMA, seen, snapshot_id
 from tests.lab.machine.waiting import until
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet, topic_id_of
@@ -245,3 +257,34 @@ def test_of_a_snapshot_s_partitions_the_driver_gets_those_only_that_it_asks_abou
     admin.log_ends = lambda wanted, *, read_committed: {where: logs[where] for where in wanted}
     assert logs_since(admin, MANIFEST, rows, logs.keys()) == (logs, {here: RECREATED}, {})
     assert logs_since(admin, MANIFEST, rows, set()) == ({}, {}, {})
+
+
+IGNORING = {"spark.sql.files.ignoreCorruptFiles": "true", "spark.sql.files.ignoreMissingFiles": "true"}
+
+
+@pytest.fixture
+def ignoring(spark: SparkSession) -> Iterator[SparkSession]:
+    with settings_of(spark, IGNORING):
+        yield spark
+
+
+def test_a_damaged_snapshot_does_not_cut_what_is_archived(ignoring: SparkSession, tmp_path: Path) -> None:
+    rows = seen(1, offsets={("t", number): number for number in range(2_000)})
+    name = snapshot_id(1)
+    folder = tmp_path / CLUSTER / "data" / name
+    folder.mkdir(parents=True)
+    part = folder / "part-00000.parquet"
+    # The footer is whole, so that its rows can be counted; the second half cannot be read.
+    table = pa.Table.from_pylist(rows, ARROW_SCHEMA)
+    pq.write_table(
+        table, part, compression="zstd", write_page_checksum=True, row_group_size=1_000, use_dictionary=False
+    )
+    write_manifest(tmp_path, name, len(rows))
+    column = pq.read_metadata(part).row_group(1).column(ARROW_SCHEMA.get_field_index("committed_offset"))
+    content = bytearray(part.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size // 2] ^= 0x10
+    part.write_bytes(content)
+    history = find_history(storage_of(ignoring, tmp_path.as_uri()), tmp_path.as_uri(), CLUSTER)
+    stored, _ = read_snapshot(ignoring, history)
+    with pytest.raises(SPARK_ERRORS):
+        rows_of_groups(stored, {"g"})

@@ -4,12 +4,15 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.backlog import process_backlog, reads_of
@@ -22,7 +25,9 @@ from airflow_kafka_groups.spark.session import options_hidden
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.unread.run import READ_NOTHING
 from tests.lab.workload.groups import commit_offsets
-from tests.spark.kafka import Submit, add, behind, committed, fetched_file, write_properties
+from tests.lab.workload.topics import quiet
+from tests.pages import shown_parts
+from tests.spark.kafka import Submit, add, behind, committed, fetched_file, fresh_topics, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
 
@@ -246,3 +251,38 @@ def test_whether_a_query_has_read_is_known_at_once(spark: SparkSession, transfor
     started = time.monotonic()
     assert not was_read()
     assert time.monotonic() - started < 5
+
+
+def test_a_stream_counts_an_hour_that_two_runs_have_read_once(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    code = shown_parts()["streaming_example"].replace("broker1:9092", kafka).replace("/streams/orders", str(tmp_path))
+    assert len(code.splitlines()) <= 30
+    fresh_topics(kafka, {"orders": 1})
+    producer = Producer(quiet(kafka))
+
+    def run(*minutes: int) -> list[tuple[Any, ...]]:
+        for minute in minutes:
+            at = datetime(2026, 1, 1, minute // 60, minute % 60, tzinfo=UTC).timestamp()
+            producer.produce("orders", b"x", partition=0, timestamp=int(at * 1000))
+        assert producer.flush(60) == 0
+        exec(compile(code, "streaming_example", "exec"), {"spark": spark})
+        rows = spark.read.schema("hour timestamp, topic string, records long").parquet(str(tmp_path / "hours"))
+        return sorted((f"{row['hour']:%H}", row["records"]) for row in rows.collect())
+
+    assert run(1, 2) == []
+    assert run(59, 61) == [], "the hour may not be over"
+    assert run(80, 150) == [("00", 3), ("01", 2)]
+
+
+def test_results_of_slices_are_added_up_by_a_query(
+    spark: SparkSession, kafka: str, submit: Submit, tmp_path: Path
+) -> None:
+    names: dict[str, Any] = {"F": F}
+    exec(compile(shown_parts()["per_slice_example"], "per_slice_example", "exec"), names)
+    behind(kafka, "slices", {("slices-a", 0): (1, 7), ("slices-b", 0): (0, 4)})
+    arguments = ["--group", "slices", names["totals"], "--output", str(tmp_path / "out")]
+    summary = submit(*arguments, "--max-records-per-slice", "3")
+    assert summary["slices"] > 2
+    found = names["of_all_slices"](spark, str(tmp_path / "out")).collect()
+    assert {row["topic"]: row["records"] for row in found} == {"slices-a": 6, "slices-b": 4}
+    assert spark.read.parquet(str(tmp_path / "out")).count() > 2, "a transform sees a slice, and not the backlog"
+    assert committed(kafka, "slices", ("slices-a", 0), ("slices-b", 0)) == [7, 4]

@@ -199,20 +199,6 @@ def test_a_group_is_quiet_since_its_last_commit_or_change_only_if_the_log_proves
     assert commits(scanned).count() == 6
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--output", "/o"], "required: --kafka-properties"),
-        (["--kafka-properties", "f", "--output", "/o/*"], "--output (got '/o/*'): give a folder or URI"),
-    ],
-)
-def test_a_bad_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse_arguments(arguments)
-    assert ended.value.code == 2
-    assert message in capsys.readouterr().err
-
-
 GROUPS = tuple(f"g{number}" for number in range(9))
 
 

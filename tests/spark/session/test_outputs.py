@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +30,21 @@ from tests.spark.kafka import write_properties
 
 pytestmark = pytest.mark.spark
 
-REFUSED_FILE = r"\.json is there, which this job did not write and would delete"
-
 
 @pytest.mark.safety
-def test_a_file_that_a_job_s_summary_would_cost_is_named(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("job", "more"),
+    [
+        (commit_history, "--output {}"),
+        (process_group_backlog, "--group g --transform mine:same --result {}/summary.json"),
+    ],
+)
+def test_a_file_that_a_summary_would_cost_is_named(spark: SparkSession, tmp_path: Path, job: Any, more: str) -> None:
     (mine := tmp_path / "summary.json").write_text("{}")
-    arguments = ["--kafka-properties", str(write_properties(tmp_path, "localhost:1")), "--output", str(tmp_path)]
-    with pytest.raises(ArgumentError, match=rf"--output \(got '.*'\): .*{REFUSED_FILE}"):
-        commit_history.run(spark, commit_history.parse_arguments(arguments))
-    assert mine.read_text() == "{}"
-
-
-@pytest.mark.safety
-def test_a_file_that_a_backlog_s_result_would_cost_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    (mine := tmp_path / "mine.json").write_text("{}")
-    arguments = ["--kafka-properties", str(write_properties(tmp_path, "localhost:1")), "--group", "g"]
-    arguments += ["--transform", "mine:same", "--result", str(mine)]
-    with pytest.raises(ArgumentError, match=rf"--result \(got '.*/mine\.json'\): .*{REFUSED_FILE}"):
-        process_group_backlog.run(spark, process_group_backlog.parse_arguments(arguments))
+    arguments = ["--kafka-properties", str(write_properties(tmp_path, "localhost:1")), *more.format(tmp_path).split()]
+    refused = r"\.json is there, which this job did not write and would delete"
+    with pytest.raises(ArgumentError, match=rf"{arguments[-2]} \(got '.*'\): .*{refused}"):
+        job.run(spark, job.parse_arguments(arguments))
     assert mine.read_text() == "{}"
 
 
@@ -164,30 +160,26 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
     assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before
 
 
-PATTERNS = ("/out/*", "/out{a,b}", "s3a://bucket/o[1]")
-
-
-@pytest.mark.parametrize("output", ["", "/", *PATTERNS])
-def test_an_output_that_is_a_pattern_or_nothing_is_named(capsys: pytest.CaptureFixture[str], output: str) -> None:
-    given = ["--base", "/b", "--cluster", "c", "--kafka-properties", "k", "--group", "g"]
-    with pytest.raises(SystemExit):
-        archive_backlog.parse_arguments([*given, "--output", output])
-    assert "give a folder or URI without any of * ? [ ] { }" in capsys.readouterr().err
+OF_JOBS = {
+    process_group_backlog: "--kafka-properties k --group g",
+    roll_up: "--base /b",
+    commit_history: "--kafka-properties k",
+    archive_backlog: "--base /b --cluster c --kafka-properties k --group g",
+}
 
 
 @pytest.mark.parametrize(
-    ("parse", "others"),
+    ("job", "output"),
     [
-        (process_group_backlog.parse_arguments, ["--kafka-properties", "k", "--group", "g"]),
-        (roll_up.parse_arguments, ["--base", "/b"]),
-        (commit_history.parse_arguments, ["--kafka-properties", "k"]),
+        *((job, output) for job in OF_JOBS for output in ("/out/*", "/out{a,b}", "s3a://bucket/o[1]")),
+        *((archive_backlog, output) for output in ("", "/")),
     ],
 )
-@pytest.mark.parametrize("output", PATTERNS)
-def test_rows_that_nobody_could_read_are_not_written(
-    capsys: pytest.CaptureFixture[str], parse: Callable[..., Any], others: list[str], output: str
+def test_an_output_that_is_a_pattern_or_nothing_is_refused(
+    capsys: pytest.CaptureFixture[str], job: Any, output: str
 ) -> None:
-    """Of a backlog, they would be committed besides."""
+    """Of a backlog, rows that nobody could read would be committed besides."""
     with pytest.raises(SystemExit):
-        parse(["--output", output, *others])
-    assert f"--output (got {output!r}): give a folder or URI without any of * ? [ ] {{ }}" in capsys.readouterr().err
+        job.parse_arguments(["--output", output, *OF_JOBS[job].split()])
+    said = f"--output (got {output.rstrip('/')!r}): give a folder or URI without any of * ? [ ] {{ }}"
+    assert said in capsys.readouterr().err

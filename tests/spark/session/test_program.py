@@ -1,4 +1,4 @@
-"""What a job says when Spark itself is missing or does not start."""
+"""What a job says when Spark is missing or does not start, and how it starts; storages that only Hadoop knows."""
 
 import argparse
 import os
@@ -18,14 +18,14 @@ from pyspark.errors import PySparkAttributeError, PySparkException, PySparkRunti
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark import application, requirements, session
 from airflow_kafka_groups.spark.hadoop_storage import Hadoop, beside, storage_of, through_hadoop
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.options import folder_path
 from airflow_kafka_groups.spark.program import Program
-from tests.histories.judged import judge, verdicts, write_hour
+from airflow_kafka_groups.spark.session import session_of
+from tests.histories.judged import judge, verdict_summary, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
 from tests.spark.rows import storage_elsewhere
@@ -175,6 +175,8 @@ def test_a_storage_that_spark_does_not_know_is_told_the_remedy_by_any_path(spark
     """Not only --base: also that of an output or a result."""
     with pytest.raises(StorageError, match=r"^s3://bucket/out: .*: give s3a://bucket/out, or set spark.hadoop"):
         storage_of(spark, "s3://bucket/out")
+    with pytest.raises(StorageError, match=r"No FileSystem for scheme.*--packages"):
+        storage_of(spark, "nosuch://bucket/x")
     with pytest.raises(StorageError, match=r"^file:out: .*Relative path.*Check the path, and that Spark has the conn"):
         storage_of(spark, "file:out")
 
@@ -270,12 +272,6 @@ def test_a_cluster_is_judged_as_on_a_local_disk(spark: SparkSession, tmp_path: P
     assert (tmp_path / CLUSTER / "summaries" / "verdicts" / f"{snapshot_id(2)}.json").exists()
 
 
-@pytest.mark.parametrize("base", ["s3://bucket/x", "nosuch://bucket/x"])
-def test_a_storage_that_spark_does_not_know_is_an_error_with_the_remedy(spark: SparkSession, base: str) -> None:
-    with pytest.raises(StorageError, match=r"No FileSystem for scheme.*(s3a|--packages)"):
-        find_history(storage_of(spark, base), base, CLUSTER)
-
-
 @pytest.mark.safety
 def test_a_file_is_created_once_on_a_storage_that_renames(spark: SparkSession, tmp_path: Path) -> None:
     """What is done where files cannot be linked, such as HDFS; here on a local disk by Hadoop's own calls."""
@@ -291,3 +287,51 @@ def test_a_file_is_created_once_on_a_storage_that_renames(spark: SparkSession, t
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="/file/1 could not be "):
         storage.create(f"{tmp_path}/file/1", b"one")
+
+
+IDLE = ("--min-idle", "1h")
+ROOT = Path(__file__).parents[3]
+
+
+def run_alone(
+    job: str, base: str, *more: str, python: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a job as a program on a machine without Java.
+
+    :param python: statements that come first.
+    """
+    program = f"{python}\nimport sys\nfrom airflow_kafka_groups.spark.application import main\nsys.exit(main())"
+    command = [sys.executable, "-c", program, job, "--base", base, "--cluster", CLUSTER]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    given = inherited | {"PATH": "/nowhere", "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT)} | environment
+    return subprocess.run([*command, *more], env=given, cwd=base, capture_output=True, text=True, check=False)
+
+
+def test_what_needs_spark_is_told_that_it_does_not_start(tmp_path: Path) -> None:
+    write_hour(tmp_path, 0)
+    done = run_alone("judge_staleness", str(tmp_path), *IDLE)
+    assert done.returncode == 1
+    assert "judge_staleness: error: Spark does not start: " in done.stderr.splitlines()[-1]
+    done = run_alone("judge_staleness", str(tmp_path), *IDLE, SPARK_HOME=str(tmp_path))
+    assert "judge_staleness: error: Spark does not start: [Errno 2] No such file" in done.stderr.splitlines()[-1]
+    without = "import sys\nsys.modules.update(pyspark=None, py4j=None)"
+    done = run_alone("judge_staleness", str(tmp_path), *IDLE, python=without)
+    assert done.returncode == 1
+    assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in done.stderr
+
+
+def test_without_spark_no_verdict_loses_what_vouches_for_it(tmp_path: Path) -> None:
+    write_hour(tmp_path, 0)
+    judge(tmp_path)
+    before = verdict_summary(tmp_path, 0).read_bytes()
+    for more in (["--table", "t"], ["--commit-log", "auto", "--kafka-properties", "kafka.properties"]):
+        assert run_alone("judge_staleness", str(tmp_path), *IDLE, *more).returncode == 1
+        assert verdict_summary(tmp_path, 0).read_bytes() == before
+
+
+def test_a_session_that_runs_stays(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[SparkSession] = []
+    monkeypatch.setattr(SparkSession, "stop", stopped.append)
+    with session_of("a job") as session:
+        assert session is spark
+    assert not stopped

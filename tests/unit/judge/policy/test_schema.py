@@ -1,6 +1,5 @@
 """What a policy file may say: the schema, and no secret in a contact."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,10 +91,6 @@ def test_the_example_of_the_documentation_is_a_policy(tmp_path: Path) -> None:
     policy = policy_of(tmp_path, example)
     assert (len(policy.rules), policy.warnings) == (9, ())
     assert against_retention(policy.rules, 7 * 1_440) == ([], []), "it fits Kafka's default retention"
-
-
-def test_the_schema_is_json_for_editors() -> None:
-    assert json.loads(json.dumps(SCHEMA)) == SCHEMA
 
 
 @pytest.mark.parametrize(

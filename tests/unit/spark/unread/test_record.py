@@ -4,26 +4,22 @@ import json
 import re
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Range
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, Observed
-from airflow_kafka_groups.spark.unread.ranges import Backlog, cut, range_rows
+from airflow_kafka_groups.spark.unread.ranges import Backlog, range_rows
 from airflow_kafka_groups.spark.unread.request import BacklogRequest, FetchedOffsets
 from airflow_kafka_groups.spark.unread.run import (
     ABANDONED,
-    COMMIT,
     COMMITTED,
     ENDED,
     PROCESSED,
     PROCESSING,
-    UNVERIFIED,
     Record,
     Run,
-    TakenOverError,
     resume_or_begin,
 )
 from airflow_kafka_groups.storage.file_storage import Storage
@@ -51,30 +47,6 @@ def test_the_entries_are_those_of_the_page(scene: Scene) -> None:
         written.setdefault(entry["kind"], set()).update(entry.keys() - common)
         assert common <= entry.keys()
     assert written == documented
-
-
-def test_a_process_that_was_replaced_commits_nothing(scene: Scene) -> None:
-    scene.begin()
-    first = scene.record()
-    scene.killed_in("slice 1")
-    with pytest.raises(TakenOverError, match="another process works on this backlog too"):
-        first.append(PROCESSED, attempt=1, slice=1)
-    assert scene.record().processed() == {}
-
-
-def test_outcomes_and_attempts_are_folded(scene: Scene) -> None:
-    scene.begin()
-    record = scene.record()
-    record.attempt(cut(BACKLOG, 4))
-    for outcome in (UNVERIFIED, COMMITTED):
-        record.append(PROCESSING, attempt=1, slice=1, ranges=[])
-        record.append(PROCESSED, attempt=1, slice=1)
-        record.append(COMMIT, attempt=1, slice=1, outcome=outcome)
-    again = scene.record()
-    assert (again.outcomes(), again.processed(), again.attempts, again.ended) == ({1: COMMITTED}, {1: 1}, 1, None)
-    again.append(ENDED, outcome=ABANDONED)
-    assert scene.record().ended == ABANDONED
-    assert again.place == f"{scene.folder}/{Path(str(again.place)).parent.name}/000001"
 
 
 @pytest.mark.parametrize("harm", ["changed", "gone", "torn", "future"])
