@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from airflow_kafka_groups.spark.frames import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from tests.histories.shorthand import SnapshotRow
 
 _SCHEMA = StructType([StructField(field.name, field.dataType) for field in SNAPSHOT_SCHEMA])
@@ -18,6 +19,20 @@ _SCHEMA = StructType([StructField(field.name, field.dataType) for field in SNAPS
 def snapshot_rows(spark: SparkSession, rows: Sequence[SnapshotRow]) -> DataFrame:
     """Return rows of a snapshot as Spark reads them: nobody has checked which are null."""
     return spark.createDataFrame([tuple(row[name] for name in _SCHEMA.names) for row in rows], _SCHEMA)
+
+
+def a_slice(run_id: str, number: int = 1, attempt: int = 1) -> BacklogContext:
+    """Return what a transform knows of a slice of a run."""
+    return BacklogContext(
+        run_id=run_id,
+        group_id=f"group of {run_id}",
+        kafka_cluster_id="k",
+        slice=number,
+        slices=3,
+        attempt=attempt,
+        ranges=(),
+        repeats=attempt > 1,
+    )
 
 
 def storage_elsewhere(spark: SparkSession, folder: Path) -> str:

@@ -1,7 +1,6 @@
 """Bad input to the backlog job, what it says at the start, its exit codes, and the example of its docs."""
 
 import json
-import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,12 +16,12 @@ from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_pr
 from airflow_kafka_groups.spark.kafka.reader import explain, source_options
 from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
 from airflow_kafka_groups.spark.session import SPARK_ERRORS
-from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
 from tests.lab.workload.groups import commit_offsets
-from tests.pages import ROOT
+from tests.pages import shown_parts
 from tests.spark.kafka import Submit, behind, committed, fill, write_properties
+from tests.spark.rows import a_slice
 from tests.unit.spark.unread.scene import A0, A1, B0
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -209,32 +208,10 @@ def test_a_module_that_cannot_be_imported_is_a_wrong_argument(
 def test_the_name_of_a_file_format_may_have_capitals(spark: SparkSession, tmp_path: Path) -> None:
     """A format that is none of files is appended to, so that a restart would double rows."""
     for attempt in (1, 2):
-        context = BacklogContext(
-            run_id="r",
-            group_id="g",
-            kafka_cluster_id="k",
-            slice=1,
-            slices=1,
-            attempt=attempt,
-            ranges=(),
-            repeats=attempt > 1,
-        )
-        BacklogOutput(spark, str(tmp_path / "out"), "Parquet", "errorifexists").write(spark.range(3), context)
+        output = BacklogOutput(spark, str(tmp_path / "out"), "Parquet", "errorifexists")
+        output.write(spark.range(3), a_slice("r", 1, attempt))
     assert spark.read.parquet(str(tmp_path / "out")).count() == 3
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["backlog_slice=r-000001-2"]
-
-
-def a_slice(run_id: str, number: int, attempt: int = 1) -> BacklogContext:
-    return BacklogContext(
-        run_id=run_id,
-        group_id=f"group of {run_id}",
-        kafka_cluster_id="k",
-        slice=number,
-        slices=3,
-        attempt=attempt,
-        ranges=(),
-        repeats=attempt > 1,
-    )
 
 
 @pytest.mark.safety
@@ -301,12 +278,10 @@ def test_a_slice_that_another_run_overwrites_while_it_is_written_is_not_committe
 def test_the_example_of_the_docs_runs(
     spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = ROOT / "docs" / "spark" / "backlog.md"
-    found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert found
     behind(kafka, "billing-report", {("pb-docs", 0): (1, 4)})
     write_properties(tmp_path, kafka)
     monkeypatch.chdir(tmp_path)
-    exec(compile(found[1], str(page), "exec"), {"spark": spark, "output": str(tmp_path / "out")})
+    code = compile(shown_parts()["process_backlog_example"], "process_backlog_example", "exec")
+    exec(code, {"spark": spark, "output": str(tmp_path / "out")})
     assert capsys.readouterr().out == "3 offsets processed, 1 partitions committed\n"
     assert committed(kafka, "billing-report", ("pb-docs", 0)) == [4]

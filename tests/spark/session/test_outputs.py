@@ -21,12 +21,12 @@ from airflow_kafka_groups.spark.jobs import (
     process_group_backlog,
     roll_up,
 )
-from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import require_replaceable
 from tests.histories.judged import judge, verdict_folder, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER
 from tests.spark.kafka import write_properties
+from tests.spark.rows import a_slice
 
 pytestmark = pytest.mark.spark
 
@@ -46,11 +46,6 @@ def test_a_file_that_a_summary_would_cost_is_named(spark: SparkSession, tmp_path
     with pytest.raises(ArgumentError, match=rf"{arguments[-2]} \(got '.*'\): .*{refused}"):
         job.run(spark, job.parse_arguments(arguments))
     assert mine.read_text() == "{}"
-
-
-def context_of(run_id: str, number: int = 1, attempt: int = 1) -> BacklogContext:
-    of_run = {"run_id": run_id, "group_id": "g", "kafka_cluster_id": "k", "ranges": (), "repeats": False}
-    return BacklogContext(**of_run, slice=number, slices=2, attempt=attempt)  # type: ignore[arg-type]
 
 
 @pytest.mark.safety
@@ -74,7 +69,7 @@ def test_a_slice_that_another_run_deleted_while_its_tasks_wrote_it_is_not_whole(
     def replace() -> None:
         while not asked.exists():
             time.sleep(0.02)
-        other._make_room(context_of("20260101T000000Z-00000002"))
+        other._make_room(a_slice("20260101T000000Z-00000002"))
         done.touch()
 
     rows = spark.range(0, 9, 1, 3)
@@ -84,7 +79,7 @@ def test_a_slice_that_another_run_deleted_while_its_tasks_wrote_it_is_not_whole(
     mine = BacklogOutput(spark, out, "parquet", mode)
     try:
         with pytest.raises(JobError, match=r"is written by another run, too"):
-            mine.write(slow, context_of("20260101T000000Z-00000001"))
+            mine.write(slow, a_slice("20260101T000000Z-00000001"))
     finally:
         done.touch()
         asked.touch()
@@ -97,7 +92,7 @@ def test_a_run_that_is_alone_leaves_nothing_but_its_slices(spark: SparkSession, 
     mine = BacklogOutput(spark, str(tmp_path), "parquet", "errorifexists")
     (tmp_path / f"_writes-{run_id}-1").touch()  # of an attempt that was killed
     for number in (1, 2):
-        mine.write(rows, context_of(run_id, number, attempt=2))
+        mine.write(rows, a_slice(run_id, number, attempt=2))
     assert {path.name for path in tmp_path.iterdir()} == {f"backlog_slice={run_id}-00000{n}-2" for n in (1, 2)}
     assert spark.read.parquet(str(tmp_path)).count() == 6
 

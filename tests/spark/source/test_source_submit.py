@@ -6,7 +6,6 @@ is searched for the password.
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from tests.lab.spark.archive import CONF, quick_options
 from tests.lab.spark.standalone import ARROW, bare_python, spark_home
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import create_topics
+from tests.pages import shown_parts
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -45,13 +45,6 @@ spark.eventLog.compress false
 spark.eventLog.dir {events}
 spark.ui.port 0
 """  # the event log is not compressed, so that it can be searched
-
-
-def example(name: str) -> str:
-    text = (REPOSITORY / "docs" / "spark" / "source.md").read_text()
-    found = re.search(rf"<!-- START {name} -->\n```python\n(.*?)```", text, re.DOTALL)
-    assert found, f"docs/spark/source.md has lost its {name}"
-    return found[1]
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +82,10 @@ def test_the_documented_task_submits_the_documented_script_and_the_password_is_s
     monkeypatch.chdir(tmp_path / "work")
     pack = [sys.executable, "-m", "airflow_kafka_groups.spark.bundle", "package.zip"]
     subprocess.run(pack, check=True, env=os.environ | {"PYTHONPATH": str(REPOSITORY)})
-    Path("groups.py").write_text(example("source_script_example") + SEEN)
+    Path("groups.py").write_text(shown_parts()["source_script_example"] + SEEN)
 
     names: dict[str, Any] = {"task": task}
-    exec(compile(example("source_submit_example"), "example", "exec"), names)
+    exec(compile(shown_parts()["source_submit_example"], "example", "exec"), names)
     names["read_groups"].function(str(tmp_path / "out"))
 
     rows = pq.read_table(tmp_path / "out").to_pylist()
