@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.spark.backlog import process_backlog, reads_of
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.jobs.process_group_backlog import process_backlog, reads_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.preflight import prepare

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
-from airflow_kafka_groups.spark.backlog import process_backlog
+from airflow_kafka_groups.spark.jobs.process_group_backlog import process_backlog
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError
 from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy

@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Range
-from airflow_kafka_groups.spark.backlog import BacklogOutput, process_backlog
-from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform, main
+from airflow_kafka_groups.spark.jobs.process_group_backlog import BacklogOutput, load_transform, main, process_backlog
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain, source_options
 from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka

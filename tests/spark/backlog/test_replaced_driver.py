@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition, Range
-from airflow_kafka_groups.spark.backlog import BacklogOutput
 from airflow_kafka_groups.spark.bundle import APPLICATION
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
+from airflow_kafka_groups.spark.jobs.process_group_backlog import BacklogOutput
 from airflow_kafka_groups.spark.kafka import admin as client
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties

@@ -15,11 +15,11 @@ from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Range
-from airflow_kafka_groups.spark.backlog import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.jobs.archive_backlog import check_archive, of_groups, read_archive, write_archive
+from airflow_kafka_groups.spark.jobs.process_group_backlog import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.session import SPARK_ERRORS
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext

@@ -11,7 +11,6 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
-from airflow_kafka_groups.spark.backlog import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of, through_hadoop
 from airflow_kafka_groups.spark.jobs import (
@@ -21,6 +20,7 @@ from airflow_kafka_groups.spark.jobs import (
     process_group_backlog,
     roll_up,
 )
+from airflow_kafka_groups.spark.jobs.process_group_backlog import OUTPUT_MODES, BacklogOutput
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import require_replaceable
 from tests.histories.judged import judge, verdict_folder, verdict_summary, write_hour
