@@ -24,7 +24,7 @@ from airflow_kafka_groups.change.restore.change_offsets import (
     Earlier,
     OffsetRequest,
     change_offsets,
-    no_earlier_tries,
+    first_try,
 )
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import commits_of, why_kept
@@ -356,9 +356,7 @@ class _Run(OffsetRequest):
     left: Mapping[str, str]
     keeps: tuple[datetime, timedelta]
 
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return the offsets, some time after they were read: who commits without membership shows itself by then."""
         changes = [Change(group_id=group_id, kept=reason) for group_id, reason in self.left.items()]
         if not self.due:

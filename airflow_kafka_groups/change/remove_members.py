@@ -144,7 +144,7 @@ async def remove_members(
         return RemovedMembers(results=[*results.values(), *absent], path=None, dry_run=terms.dry_run)
     task_run = None if terms.tries is None else terms.tries.task_run
     record = ChangeRecord(layout, WHAT, dry_run=False, facts={"reason": request.reason, TASK_RUN: task_run})
-    await record.before(results[member.member_id].to_json() for member in to_remove)
+    await record.before([results[member.member_id] for member in to_remove])
     if task_run is not None:
         await asyncio.to_thread(record.log, cluster_id, utc_now(), task_run=task_run)
     results |= await _remove(admin, request, group, to_remove, read_at + MAX_READ_AGE_SECONDS)
@@ -172,7 +172,11 @@ async def _remove(
         )
     except KafkaGroupsError as error:
         errors = dict.fromkeys(keys, error)
-    left = await _members_left(admin, group.group_id)
+    left: Sequence[MemberDescription] | KafkaGroupsError
+    try:
+        left = (await _described(admin, group.group_id)).members
+    except KafkaGroupsError as error:
+        left = error
     return {
         member.member_id: _result(group.group_id, member, *_outcome(member, errors.get(key), left))
         for key, member in zip(keys, members, strict=True)
@@ -181,13 +185,6 @@ async def _remove(
 
 async def _described(admin: AdminClient, group_id: str) -> GroupDescription:
     return (await admin.describe_consumer_groups([group_id]))[group_id].unwrap()
-
-
-async def _members_left(admin: AdminClient, group_id: str) -> Sequence[MemberDescription] | KafkaGroupsError:
-    try:
-        return (await _described(admin, group_id)).members
-    except KafkaGroupsError as error:
-        return error
 
 
 def _meant_before(
@@ -233,10 +230,9 @@ def _absent(request: RemoveMembersRequest, chosen: Sequence[MemberDescription]) 
     """Return a result for each named member that is none."""
     ids, instances = {each.member_id for each in chosen}, {each.group_instance_id for each in chosen}
     nobody = partial(MemberDescription, client_id="", host="")
-    absent = [nobody(member_id=name, group_instance_id=None) for name in request.member_ids if name not in ids]
+    absent = [nobody(member_id=name) for name in request.member_ids if name not in ids]
     absent += [nobody(member_id="", group_instance_id=each) for each in request.instance_ids if each not in instances]
-    why = ChangeOutcome.UNCHANGED, "it is no member of the group"
-    return [_result(request.group_id, member, *why) for member in absent]
+    return [_result(request.group_id, each, ChangeOutcome.UNCHANGED, "it is no member of the group") for each in absent]
 
 
 def _result(group_id: str, member: MemberDescription, outcome: ChangeOutcome, reason: str) -> MemberResult:

@@ -20,7 +20,7 @@ from airflow_kafka_groups.change.migrate.plan import (
     load_migration_plan,
     write_plan,
 )
-from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
+from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, first_try
 from airflow_kafka_groups.change.restore.current_logs import commits_of, ids_of, recreated_topics
 from airflow_kafka_groups.change.restore.earlier_tries import in_topics
 from airflow_kafka_groups.change.restore.reset import Existing, propose_commits
@@ -158,9 +158,7 @@ class MigrateRequest(OffsetRequest):
         """The plan, after it was made or loaded."""
         return self._made[0]
 
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return the changes that the plan would commit. It is made, and written, unless one is named."""
         return await self._changes(admin, layout)
 

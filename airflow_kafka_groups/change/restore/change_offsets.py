@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -23,13 +23,11 @@ from airflow_kafka_groups.change.restore.earlier_tries import (
     TASK_RUN,
     EarlierTries,
     Tries,
-    spare_used,
     wait_for_deletions,
 )
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, counts_of
 from airflow_kafka_groups.ledger.records import ChangeEntry, KeptAlive, log_change
 from airflow_kafka_groups.storage.access import unless_warned
@@ -49,7 +47,7 @@ _FAILED = (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)
 Earlier: TypeAlias = Callable[[str | None], EarlierTries]
 
 
-def no_earlier_tries(kafka_cluster_id: str | None) -> EarlierTries:
+def first_try(kafka_cluster_id: str | None) -> EarlierTries:
     """Return what earlier tries meant to set where this is the first one."""
     return EarlierTries()
 
@@ -115,9 +113,7 @@ class OffsetRequest(ABC):
         return await change_offsets(admin, layout, self, terms)
 
     @abstractmethod
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return the changes that would be made, each time of the same groups; nothing is written.
 
         :param earlier: reads what earlier tries meant to set, given the id that the brokers report.
@@ -164,11 +160,15 @@ class RecordedChanges:
 
         The latter only where something was to be changed: the brokers may answer the next try.
         """
-        found = {item.name: item.reason for item in self.results if item.outcome in _FAILED}
-        if not self.dry_run:
-            unread = ((item.name, _why_unread(item)) for item in self.results if item.name not in found)
-            found |= {name: why for name, why in unread if why is not None}
-        return {name: KafkaGroupsError(why) for name, why in found.items()}
+        found: dict[str, KafkaGroupsError] = {}
+        for item in self.results:
+            why: str | None = item.reason
+            if item.outcome not in _FAILED:
+                is_kept = item.outcome is ChangeOutcome.KEPT
+                why = None if self.dry_run else unread_of([item.reason]) if is_kept else unread_part(item.skipped)
+            if why is not None:
+                found[item.name] = KafkaGroupsError(why)
+        return found
 
     def kept(self) -> dict[str, str]:
         """Return what was left as it is, with the reason."""
@@ -178,11 +178,6 @@ class RecordedChanges:
     def is_complete(self) -> bool:
         """Whether nothing was left out: no group was kept, and no partition skipped."""
         return not self.kept() and not any(item.skipped for item in self.results)
-
-
-def _why_unread(result: ChangeResult) -> str | None:
-    """Return why a group, or a part of it, is as it was, if something of it could not be read."""
-    return unread_of([result.reason]) if result.outcome is ChangeOutcome.KEPT else unread_part(result.skipped)
 
 
 class ChangeRecord:
@@ -197,13 +192,18 @@ class ChangeRecord:
         self.head |= {"cluster": layout.cluster, **facts}
         self._layout, self._folder, self.run_id = layout, layout.root / CHANGES, run_id
 
-    async def before(self, groups: Iterable[Mapping[str, Any]]) -> None:
+    async def before(self, changes: Sequence[Change] | Sequence[ChangeResult]) -> None:
         """Record what is there, durably, before anything is changed: so that the change can be undone.
 
         Raises ``MaintenanceError`` or ``StorageError``; nothing must be changed then.
         """
-        write = partial(write_listing, self._folder, f"{self.run_id}-before.json", self.head, "groups", groups)
-        await asyncio.to_thread(FILES.sync, await asyncio.to_thread(write))
+        await asyncio.to_thread(FILES.sync, await self._write("before", changes, self.head))
+
+    async def _write(
+        self, name: str, groups: Sequence[Change] | Sequence[ChangeResult], head: Mapping[str, Any]
+    ) -> StoragePath:
+        rows = (each.to_json() for each in groups)
+        return await asyncio.to_thread(write_listing, self._folder, f"{self.run_id}-{name}.json", head, "groups", rows)
 
     def log(
         self,
@@ -234,9 +234,8 @@ class ChangeRecord:
     async def result(self, results: Sequence[ChangeResult]) -> StoragePath:
         """Record the results. Raises ``OutcomeUnknownError``, with what was changed, if that cannot be done."""
         counts = counts_of(results)
-        place, end = (self._folder, f"{self.run_id}-result.json"), {**self.head, "counts": counts}
         try:
-            return await asyncio.to_thread(write_listing, *place, end, "groups", (each.to_json() for each in results))
+            return await self._write("result", results, {**self.head, "counts": counts})
         except MaintenanceError as exc:
             if self.head["dry_run"]:
                 raise
@@ -271,7 +270,7 @@ async def _change(
     admin: MaintenanceClient, layout: Layout, request: OffsetRequest, terms: ChangeTerms
 ) -> RecordedChanges:
     writes, tries, facts = not terms.dry_run, terms.tries, dict(request.facts)
-    earlier: Earlier = no_earlier_tries
+    earlier: Earlier = first_try
     task_run: str | None = None
     if tries is not None:
         facts[TASK_RUN] = tries.task_run
@@ -285,17 +284,14 @@ async def _change(
     since, lasts = request.keeps or (began, timedelta(0))
     known, at = await asyncio.to_thread(_known, ledger, since) if wants else ({}, since)
     changes = await _propose(admin, layout, request, terms, earlier)
+    names = [change.group_id for change in changes] if wants else []
     if writes:
-        await record.before(change.to_json() for change in changes)
-    if writes and wants:
-        names = [change.group_id for change in changes]
-        # A clean-up spares them from now on.
-        await asyncio.to_thread(record.log, cluster_id, at, lasts, names, task_run)
-        if await wait_for_deletions(layout, cluster_id, names, utc_now()):
+        await record.before(changes)
+        if wants or task_run is not None:  # a clean-up spares the groups from now on
+            await asyncio.to_thread(record.log, cluster_id, at, lasts, names, task_run)
+        if wants and await wait_for_deletions(layout, cluster_id, names, utc_now()):
             changes = await _propose(admin, layout, request, terms, earlier)  # the groups are others by now, or none
-            await record.before(change.to_json() for change in changes)
-    elif writes and task_run is not None:
-        await asyncio.to_thread(record.log, cluster_id, began, task_run=task_run)
+            await record.before(changes)
     changes = await asyncio.to_thread(_with_signs, ledger, began, known, changes)
     results = await request.apply(admin, changes, terms)
     path = await record.result(results)
@@ -309,7 +305,7 @@ async def _propose(
     deletes = request.what == DELETION
     changes = await request.propose(admin, layout, earlier)
     tries = await asyncio.to_thread(earlier, await admin.cluster_id())
-    changes = spare_used(changes, tries, deletes=deletes)
+    changes = [tries.spare(change, deletes=deletes) for change in changes]
     protected = {change.group_id for change in changes if terms.protects(change.group_id)}
     why = "the connection protects it"
     if protected and deletes:
@@ -338,14 +334,9 @@ def _with_signs(
     """
     asked = (change for change in changes if change.kept is None and not change.is_committed)
     since = {change.group_id: change.as_of or began for change in asked}
-    signs: Mapping[str, SignOfLife] = {}
+    alive: dict[str, str] = {}
     with unless_warned(_NOT_KNOWN):
-        signs = ledger.used(since, before_this)
-    return [_with_sign(change, signs.get(change.group_id), began) for change in changes]
-
-
-def _with_sign(change: Change, sign: SignOfLife | None, began: datetime) -> Change:
-    if sign is None:
-        return change
-    as_of = f"{change.as_of or began:%Y-%m-%d %H:%M:%S %Z}"
-    return replace(change, alive=f"somebody uses it: {sign.reset().reason}, and the offsets to set are of {as_of}")
+        for group_id, sign in ledger.used(since, before_this).items():
+            as_of = f"the offsets to set are of {since[group_id]:%Y-%m-%d %H:%M:%S %Z}"
+            alive[group_id] = f"somebody uses it: {sign.reset().reason}, and {as_of}"
+    return [replace(each, alive=alive[each.group_id]) if each.group_id in alive else each for each in changes]

@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.file import Backup
@@ -129,19 +130,10 @@ class CurrentLogs:
         self.topic_ids = topic_ids or {}
         self._ends = ends
         self._recreated = recreated
-        self._known: dict[tuple[str, tuple[int, ...]], _Columns | None] = {}
-
-    def columns(self, topic: str, partitions: tuple[int, ...]) -> _Columns | None:
-        """Return the log starts and the log ends of partitions, or ``None`` unless all of them are known.
-
-        Thousands of groups have the same partitions, so each combination is looked up once.
-        """
-        key = topic, partitions
-        if key not in self._known:
-            self._known[key] = self._columns(topic, partitions)
-        return self._known[key]
+        self.columns = cache(self._columns)  # thousands of groups have the same partitions
 
     def _columns(self, topic: str, partitions: tuple[int, ...]) -> _Columns | None:
+        """Return the log starts and the log ends of partitions, or ``None`` unless all of them are known."""
         found = [self._ends.get(TopicPartition(topic, partition)) for partition in partitions]
         bounds = [each for each in found if isinstance(each, tuple)]
         if topic in self._recreated or not found or len(bounds) < len(found):
@@ -247,7 +239,9 @@ class SameTopics:
             recreated = await self._look(0.0)
         except KafkaGroupsError as error:
             log.warning("%s after the commits", _unknown(error))
-            return [_unverified(result, error) for result in results]
+            why = f"committed, but {_unknown(error)}: run it again"
+            unverified = partial(replace, outcome=ChangeOutcome.UNKNOWN, reason=why)
+            return [unverified(each) if each.outcome is ChangeOutcome.CHANGED else each for each in results]
         if not recreated:  # as nearly always: no look at each offset
             return results
         return [_failed(change, result, recreated) for change, result in zip(changes, results, strict=True)]
@@ -274,24 +268,11 @@ def _without(change: Change, recreated: Mapping[str, str]) -> Change:
     return replace(change, after=after, skipped={**change.skipped, **gone}, kept=change.kept or kept)
 
 
-def _unverified(result: ChangeResult, error: KafkaGroupsError) -> ChangeResult:
-    if result.outcome is not ChangeOutcome.CHANGED:
-        return result
-    return replace(result, outcome=ChangeOutcome.UNKNOWN, reason=f"committed, but {_unknown(error)}: run it again")
-
-
 def _failed(change: Change, result: ChangeResult, recreated: Mapping[str, str]) -> ChangeResult:
-    if result.outcome is not ChangeOutcome.CHANGED:
-        return result
-    written = (
-        where for where in change.after if where.topic in recreated and partition_name(where) not in result.skipped
-    )
-    committed = {where.topic for where in written}
-    if not committed:
+    new = (where for where in change.after if where.topic in recreated and partition_name(where) not in result.skipped)
+    committed = {where.topic for where in new}
+    if result.outcome is not ChangeOutcome.CHANGED or not committed:
         return result
     topic = min(committed)
-    return replace(
-        result,
-        outcome=ChangeOutcome.FAILED,
-        reason=f"{recreated[topic]}, while offsets of {topic} were committed: reset the group there",
-    )
+    reason = f"{recreated[topic]}, while offsets of {topic} were committed: reset the group there"
+    return replace(result, outcome=ChangeOutcome.FAILED, reason=reason)

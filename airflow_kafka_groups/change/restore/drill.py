@@ -18,14 +18,8 @@ from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import unread_part
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES, GroupState
-from airflow_kafka_groups.ledger.proposed_changes import (
-    Change,
-    ChangeOutcome,
-    Commits,
-    commits_in,
-    partition_name,
-)
-from airflow_kafka_groups.observe.readings import committed_of
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, Commits, commits_in, partition_name
+from airflow_kafka_groups.observe.readings import committed_of, read_groups
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
 
 if TYPE_CHECKING:
@@ -111,18 +105,13 @@ async def rehearse(
             raise _exist(found)
     others = set[str]()
     try:
-        outcomes = {
-            result.group_id: result
-            for result in await apply_changes(admin, changes, dry_run=False, may_be_absent=True, progress=progress)
-        }
-        others = {name for name in scratch if outcomes[name].outcome is ChangeOutcome.KEPT}
-        failed = {
-            name: outcomes[name].reason for name in scratch if outcomes[name].outcome is not ChangeOutcome.CHANGED
-        }
+        results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True, progress=progress)
+        others = {each.group_id for each in results if each.outcome is ChangeOutcome.KEPT}
+        failed = {each.group_id: each.reason for each in results if each.outcome is not ChangeOutcome.CHANGED}
         nothing = {change.group_id for change in changes if not change.after and change.skipped}
         if nothing < scratch.keys():  # otherwise the drill shows nothing, and says why
             failed = {name: reason for name, reason in failed.items() if name not in nothing}
-        unread = ((name, unread_part(outcomes[name].skipped)) for name in scratch)  # nobody knows of these whether
+        unread = ((each.group_id, unread_part(each.skipped)) for each in results)  # nobody knows of these whether
         failed |= {name: why for name, why in unread if why is not None}  # they can be restored
         restored = [change for change in changes if change.group_id not in failed and change.after]
         failed |= await _differing(admin, restored)
@@ -167,25 +156,18 @@ async def _differing(admin: MaintenanceClient, changes: Sequence[Change]) -> dic
 
 async def _remove(admin: MaintenanceClient, changes: Sequence[Change]) -> dict[str, str]:
     """Delete the empty scratch groups that contain only restored offsets; return those that remain, or may remain."""
-    names = [change.group_id for change in changes if change.after]
+    after = {change.group_id: change.after for change in changes if change.after}
     try:
-        return await _remove_empty(admin, names, changes)
+        ours = {}
+        for name, reading in (await read_groups(admin, list(after))).items():
+            group, offsets = reading.group, reading.committed
+            if group is None or group.state is not GroupState.EMPTY or offsets is None:
+                continue
+            if all(after[name].get(where) == value for where, value in commits_in(offsets).items()):
+                ours[name] = offsets
+        if ours:
+            await admin.delete_consumer_groups(list(ours), offsets=ours, types=ELIGIBLE_TYPES | NAMED_TYPES)
+        found = await verify_deleted(admin, after)
+        return {**found.present, **found.unclear}
     except KafkaGroupsError as error:
-        return dict.fromkeys(names, f"whether it was deleted is not known: {error}")
-
-
-async def _remove_empty(admin: MaintenanceClient, names: list[str], changes: Sequence[Change]) -> dict[str, str]:
-    described = await admin.describe_consumer_groups(names)
-    now = await committed_of(admin, names)
-    ours = {}
-    for change in changes:
-        group, read = described.get(change.group_id), now.get(change.group_id)
-        if group is None or group.value is None or read is None or read.value is None:
-            continue
-        held = commits_in(read.value)
-        if group.value.state is GroupState.EMPTY and all(change.after.get(where) == held[where] for where in held):
-            ours[change.group_id] = read.value
-    if ours:
-        await admin.delete_consumer_groups(list(ours), offsets=ours, types=ELIGIBLE_TYPES | NAMED_TYPES)
-    found = await verify_deleted(admin, names)
-    return {**found.present, **found.unclear}
+        return dict.fromkeys(after, f"whether it was deleted is not known: {error}")

@@ -166,28 +166,24 @@ class EarlierTries:
                 )
         return None
 
+    def spare(self, change: Change, *, deletes: bool) -> Change:
+        """Return a proposed change: one that is kept where the group was used since an earlier try changed it.
+
+        Offsets that are gone were not used: a group may have been deleted since.
+
+        :param deletes: whether all that the group has is to be deleted.
+        """
+
+        def is_changed(where: TopicPartition) -> bool:
+            return where in change.after or where in change.skipped or (deletes and where in change.before)
+
+        kept = change.kept or self.why_kept(change.group_id, change.before, is_changed, may_be_absent=True)
+        return change if kept is change.kept else replace(change, after={}, kept=kept)
+
 
 def in_topics(topics: Collection[str] | None) -> Callable[[TopicPartition], bool]:
     """Return what tells whether a partition is of some topics; ``None``: of any."""
     return lambda where: topics is None or where.topic in topics
-
-
-def spare_used(changes: Iterable[Change], tries: EarlierTries, *, deletes: bool) -> list[Change]:
-    """Return proposed changes, and keep the groups that were used since an earlier try changed them.
-
-    Offsets that are gone were not used: a group may have been deleted since.
-
-    :param deletes: whether all that the groups have is to be deleted.
-    """
-    return [change if change.kept is not None else _kept(change, tries, deletes) for change in changes]
-
-
-def _kept(change: Change, tries: EarlierTries, deletes: bool) -> Change:
-    def is_changed(where: TopicPartition) -> bool:
-        return where in change.after or where in change.skipped or (deletes and where in change.before)
-
-    why = tries.why_kept(change.group_id, change.before, is_changed, may_be_absent=True)
-    return change if why is None else replace(change, after={}, kept=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, Earlier, OffsetRequest, no_earlier_tries
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, Earlier, OffsetRequest, first_try
 from airflow_kafka_groups.change.restore.earlier_tries import DELETION, in_topics
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
@@ -61,9 +61,7 @@ class DeleteOffsetsRequest(OffsetRequest):
         if not self.topics or isinstance(self.topics, str):
             raise ConfigurationError("topics", self.topics, "must be a list of names, with one at least")
 
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return what would be deleted, as the offsets before. Raises ``GroupsFailedError`` if one cannot be read."""
         read = await committed_of(admin, self.group_ids)
         if unread := {group_id: result.error for group_id, result in read.items() if result.error is not None}:

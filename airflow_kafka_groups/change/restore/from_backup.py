@@ -19,7 +19,7 @@ from operator import le
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from airflow_kafka_groups.change.backup.file import BackedUpGroup, Backup, open_backup
-from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
+from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, first_try
 from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, commits_of, current_logs, unread_of
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
@@ -70,9 +70,7 @@ class RestoreRequest(OffsetRequest):
         """Whether an earlier try is continued: without overwriting, what was used since the backup is kept anyway."""
         return self.overwrite
 
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return the changes that the restore would commit.
 
         Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group

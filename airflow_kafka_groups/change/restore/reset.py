@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, no_earlier_tries
+from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, first_try
 from airflow_kafka_groups.change.restore.current_logs import commits_of, unread_of
 from airflow_kafka_groups.change.restore.earlier_tries import SHIFT_BY, TARGET, in_topics
 from airflow_kafka_groups.checks import check_number
@@ -93,9 +93,7 @@ class ResetRequest(OffsetRequest):
         """The target."""
         return self.target.asked
 
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return the changes that the reset would commit, for partitions with a commit."""
         is_chosen = in_topics(self.topics)
 
@@ -144,9 +142,7 @@ class SetRequest(OffsetRequest):
         """Whether groups that do not exist are created."""
         return self.create
 
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return the changes that would set the offsets."""
         offsets = self.offsets
         wanted, ends = await _read(admin, list(offsets), lambda group_id, _: list(offsets[group_id]))
@@ -177,9 +173,7 @@ class CommitRequest(OffsetRequest):
         """Whether a group that does not exist is created: it had no offset before, either."""
         return not self.change.before
 
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return the change, to which nothing is left to do where an earlier try has committed.
 
         Raises ``MaintenanceError`` for another cluster.
@@ -234,9 +228,7 @@ class CopyRequest(OffsetRequest):
                 raise ConfigurationError("groups", target, f"{why}: name each group once")
             seen.add(target)
 
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return the changes that would give the targets what the sources have."""
         is_chosen = in_topics(self.topics)
         found = await commits_of(admin, list(self.groups), "the offsets of the source cannot be read", shares=False)

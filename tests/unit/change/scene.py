@@ -19,7 +19,7 @@ from airflow_kafka_groups.change.restore.change_offsets import (
     Earlier,
     RecordedChanges,
     change_offsets,
-    no_earlier_tries,
+    first_try,
 )
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
@@ -91,9 +91,7 @@ class _RestoreOf(RestoreRequest):
 
     of: Layout
 
-    async def propose(
-        self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = no_earlier_tries
-    ) -> list[Change]:
+    async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         return await RestoreRequest.propose(self, admin, self.of, earlier)
 
 
