@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from airflow_kafka_groups.change.restore.current_logs import why_kept
 from airflow_kafka_groups.change.restore.reset import CommitRequest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, MaintenanceError
-from airflow_kafka_groups.kafka.admin.results import is_not_found
-from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, partition_name
-from airflow_kafka_groups.observe.log_ends import log_ends
+from airflow_kafka_groups.observe.log_ends import Unread, log_ends
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.readings import read_groups
@@ -177,20 +177,14 @@ async def _fix(
 async def _commits_of_unused(admin: MaintenanceClient, group_id: str) -> Commits:
     """Return the committed offsets of a group without members; none where it does not exist."""
     reading = (await read_groups(admin, [group_id]))[group_id]
-    group, offsets = reading.description, reading.committed
-    error = next((each.error for each in (group, reading.offsets) if each is not None and each.error is not None), None)
-    if error is not None and not is_not_found(error):
-        raise MaintenanceError(f"group {group_id!r} cannot be read: {error}")
-    if group is None or offsets is None or (group.value is None and group.error is None):
-        raise MaintenanceError(f"group {group_id!r} cannot be read: its coordinator returned no result")
-    if group.value is not None and (
-        group.value.members or group.value.state not in (GroupState.EMPTY, GroupState.DEAD)
-    ):
+    before = {} if reading.committed is None else commits_in(reading.committed)
+    why = why_kept(Change(group_id=group_id, before=before), reading, may_be_absent=True)
+    if why is not None:
+        remedy = "try again" if isinstance(why, Unread) else "stop its consumers, or give this work a group of its own"
         raise MaintenanceError(
-            f"group {group_id!r} is {group.value.state.value}, with {len(group.value.members)} member(s): stop its "
-            "consumers, or give this work a group of its own"
+            f"what group {group_id!r} has not read cannot be committed later: {why}. To go on, {remedy}"
         )
-    return commits_in(offsets)
+    return before
 
 
 async def _partitions(admin: MaintenanceClient, topics: Collection[str]) -> list[TopicPartition]:

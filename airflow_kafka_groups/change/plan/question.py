@@ -8,9 +8,9 @@ from datetime import UTC
 from typing import Any
 from unicodedata import bidirectional
 
-from airflow_kafka_groups.change.plan.rulings import with_families
 from airflow_kafka_groups.judge.evidence import recorded_sentence
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.plan_rows import PlannedGroups
 from airflow_kafka_groups.observe.snapshot.members import LastMembers
 from airflow_kafka_groups.shown import MOST, NO_LINK, shortened, without_links
 
@@ -121,6 +121,19 @@ def kept_names(plan: DeletionPlan, names: Any) -> Any:
     typed = [name if name in known else _PUT.sub("", name) for name in names]
     typed = [name for name in typed if name or name in known]
     return typed if plan.prunes else with_families(plan.planned, typed)
+
+
+def with_families(planned: PlannedGroups, names: Sequence[str]) -> list[str]:
+    """Return names of groups, with the planned groups of a family in place of its name."""
+    ids, families = planned.column("group_id"), planned.column("family")
+    known, found, of_family = set(ids), list[str](), dict[str | None, list[str]]()
+    for group_id, family in zip(ids, families, strict=True):
+        of_family.setdefault(family, []).append(group_id)
+    for name in names:
+        members = of_family.get(name, [])
+        # A group may be called like a family: then both are meant.
+        found += [*([name] if name in known or not members else []), *members]
+    return found
 
 
 def counted(number: int, noun: str) -> str:

@@ -12,7 +12,7 @@ from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS, FastFamil
 from airflow_kafka_groups.judge.policy.owners import OwnerRules
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleMatcher, Ruling, facts_of_all
-from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.ledger.verdicts import Verdicts
 from airflow_kafka_groups.observe.snapshot.members import QuietSince, last_client_ids
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, seen_before
@@ -130,21 +130,3 @@ class RuledGroups:
             if facts.family is not None
         ]
         return tuple(family.to_json() for family in summarize(members, observed_at, fast))
-
-
-def with_families(planned: PlannedGroups, names: Any) -> Any:
-    """Return names of groups, with the planned groups of a family in place of its name.
-
-    :param names: what somebody typed; anything but a list of strings is returned as it is.
-    """
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return names
-    ids, families = planned.column("group_id"), planned.column("family")
-    known, found, of_family = set(ids), list[str](), dict[str | None, list[str]]()
-    for group_id, family in zip(ids, families, strict=True):
-        of_family.setdefault(family, []).append(group_id)
-    for name in names:
-        members = of_family.get(name, [])
-        # A group may be called like a family: then both are meant.
-        found += [*([name] if name in known or not members else []), *members]
-    return found

@@ -49,6 +49,14 @@ async def snapshot(admin: FakeAdmin, layout: Layout) -> SnapshotReader:
     return SnapshotReader(layout, summary.snapshot_id)
 
 
+async def snapshot_of(folder: Path, *names: str) -> SnapshotReader:
+    """Take a snapshot of a cluster with groups that have offsets and no members."""
+    admin = FakeAdmin()
+    for name in names:
+        admin.add(name, ("t", 0, 5))
+    return await snapshot(admin, layout_in(folder))
+
+
 def judge(reader: SnapshotReader, **changes: object) -> list[VerdictRow]:
     """Call every Empty group with offsets stale, and every other one live: the fence has to do without Spark's care."""
     verdicts = []

@@ -17,13 +17,12 @@ from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError
 from tests.fakes.groups import Ticking
-from tests.unit.change.backup.scene import cluster
-from tests.unit.change.scene import LATER, backed_up, layout_in, planned
+from tests.unit.change.backup.scene import cluster, ready
+from tests.unit.change.scene import LATER, backed_up, layout_in
 
 
 async def test_the_backup_of_another_plan_is_none(tmp_path: Path) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
+    admin, layout = cluster(), layout_in(tmp_path)
     plan, backup = await backed_up(admin, layout)
     other = replace(plan, expires_at=plan.expires_at + timedelta(seconds=1))
     with pytest.raises(BackupError, match="not belong to plan"):
@@ -33,9 +32,7 @@ async def test_the_backup_of_another_plan_is_none(tmp_path: Path) -> None:
 
 
 async def test_storage_that_changes_a_row_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
-    plan = await planned(admin, layout)
+    admin, layout, plan = await ready(tmp_path)
     honest = backup_module.to_parquet
 
     def lying(columns: Any, backup: Any) -> bytes:
@@ -53,9 +50,7 @@ async def test_storage_that_changes_a_row_is_noticed(tmp_path: Path, monkeypatch
 
 
 async def test_a_backup_that_lacks_a_group_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
-    plan = await planned(admin, layout)
+    admin, layout, plan = await ready(tmp_path)
     honest = backup_module.to_parquet
 
     def short(columns: Any, backup: Any) -> bytes:

@@ -21,14 +21,13 @@ from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.formats import digest_of
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, broker_error
 from tests.fakes.wanted import want
-from tests.unit.change.prune_topics.scene import HOUR, POLICY, cluster, kept, layout_in, plan, snapshots
+from tests.unit.change.prune_topics.scene import HOUR, POLICY, cluster, kept, layout_in, plan, snapshots, watched
 
 pytestmark = pytest.mark.safety
 
 
 async def test_an_abandoned_topic_is_planned_with_its_evidence(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     found = plan(layout, now)
     (item,) = found.groups
     assert (item.group_id, item.topic, item.partitions, item.observations) == ("app", "old", 2, 3)
@@ -92,16 +91,14 @@ async def test_a_topic_that_does_not_exist_is_named_and_kept(tmp_path: Path) -> 
     ],
 )
 async def test_the_demands_are_exact(tmp_path: Path, policy: dict[str, Any], planned: bool) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     found = plan(layout, now, replace(POLICY, **policy))
     assert found.group_ids == (["app [old]"] if planned else [])
     assert kept(found) == ({} if planned else {"app [old]": "settling"})
 
 
 async def test_the_sites_idle_time_counts(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     assert plan(layout, now, floors=SiteFloors(min_idle_seconds=7_200)).group_ids == ["app [old]"]
     assert plan(layout, now, floors=SiteFloors(min_idle_seconds=7_201)).group_ids == []
     with pytest.raises(PlanError, match="log of commits"):
@@ -217,8 +214,7 @@ async def test_what_was_deleted_or_gone_before_has_to_be_idle_anew(
 
     Whoever made it again may have started it at an older place, and no snapshot need show that it was away.
     """
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     found = None if outcome is None else replace(outcome, group_id=name)
     journal_with(layout, NOW + timedelta(minutes=30), name, found, intent=outcome is not GONE)
     assert kept(plan(layout, now)) == {"app [old]": "doubt"}
@@ -226,16 +222,14 @@ async def test_what_was_deleted_or_gone_before_has_to_be_idle_anew(
 
 
 async def test_a_group_in_use_is_no_reason_against_pruning_it(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     alive = GroupOutcome(group_id="app", outcome=Outcome.KEPT, code="has_members", reason="2 members")
     journal_with(layout, NOW + timedelta(minutes=30), "app", alive)
     assert plan(layout, now).group_ids == ["app [old]"]
 
 
 async def test_a_group_that_is_kept_alive_is_left_alone(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     want(layout, "app", at=NOW, lasts=now + HOUR - NOW)
     assert kept(plan(layout, now)) == {"app [old]": "excluded"}
     assert plan(layout, now + HOUR).group_ids == ["app [old]"]
@@ -243,24 +237,21 @@ async def test_a_group_that_is_kept_alive_is_left_alone(tmp_path: Path) -> None:
 
 async def test_the_idle_time_of_a_group_that_was_kept_alive_counts_from_then_on(tmp_path: Path) -> None:
     """As for groups: nobody wanted its offsets to go before, and a clock may be ahead of the end."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     want(layout, "app", at=NOW + HOUR / 2, lasts=HOUR / 2)
     assert kept(plan(layout, now)) == {"app [old]": "excluded"}
     assert plan(layout, now, replace(POLICY, min_idle_seconds=5_000)).group_ids == ["app [old]"]
 
 
 async def test_a_group_that_was_restored_is_kept_for_that_reason(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     want(layout, "app", at=NOW + HOUR / 2, what="restore")
     (topic,) = plan(layout, now, replace(POLICY, min_idle_seconds=9 * 86_400)).kept
     assert (topic.verdict, topic.reason.partition(" of ")[0]) == ("excluded", "a restore")
 
 
 async def test_a_snapshot_that_cannot_be_judged_by_plans_nothing(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    admin, layout, now = await watched(tmp_path)
     with pytest.raises(PlanError, match="older than"):
         plan(layout, now + timedelta(days=2))
     manifest = latest_manifest(layout)
@@ -292,8 +283,7 @@ async def test_nothing_is_planned_from_an_incomplete_snapshot(tmp_path: Path) ->
 
 
 async def test_a_plan_is_read_back_only_as_it_was_written(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     found = plan(layout, now)
     path, body = (of(found.plan_id, prunes=True) for of in (layout.plan, layout.plan_body))
     data = json.loads(path.read_bytes())

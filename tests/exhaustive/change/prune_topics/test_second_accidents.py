@@ -16,14 +16,12 @@ from tests.fakes.groups import CLUSTER_ID, Ticking
 from tests.unit.change.prune_topics.scene import (
     HOUR,
     SAVED,
-    cluster,
     kept,
-    layout_in,
     old_offsets,
     outcomes,
     plan,
-    planned,
     prune,
+    ready,
     restore,
     snapshots,
     subscribe,
@@ -47,8 +45,7 @@ async def killed(admin: FakeAdmin, layout: Layout, of: DeletionPlan) -> None:
 async def test_a_process_that_dies_deletes_no_topic_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, restored: bool
 ) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     forget_offsets, intend = admin.delete_consumer_group_offsets, RunJournal.intend
 
     async def die(group_id: str, partitions: Any, **how: Any) -> None:
@@ -80,8 +77,7 @@ async def test_a_process_that_dies_deletes_no_topic_twice(
 
 
 async def test_what_was_pruned_and_restored_is_not_pruned_by_a_cleared_task(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     await prune(admin, layout, of)
     restore(admin)
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:deleted_before"}
@@ -92,8 +88,7 @@ async def test_what_was_pruned_and_restored_is_not_pruned_by_a_cleared_task(tmp_
 
 
 async def test_a_newer_snapshot_of_a_worker_whose_clock_is_minutes_behind_counts(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     subscribe(admin)
     newer = await take_snapshot(admin, layout, now=Ticking(time_of(of.snapshot_id) - timedelta(minutes=4)))
     assert newer.snapshot_id < of.snapshot_id

@@ -32,6 +32,7 @@ from tests.unit.change.prune_topics.scene import (
     plan,
     planned,
     prune,
+    ready,
     snapshots,
     subscribe,
 )
@@ -103,8 +104,7 @@ CHANGES: list[tuple[Callable[[FakeAdmin], None], str]] = [
 async def test_whatever_changes_before_or_after_the_backup_keeps_the_topic(
     tmp_path: Path, change: Callable[[FakeAdmin], None], fate: str, *, backed_up: bool
 ) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
 
     def before(call: str) -> None:
         if not backed_up or (call == "list" and layout.backup_manifest(of.plan_id).exists()):
@@ -122,8 +122,7 @@ async def test_whatever_changes_before_or_after_the_backup_keeps_the_topic(
 async def test_a_sign_of_life_is_remembered_by_a_cleared_task(
     tmp_path: Path, change: Callable[[FakeAdmin], None], fate: str
 ) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     then = admin.groups["app"]
     admin.groups["app"] = FakeGroup(dict(then.offsets), members=2, subscribed=then.subscribed)
     change(admin)
@@ -136,8 +135,7 @@ async def test_a_sign_of_life_is_remembered_by_a_cleared_task(
 
 async def test_the_brokers_refusal_is_a_sign_of_life(tmp_path: Path) -> None:
     """A member subscribes between the reading and the request."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
 
     def before(call: str) -> None:
         if call == "delete offsets":
@@ -154,8 +152,7 @@ async def test_the_brokers_refusal_is_a_sign_of_life(tmp_path: Path) -> None:
 async def test_a_newer_snapshot_that_ends_the_idle_time_keeps_the_topic(
     tmp_path: Path, sign: Callable[[FakeAdmin], None]
 ) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     positions = dict(admin.groups["app"].offsets)
     sign(admin)
     await snapshots(admin, layout, 1, first=of.created_at)
@@ -185,8 +182,7 @@ async def test_an_older_snapshot_of_another_connection_keeps_the_topic_from_plan
 
 
 async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     subscribe(admin)
     await take_snapshot(admin, layout, now=Slow(time_of(of.snapshot_id) - timedelta(minutes=1), 4))
     admin.groups["app"]._subscribed = frozenset({"live"})
@@ -194,8 +190,7 @@ async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path:
 
 
 async def test_a_snapshot_that_is_taken_during_a_pruning_counts_before_the_next_request(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     subscribe(admin)
     await snapshots(admin, layout, 1, first=of.created_at)
     admin.groups["app"]._subscribed = frozenset({"live"})
@@ -219,8 +214,7 @@ async def test_a_newer_snapshot_of_other_groups_means_nothing(tmp_path: Path) ->
 
 
 async def test_a_newer_snapshot_that_is_damaged_lets_nothing_be_pruned(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     await snapshots(admin, layout, 1, first=of.created_at)
     newest = snapshot_ids(layout)[-1]
     assert SnapshotReader(layout, newest).manifest.subscriptions is not None
@@ -231,8 +225,7 @@ async def test_a_newer_snapshot_that_is_damaged_lets_nothing_be_pruned(tmp_path:
 
 
 async def test_a_deletion_of_the_group_since_the_plan_keeps_its_topics(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     journal = Journal(layout.base, CLUSTER_ID)
     other = journal.begin({"run_id": "r", "request_id": "another"}, of.created_at, after=journal.read())
     other.intend({"app": "f"}, of.created_at)
@@ -241,16 +234,14 @@ async def test_a_deletion_of_the_group_since_the_plan_keeps_its_topics(tmp_path:
 
 async def test_a_keep_alive_run_since_the_plan_keeps_the_topics_also_when_it_has_ended(tmp_path: Path) -> None:
     """The idle time counts from the run on, as for groups, and the clock of this worker may be ahead of its end."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     want(layout, "app", at=of.created_at)
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:excluded"}
     assert old_offsets(admin) == SAVED
 
 
 async def test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_its_groups(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
 
     def before(call: str) -> None:
         if call == "describe":
@@ -265,8 +256,7 @@ async def test_a_member_that_subscribes_while_the_offsets_are_deleted_is_a_warni
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker learns a subscription when the rebalance ends: it does not see a member that joins in that moment."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     forget_offsets = admin.delete_consumer_group_offsets
 
     async def meanwhile(group_id: str, partitions: Any, **how: Any) -> None:

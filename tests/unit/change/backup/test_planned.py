@@ -20,13 +20,12 @@ from airflow_kafka_groups.storage.file_storage import FILES, Storage
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
-from tests.unit.change.backup.scene import T0, T1, cluster, log_ends_of
+from tests.unit.change.backup.scene import T0, T1, cluster, log_ends_of, ready
 from tests.unit.change.scene import LATER, backed_up, layout_in, planned
 
 
 async def test_a_backup_holds_all_that_a_restore_needs(tmp_path: Path) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
+    admin, layout = cluster(), layout_in(tmp_path)
     plan, backup = await backed_up(admin, layout)
     assert (sorted(backup.entries), dict(backup.not_backed_up), backup.rows) == (["a", "b"], {}, 4)
     assert require_backup_of(backup, plan) is backup
@@ -111,8 +110,7 @@ async def test_an_empty_plan_has_an_empty_backup(tmp_path: Path) -> None:
 
 
 async def test_a_repeated_run_keeps_the_backup_of_what_is_deleted_by_now(tmp_path: Path) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
+    admin, layout = cluster(), layout_in(tmp_path)
     plan, first = await backed_up(admin, layout)
     admin.groups.clear()
     again = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
@@ -125,9 +123,7 @@ async def test_a_repeated_run_keeps_the_backup_of_what_is_deleted_by_now(tmp_pat
 @pytest.mark.promise(2)
 async def test_a_slow_run_does_not_replace_the_backup_of_what_is_deleted_by_now(tmp_path: Path, when: str) -> None:
     """Airflow takes a worker for dead and runs the task again; the first one goes on, and finds the groups gone."""
-    admin = cluster()
-    layout = layout_in(tmp_path)
-    plan = await planned(admin, layout)
+    admin, layout, plan = await ready(tmp_path)
     slow = FakeAdmin(dict(admin.groups))
     first: list[Backup] = []
 
@@ -146,9 +142,7 @@ async def test_a_slow_run_does_not_replace_the_backup_of_what_is_deleted_by_now(
 
 @pytest.mark.safety
 async def test_a_try_that_died_before_its_manifest_stands_in_nobodys_way(tmp_path: Path) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
-    plan = await planned(admin, layout)
+    admin, layout, plan = await ready(tmp_path)
     folder = tmp_path / "prod" / "backups"
     folder.mkdir()
     (folder / f"{plan.plan_id}-00000000.parquet").write_bytes(b"half")
@@ -164,9 +158,7 @@ async def test_a_try_that_died_before_its_manifest_stands_in_nobodys_way(tmp_pat
 async def test_of_two_tries_at_once_the_first_manifest_counts_and_nothing_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
-    plan = await planned(admin, layout)
+    admin, layout, plan = await ready(tmp_path)
     create, first = FILES.create, list[Backup]()
 
     def create_after_another(path: Any, data: bytes) -> None:
@@ -188,9 +180,7 @@ async def test_what_lies_in_the_storage_after_the_manifest_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     """The rows are not decoded twice, but they are read again, and compared with what was decoded."""
-    admin = cluster()
-    layout = layout_in(tmp_path)
-    plan = await planned(admin, layout)
+    admin, layout, plan = await ready(tmp_path)
 
     def create_and_change(path: Path, data: bytes) -> None:
         manifest = json.loads(data) if path.name.endswith(".json") else None
@@ -211,8 +201,7 @@ async def test_what_lies_in_the_storage_after_the_manifest_counts(
 async def test_a_storage_error_is_no_proof_that_there_is_no_backup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
+    admin, layout = cluster(), layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
     admin.groups.clear()
 
@@ -225,9 +214,7 @@ async def test_a_storage_error_is_no_proof_that_there_is_no_backup(
 
 
 async def test_a_plan_that_does_not_apply_is_not_backed_up(tmp_path: Path) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
-    plan = await planned(admin, layout)
+    admin, layout, plan = await ready(tmp_path)
     with pytest.raises(PlanError, match="expired"):
         await back_up_plan(admin, layout, plan, now=Ticking(plan.expires_at))
     with pytest.raises(PlanError, match="approved"):
@@ -241,9 +228,7 @@ async def test_a_plan_that_does_not_apply_is_not_backed_up(tmp_path: Path) -> No
 
 
 async def test_reading_that_fails_as_a_whole_leaves_no_backup(tmp_path: Path) -> None:
-    admin = cluster()
-    layout = layout_in(tmp_path)
-    plan = await planned(admin, layout)
+    admin, layout, plan = await ready(tmp_path)
 
     def crash(call: str) -> None:
         if call == "list_offsets":

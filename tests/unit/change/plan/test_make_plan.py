@@ -27,7 +27,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, broker_error, offsets_of, timeout
 from tests.fakes.snapshot_groups import groups_in
 from tests.fakes.verdicts import verdicts_of
-from tests.unit.change.scene import LATER, POLICY, judge, layout_in, planned, snapshot
+from tests.unit.change.scene import LATER, POLICY, judge, layout_in, planned, snapshot, snapshot_of
 
 
 def reasons(plan: DeletionPlan) -> dict[str, str]:
@@ -79,18 +79,14 @@ async def test_a_plan_may_be_empty(tmp_path: Path) -> None:
     ],
 )
 async def test_a_stale_verdict_is_checked_again(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.add("dead", ("t", 0, 5))
-    reader = await snapshot(admin, layout_in(tmp_path))
+    reader = await snapshot_of(tmp_path, "dead")
     plan = make_plan(verdicts_of(judge(reader, **changes)), reader, POLICY, LATER)
     assert plan.groups == ()
     assert [(group.verdict, reason in group.reason) for group in plan.kept] == [("doubt", True)]
 
 
 async def test_exactly_what_the_policy_requires_is_enough(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.add("dead", ("t", 0, 5))
-    reader = await snapshot(admin, layout_in(tmp_path))
+    reader = await snapshot_of(tmp_path, "dead")
     (group,) = groups_in(reader)
     least = {"idle_seconds": 3_600.0, "idle_since": group.observed_at - timedelta(hours=1), "observations": 2}
     assert make_plan(verdicts_of(judge(reader, **least)), reader, POLICY, LATER).group_ids == ["dead"]
@@ -108,10 +104,7 @@ async def test_exactly_what_the_policy_requires_is_enough(tmp_path: Path) -> Non
 async def test_a_group_that_is_kept_alive_is_not_planned(
     at: timedelta, until: timedelta, kept: bool, tmp_path: Path
 ) -> None:
-    admin = FakeAdmin()
-    admin.add("dead", ("t", 0, 5))
-    admin.add("kept", ("t", 0, 5))
-    reader = await snapshot(admin, layout_in(tmp_path))
+    reader = await snapshot_of(tmp_path, "dead", "kept")
     runs = {"kept": KeptAlive(NOW + at, NOW + until)}
     plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER, kept_alive=runs)
     assert set(plan.group_ids) == ({"dead"} if kept else {"dead", "kept"})
@@ -212,10 +205,7 @@ async def test_a_group_that_could_not_be_read_is_kept_whatever_the_verdict(tmp_p
 
 
 async def test_groups_on_one_side_only_are_kept(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.add("a", ("t", 0, 5))
-    admin.add("b", ("t", 0, 5))
-    reader = await snapshot(admin, layout_in(tmp_path))
+    reader = await snapshot_of(tmp_path, "a", "b")
     of_a = judge(reader)[0]
     plan = make_plan(verdicts_of([of_a._replace(group_id="elsewhere")]), reader, POLICY, LATER)
     assert plan.groups == ()
@@ -301,9 +291,7 @@ def test_no_plan_is_larger_than_its_caps(stale: int, others: int, max_groups: in
 
 
 async def test_a_forecast_is_in_the_plan_and_decides_nothing(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.add("a", ("t", 0, 1))
-    reader = await snapshot(admin, layout_in(tmp_path))
+    reader = await snapshot_of(tmp_path, "a")
     forecast = {"lag_trend": 1e9, "offsets_expire_by": NOW.isoformat(), "lost": 7}
     plain = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
     told = make_plan(verdicts_of(judge(reader, forecast=forecast)), reader, POLICY, LATER)
@@ -339,9 +327,7 @@ def plan_by(reader: SnapshotReader, policy: PlanPolicy, how: JudgedBy) -> Deleti
 async def test_nothing_is_planned_by_a_job_that_bridged_longer_gaps(
     gap: float | None, shown: str, tmp_path: Path
 ) -> None:
-    admin = FakeAdmin()
-    admin.add("a", ("t", 0, 1))
-    reader = await snapshot(admin, layout_in(tmp_path))
+    reader = await snapshot_of(tmp_path, "a")
     strict = replace(POLICY, max_gap_seconds=7_200)
     with pytest.raises(PlanError, match=re.escape(shown)):
         plan_by(reader, strict, judged_by(gap))
@@ -353,9 +339,7 @@ async def test_nothing_is_planned_by_a_job_that_bridged_longer_gaps(
 @pytest.mark.safety
 @pytest.mark.promise(1)
 async def test_nothing_is_planned_without_the_log_of_commits_where_the_policy_requires_it(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.add("a", ("t", 0, 1))
-    reader = await snapshot(admin, layout_in(tmp_path))
+    reader = await snapshot_of(tmp_path, "a")
     required = replace(POLICY, require_commit_log=True)
     began, ended = reader.manifest.started_at, reader.manifest.observed_at
     enough = began - timedelta(seconds=POLICY.min_idle_seconds)

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.change.plan.rulings import with_families
+from airflow_kafka_groups.change.plan.question import with_families
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy, share_of
 from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroups
-from tests.fakes.admin import FakeAdmin
 from tests.fakes.verdicts import verdicts_of
-from tests.unit.change.scene import LATER, POLICY, judge, layout_in, snapshot
+from tests.unit.change.scene import LATER, POLICY, judge, snapshot_of
 
 
 @pytest.mark.safety
@@ -74,9 +73,7 @@ def test_the_groups_of_a_plan_are_not_looked_through_for_each_name() -> None:
 
 async def test_the_reason_names_a_type_that_brokers_did_not_report(tmp_path: Path) -> None:
     """It blamed topics and a last client, of which the rule says nothing."""
-    admin = FakeAdmin()
-    admin.add("a", ("t", 0, 5))
-    reader = await snapshot(admin, layout_in(tmp_path))
+    reader = await snapshot_of(tmp_path, "a")
     keeps = Rule(
         name="keeps",
         action=RuleAction.KEEP,
@@ -94,10 +91,7 @@ async def test_the_reason_names_a_type_that_brokers_did_not_report(tmp_path: Pat
 @pytest.mark.parametrize("verdict", ["live", "stale"])
 async def test_a_verdict_of_no_group_of_the_snapshot_is_none_of_its_verdicts(verdict: str, tmp_path: Path) -> None:
     """Whatever it says: the group that has none in its place is kept, and the plan has to say so."""
-    admin = FakeAdmin()
-    admin.add("a", ("t", 0, 5))
-    admin.add("b", ("t", 0, 5))
-    reader = await snapshot(admin, layout_in(tmp_path))
+    reader = await snapshot_of(tmp_path, "a", "b")
     judged, other = judge(reader)
     both = verdicts_of([judged, other._replace(group_id="stranger", verdict=verdict)])
     plan = make_plan(both, reader, POLICY, LATER)

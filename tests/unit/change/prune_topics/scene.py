@@ -91,6 +91,18 @@ async def planned(admin: FakeAdmin, layout: Layout, **how: Any) -> DeletionPlan:
     return plan(layout, await snapshots(admin, layout), **how)
 
 
+async def watched(folder: Path) -> tuple[FakeAdmin, Layout, datetime]:
+    """Return the cluster, its snapshots, and a time shortly after the last of them."""
+    admin, layout = cluster(), layout_in(folder)
+    return admin, layout, await snapshots(admin, layout)
+
+
+async def ready(folder: Path) -> tuple[FakeAdmin, Layout, DeletionPlan]:
+    """Return the cluster, its snapshots, and the plan to prune ``old``."""
+    admin, layout, now = await watched(folder)
+    return admin, layout, plan(layout, now)
+
+
 async def prune(admin: FakeAdmin, layout: Layout, of: DeletionPlan, **how: Any) -> DeletionResult:
     """Prune by a plan; ``how`` are arguments of ``request`` and of ``delete_by_plan``."""
     terms = {name: how.pop(name) for name in ("approval", "floors", "policy") if name in how}

@@ -30,6 +30,7 @@ from tests.unit.change.prune_topics.scene import (
     plan,
     planned,
     prune,
+    ready,
     snapshots,
 )
 
@@ -37,8 +38,7 @@ pytestmark = pytest.mark.safety
 
 
 async def test_the_backup_is_of_this_plan_and_nothing_replaces_it(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     await prune(admin, layout, of)
     manifest = json.loads(layout.backup_manifest(of.plan_id).read_bytes())
     assert (manifest["partial"], manifest["groups"], manifest["file"]["rows"]) == (True, 1, 2)
@@ -53,8 +53,7 @@ async def test_the_backup_is_of_this_plan_and_nothing_replaces_it(tmp_path: Path
 @pytest.mark.parametrize("live", [True, False])
 async def test_a_pruning_is_undone_by_a_restore_when_the_group_has_no_members(tmp_path: Path, live: bool) -> None:
     """Brokers refuse commits from outside to a group with members."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     before = dict(admin.groups["app"].offsets)
     await prune(admin, layout, of)
     admin.commit("app", "live", 0, 500)
@@ -86,8 +85,7 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
 async def test_what_is_pruned_in_an_upgrade_to_brokers_with_topic_ids_can_be_restored(
     tmp_path: Path, upgrades: bool
 ) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
 
     def upgrade(call: str) -> None:
         if call == "stable offsets" and upgrades:
@@ -140,8 +138,7 @@ async def test_a_topic_that_was_recreated_since_the_plan_is_not_restored(tmp_pat
 
 
 async def test_a_restore_of_topics_keeps_newer_commits_and_makes_no_group(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     await prune(admin, layout, of)
     admin.commit("app", "old", 0, 99)
     (change,) = await RestoreRequest(plan_id=of.plan_id).propose(admin, layout)
@@ -155,8 +152,7 @@ async def test_a_restore_of_topics_keeps_newer_commits_and_makes_no_group(tmp_pa
 
 async def test_a_pruned_group_is_no_deleted_group(tmp_path: Path) -> None:
     """The journal of deletions has both; what was pruned says nothing of the group."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     await prune(admin, layout, of)
     history = Journal(layout.base, CLUSTER_ID).current()
     assert (set(history.deletions()), history.of_group("app")) == ({"app [old]"}, [])

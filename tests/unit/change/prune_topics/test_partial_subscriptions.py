@@ -14,7 +14,16 @@ from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, Ticking, timeout
-from tests.unit.change.prune_topics.scene import HOUR, cluster, layout_in, outcomes, plan, planned, snapshots, subscribe
+from tests.unit.change.prune_topics.scene import (
+    HOUR,
+    cluster,
+    layout_in,
+    outcomes,
+    plan,
+    ready,
+    snapshots,
+    subscribe,
+)
 
 pytestmark = pytest.mark.safety
 
@@ -45,8 +54,7 @@ async def test_one_that_the_last_reading_saw_keeps_the_topic_for_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: GroupState, other: MemberDescription
 ) -> None:
     """Also if its reader pauses for a deployment, and the task is cleared."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     with monkeypatch.context() as patch:
         shows(patch, admin, state, READER, other)
         assert await outcomes(admin, layout, of) == {"app [old]": "kept:subscribed"}
@@ -57,8 +65,7 @@ async def test_one_that_the_last_reading_saw_keeps_the_topic_for_good(
 async def test_one_that_a_newer_snapshot_saw_keeps_the_topic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: GroupState, other: MemberDescription
 ) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     with monkeypatch.context() as patch:
         shows(patch, admin, state, READER, other)
         await take_snapshot(admin, layout, now=Ticking(of.created_at))
@@ -68,8 +75,7 @@ async def test_one_that_a_newer_snapshot_saw_keeps_the_topic(
 
 
 async def test_one_that_an_incomplete_snapshot_saw_without_the_offsets_keeps_the_topic(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     admin.groups["app"]._subscribed = frozenset({"live", "old"})
     admin.missing_brokers, admin.offset_errors = {2: timeout()}, {"app": timeout()}
     await take_snapshot(admin, layout, now=Ticking(of.created_at))
@@ -85,8 +91,7 @@ async def test_a_newer_snapshot_of_another_connection_keeps_what_it_saw_in_use_o
     tmp_path: Path, subscribes: bool
 ) -> None:
     """Its subscriptions are in its own folder: they were looked for in the plan's, and every pruning failed."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     if subscribes:
         subscribe(admin)
     await take_snapshot(admin, Layout(tmp_path, "other"), now=Ticking(of.created_at))

@@ -43,15 +43,16 @@ from tests.unit.change.prune_topics.scene import (
     plan,
     planned,
     prune,
+    ready,
     snapshots,
+    watched,
 )
 
 pytestmark = pytest.mark.safety
 
 
 async def test_exactly_the_planned_offsets_are_deleted_recorded_and_verified(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     result = await prune(admin, layout, of)
     assert fates(result) == {"app [old]": "deleted:safe"}
     assert (old_offsets(admin), len(admin.groups["app"].offsets), admin.deleted) == ({}, 2, [])
@@ -69,8 +70,7 @@ async def test_exactly_the_planned_offsets_are_deleted_recorded_and_verified(tmp
 
 
 async def test_a_dry_run_deletes_nothing_and_backs_nothing_up(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     result = await prune(admin, layout, of, dry_run=True)
     assert fates(result) == {"app [old]": "would_delete:safe"}
     assert (old_offsets(admin), layout.backup_manifest(of.plan_id).exists()) == (SAVED, False)
@@ -78,8 +78,7 @@ async def test_a_dry_run_deletes_nothing_and_backs_nothing_up(tmp_path: Path) ->
 
 
 async def test_a_topic_that_is_deleted_meanwhile_is_gone(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     for where in OLD:
         admin.ends[where] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
     assert await outcomes(admin, layout, of) == {"app [old]": "gone:gone"}
@@ -100,8 +99,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_gone(tmp_path: Path) -> None
     ],
 )
 async def test_each_answer_has_one_meaning(tmp_path: Path, error: Any, fate: str) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     admin.forget_errors["app"] = error
     assert await outcomes(admin, layout, of) == {"app [old]": fate}
 
@@ -109,8 +107,7 @@ async def test_each_answer_has_one_meaning(tmp_path: Path, error: Any, fate: str
 async def test_a_lost_answer_is_settled_by_looking_again_and_never_sent_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     forget_offsets = admin.delete_consumer_group_offsets
 
     async def lose(group_id: str, partitions: Any, **how: Any) -> None:
@@ -123,8 +120,7 @@ async def test_a_lost_answer_is_settled_by_looking_again_and_never_sent_twice(
 
 
 async def test_the_stop_switch_the_lease_and_an_old_reading_keep_the_topic(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     lease = ScriptedLease()
     lease.lose()
     assert await outcomes(admin, layout, of, lease=lease) == {"app [old]": "kept:lease_lost"}
@@ -136,8 +132,7 @@ async def test_the_stop_switch_the_lease_and_an_old_reading_keep_the_topic(tmp_p
 
 
 async def test_a_request_never_leaves_later_than_its_reading_allows(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     await prune(admin, layout, of)
     (within,) = admin.send_within
     assert within is not None
@@ -145,8 +140,7 @@ async def test_a_request_never_leaves_later_than_its_reading_allows(tmp_path: Pa
 
 
 async def test_a_request_without_an_answer_is_given_up(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     admin.delete_hangs = True
     result = await prune(admin, layout, of, max_delete_seconds=0.05)
     assert fates(result) == {"app [old]": "failed:still_there"}
@@ -154,8 +148,7 @@ async def test_a_request_without_an_answer_is_given_up(tmp_path: Path) -> None:
 
 
 async def test_a_plan_that_does_not_fit_prunes_nothing(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
 
     async def refused(match: str, **how: Any) -> None:
         with pytest.raises(PlanError, match=match):
@@ -190,8 +183,7 @@ async def test_a_plan_prunes_nothing_on_another_cluster_with_the_same_id(tmp_pat
 
 
 async def test_a_dry_run_looks_whose_the_backup_is_too(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     await back_up_plan(admin, layout, of, now=lambda: of.created_at)
     path = layout.backup_manifest(of.plan_id)
     path.write_bytes(json.dumps({**json.loads(path.read_bytes()), "plan_digest": "0" * 64}).encode())
@@ -221,8 +213,7 @@ async def test_an_approval_counts_topics_and_can_except_some(tmp_path: Path) -> 
 
 
 async def test_of_two_runs_at_once_one_prunes(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
     results = await asyncio.gather(prune(admin, layout, of), prune(admin, layout, of), return_exceptions=True)
     done = [fates(each)["app [old]"] for each in results if isinstance(each, DeletionResult)]
     assert done.count("deleted:safe") == 1
@@ -252,8 +243,7 @@ async def test_gone_restarts_the_idle_time_of_topics(
     """At 1:20 it is found gone, and somebody makes it again before the snapshot at 2:00, with its old offsets."""
     if checkpoint:
         monkeypatch.setattr(journals, "CHECKPOINT_RUNS", 1)
-    admin, layout = cluster(), layout_in(tmp_path)
-    now = await snapshots(admin, layout)
+    _, layout, now = await watched(tmp_path)
     for number, outcome in enumerate(looks):
         record(layout, NOW + HOUR * 4 / 3 + HOUR / 30 * number, outcome)
     found = plan(layout, now)
@@ -263,8 +253,7 @@ async def test_gone_restarts_the_idle_time_of_topics(
 @pytest.mark.promise(1)
 async def test_a_group_that_moves_to_another_broker_after_its_reading_is_not_pruned_there(tmp_path: Path) -> None:
     """What was read may be what a broker knew that had been replaced: the new coordinator knows what happened since."""
-    admin, layout = cluster(), layout_in(tmp_path)
-    of = await planned(admin, layout)
+    admin, layout, of = await ready(tmp_path)
 
     def move(call: str) -> None:
         if call == "delete offsets":
