@@ -1,15 +1,23 @@
-"""Changes of committed offsets: who is left alone, what is read back, and what the record says."""
+"""Changes of committed offsets: who is left alone, what is read back, what the record says; many groups in chunks."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.restore import commit_changes
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
-from airflow_kafka_groups.exceptions import ConnectionFailedError, KafkaGroupsError, OutcomeUnknownError
+from airflow_kafka_groups.exceptions import (
+    ConnectionFailedError,
+    KafkaGroupsError,
+    MaintenanceError,
+    OutcomeUnknownError,
+)
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, commits_in
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, commits_in, counts_of
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import DOUBTS, EPOCH, FakeGroup, broker_error, timeout
 
@@ -23,34 +31,44 @@ def cluster(**groups: FakeGroup) -> FakeAdmin:
     return FakeAdmin(groups, log=(0, 10))
 
 
-async def outcome(admin: FakeAdmin, change: Change, **how: Any) -> ChangeOutcome:
+def many(names: Iterable[str]) -> FakeAdmin:
+    return cluster(**{name: FakeGroup({T0: 5}) for name in names})
+
+
+def changes_of(names: Iterable[str]) -> list[Change]:
+    return [Change(group_id=name, before=BEFORE, after=AFTER) for name in names]
+
+
+CHANGE = Change(group_id="a", before=BEFORE, after=AFTER)
+
+
+async def outcome(admin: FakeAdmin, change: Change = CHANGE, **how: Any) -> ChangeOutcome:
     (result,) = await apply_changes(admin, [change], **{"dry_run": False, **how})
     assert result.group_id == change.group_id
     return result.outcome
 
 
 async def test_a_group_that_is_as_it_was_is_changed_and_read_back() -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))
-    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.CHANGED
+    admin = many("a")
+    assert await outcome(admin) is ChangeOutcome.CHANGED
     assert admin.groups["a"].offsets == AFTER
     assert admin.call_names == ["describe", "stable offsets", "alter", "stable offsets"]
 
 
 async def test_a_dry_run_looks_at_everything_and_writes_nothing() -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))
-    change = Change(group_id="a", before=BEFORE, after=AFTER)
-    assert await outcome(admin, change, dry_run=True) is ChangeOutcome.WOULD_CHANGE
+    admin = many("a")
+    assert await outcome(admin, dry_run=True) is ChangeOutcome.WOULD_CHANGE
     assert admin.call_names == ["describe", "stable offsets"]
 
 
 async def test_what_is_there_already_is_not_written_again() -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))
+    admin = many("a")
     assert await outcome(admin, Change(group_id="a", before=BEFORE, after=BEFORE)) is ChangeOutcome.UNCHANGED
     assert "alter" not in admin.call_names
 
 
 async def test_a_rewrite_commits_what_is_there_already() -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))
+    admin = many("a")
     change = Change(group_id="a", before=BEFORE, after=BEFORE)
     assert await outcome(admin, change, rewrite=True) is ChangeOutcome.CHANGED
     assert (admin.asked("alter"), admin.groups["a"].offsets) == (["a"], BEFORE)
@@ -73,7 +91,7 @@ def moving(admin: FakeAdmin, times: int, offset: int | None = None) -> None:
 @pytest.mark.parametrize("rewrite", [False, True])
 async def test_a_group_that_moves_is_read_again_and_its_newer_commits_are_left_alone(rewrite: bool) -> None:
     """The broker that was read may have been replaced without its knowledge, and the group used since."""
-    admin = cluster(a=FakeGroup({T0: 5}))
+    admin = many("a")
     moving(admin, 1, offset=9)
     change = Change(group_id="a", before=BEFORE, after=BEFORE if rewrite else AFTER)
     assert await outcome(admin, change, rewrite=rewrite, **AGE) is ChangeOutcome.KEPT
@@ -81,9 +99,9 @@ async def test_a_group_that_moves_is_read_again_and_its_newer_commits_are_left_a
 
 
 async def test_a_group_that_moves_as_it_was_is_changed_at_its_new_broker() -> None:
-    admin = cluster(a=FakeGroup({T0: 5}), b=FakeGroup({T0: 5}))
+    admin = many("ab")
     moving(admin, 1)
-    changes = [Change(group_id=group_id, before=BEFORE, after=AFTER) for group_id in ("a", "b")]
+    changes = changes_of("ab")
     results = await apply_changes(admin, changes, dry_run=False, max_read_age_seconds=15)
     assert [result.outcome for result in results] == [ChangeOutcome.CHANGED] * 2
     assert [group.offsets for group in admin.groups.values()] == [AFTER] * 2
@@ -91,21 +109,21 @@ async def test_a_group_that_moves_as_it_was_is_changed_at_its_new_broker() -> No
 
 
 async def test_a_group_whose_broker_has_gone_is_read_again_and_changed_at_the_next() -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))
+    admin = many("a")
     gone = [ConnectionFailedError("b1:9092", "refused")]
 
     def go(call: str) -> None:
         admin.errors = {"a": gone.pop()} if call == "alter" and gone else {}
 
     admin.before = go
-    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER), **AGE) is ChangeOutcome.CHANGED
+    assert await outcome(admin, **AGE) is ChangeOutcome.CHANGED
     assert admin.asked("alter") == ["a", "a"]
 
 
 async def test_a_group_that_moves_again_and_again_is_not_written() -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))
+    admin = many("a")
     moving(admin, 5)
-    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER), **AGE) is ChangeOutcome.FAILED
+    assert await outcome(admin, **AGE) is ChangeOutcome.FAILED
     assert admin.asked("alter") == ["a", "a"]
 
 
@@ -119,7 +137,7 @@ async def test_a_group_that_moves_again_and_again_is_not_written() -> None:
 async def test_a_rewrite_that_no_broker_confirms_is_not_taken_for_one(
     error: KafkaGroupsError, expected: ChangeOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))  # what is read back is equal all the same
+    admin = many("a")  # what is read back is equal all the same
 
     async def refuse(offsets: Mapping[str, Any], **_: Any) -> GroupResults[None]:
         return GroupResults([GroupResult(group_id, error=error) for group_id in offsets])
@@ -147,7 +165,7 @@ async def test_a_rewrite_that_no_broker_confirms_is_not_taken_for_one(
 )
 async def test_a_group_in_use_of_another_kind_or_that_moved_is_kept(group: FakeGroup) -> None:
     admin = cluster(a=group)
-    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.KEPT
+    assert await outcome(admin) is ChangeOutcome.KEPT
     assert "alter" not in admin.call_names
 
 
@@ -183,7 +201,7 @@ async def test_offsets_go_to_groups_of_their_type(
 @pytest.mark.parametrize("protocol_type", ["", "consumer"])
 async def test_groups_of_consumers_are_changed_whatever_their_protocol(kind: GroupType, protocol_type: str) -> None:
     admin = cluster(a=FakeGroup({T0: 5}, type=kind, protocol_type=protocol_type))
-    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.CHANGED
+    assert await outcome(admin) is ChangeOutcome.CHANGED
 
 
 @pytest.mark.parametrize(
@@ -206,25 +224,23 @@ async def test_a_group_that_does_not_exist_is_created_only_where_that_is_meant(
 
 @pytest.mark.parametrize("doubt", DOUBTS.values(), ids=DOUBTS)
 async def test_doubt_keeps_a_group_also_where_it_may_be_absent(doubt: Mapping[str, Any]) -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))
+    admin = many("a")
     for name, value in doubt.items():
         setattr(admin, name, value)
     for may_be_absent in (False, True):
-        change = Change(group_id="a", before=BEFORE, after=AFTER)
-        assert await outcome(admin, change, may_be_absent=may_be_absent) is ChangeOutcome.KEPT
+        assert await outcome(admin, may_be_absent=may_be_absent) is ChangeOutcome.KEPT
     assert "alter" not in admin.call_names
 
 
 async def test_a_refused_commit_has_failed_and_one_that_cannot_be_read_back_is_unknown() -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))
+    admin = many("a")
 
     def a_consumer_starts(call: str) -> None:
         if call == "alter":
             admin.groups["a"].members = 1
 
     admin.before = a_consumer_starts
-    change = Change(group_id="a", before=BEFORE, after=AFTER)
-    (result,) = await apply_changes(admin, [change], dry_run=False)
+    (result,) = await apply_changes(admin, [CHANGE], dry_run=False)
     assert result.outcome is ChangeOutcome.FAILED
     assert "UNKNOWN_MEMBER_ID" in result.reason
     assert result.partitions == 0, "the number of offsets that were committed"
@@ -237,7 +253,7 @@ async def test_a_refused_commit_has_failed_and_one_that_cannot_be_read_back_is_u
             admin.offset_errors["a"] = timeout()
 
     admin.before = the_coordinator_goes
-    (result,) = await apply_changes(admin, [change], dry_run=False)
+    (result,) = await apply_changes(admin, [CHANGE], dry_run=False)
     assert (result.outcome, result.partitions) == (ChangeOutcome.UNKNOWN, 0)
 
 
@@ -251,18 +267,7 @@ async def test_what_was_there_before_a_refused_commit_is_not_counted_as_committe
     assert (result.outcome, result.partitions) == (ChangeOutcome.FAILED, 0)
 
 
-@pytest.mark.parametrize("meddled", [OffsetAndMetadata(6), OffsetAndMetadata(7, "note")], ids=["offset", "metadata"])
-async def test_what_does_not_read_back_as_it_was_written_has_failed(meddled: OffsetAndMetadata) -> None:
-    admin = cluster(a=FakeGroup({T0: 5}))
-
-    def somebody_commits_meanwhile(call: str) -> None:
-        if admin.call_names[-1:] == ["alter"]:
-            admin.groups["a"].offsets[T0] = meddled
-
-    admin.before = somebody_commits_meanwhile
-    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.FAILED
-
-
+@pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize(
     ("written", "meddled"),
     [
@@ -273,12 +278,13 @@ async def test_what_does_not_read_back_as_it_was_written_has_failed(meddled: Off
         (OffsetAndMetadata(7), None),
     ],
 )
-async def test_columns_that_do_not_read_back_as_they_were_written_have_failed(
-    written: OffsetAndMetadata, meddled: OffsetAndMetadata | None
+async def test_what_does_not_read_back_as_it_was_written_has_failed(
+    written: OffsetAndMetadata, meddled: OffsetAndMetadata | None, columns: bool
 ) -> None:
     """A restore commits a backup's columns, and compares them as such."""
-    admin = cluster(a=FakeGroup({T0: 5}))
-    after: Any = GroupOffsets.from_mapping("a", {T0: written, T1: OffsetAndMetadata(3)})
+    admin = many("a")
+    after: Any = {T0: written, T1: OffsetAndMetadata(3)}
+    after = GroupOffsets.from_mapping("a", after) if columns else after
     change = Change(group_id="a", before=BEFORE, after=after)
     assert await outcome(admin, change) is ChangeOutcome.CHANGED
     assert admin.groups["a"].offsets == dict(after)
@@ -307,3 +313,112 @@ def test_the_record_of_a_change_is_enough_to_take_it_back() -> None:
     assert commits_in(GroupOffsets.from_mapping("a", {T0: OffsetAndMetadata(1), T1: None})) == {
         T0: OffsetAndMetadata(1)
     }
+
+
+async def test_each_change_has_one_result_in_order_and_progress_is_told() -> None:
+    names = [f"g{number}" for number in range(401)]
+    admin = many(names)
+    changes = changes_of(names)
+    changes[1] = Change(group_id="g1", kept="the proposal says so")
+    told: list[tuple[str, int, int]] = []
+    results = await apply_changes(
+        admin, changes, dry_run=False, chunk_groups=200, progress=lambda *args: told.append(args)
+    )
+    assert [result.group_id for result in results] == names
+    assert counts_of(results) == dict.fromkeys(ChangeOutcome, 0) | {"changed": 400, "kept": 1}
+    assert results[1].reason == "the proposal says so"
+    assert told == [("commit", 200, 401), ("commit", 400, 401), ("commit", 401, 401)]
+    assert "g1" not in admin.asked("describe"), "what is kept anyway is not asked about"
+    assert admin.groups["g1"].positions == {T0: 5}
+
+
+async def test_a_chunk_has_many_groups_of_few_partitions_of_the_offsets_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers write and replicate commits of one partition together; neighbours have different leaders."""
+    names = [f"group-{number:04d}" for number in range(2_000)]
+    admin = many(names)
+    admin.hosts = {1: "b1", 2: "b2"}
+    chunks: list[set[int]] = []
+    write = admin.alter_consumer_group_offsets
+
+    async def note(offsets: Any, **how: Any) -> Any:
+        chunks.append(set(offsets_partitions(list(offsets), 50)))
+        return await write(offsets, **how)
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", note)
+    changes = changes_of(names)
+    results = await apply_changes(admin, changes, dry_run=False, chunk_groups=100)
+    assert [result.group_id for result in results] == names
+    assert {result.outcome for result in results} == {ChangeOutcome.CHANGED}
+    assert sorted(admin.asked("alter")) == names
+    assert len(chunks) == 20
+    assert all(len(chunk) <= 3 * 4 for chunk in chunks), "as given, each would have groups of nearly all partitions"
+    assert all({of % 2 for of in chunk} == {0, 1} for chunk in chunks)
+
+
+async def test_the_order_of_commits_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"group-{number:04d}" for number in range(201)]
+    admin = many(names)
+
+    async def unknown() -> Any:
+        raise ConnectionFailedError("b1:9092", "refused")
+
+    monkeypatch.setattr(admin, "brokers", unknown)
+    changes = changes_of(names)
+    results = await apply_changes(admin, changes, dry_run=False, chunk_groups=100)
+    assert [result.group_id for result in results] == names
+    assert {result.outcome for result in results} == {ChangeOutcome.CHANGED}
+
+
+async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_changes, "_CHUNKS_AT_ONCE", 2)
+    names = ["a", "b", "c"]
+    admin = many(names)
+    write, waiting = admin.alter_consumer_group_offsets, asyncio.Event()
+
+    async def slow(offsets: Any, **_: Any) -> Any:
+        if "a" in offsets:
+            await waiting.wait()
+        return await write(offsets)
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", slow)
+    changes = changes_of(names)
+    applying = asyncio.create_task(apply_changes(admin, changes, dry_run=False, chunk_groups=1))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert [admin.groups[name].positions[T0] for name in names] == [5, 7, 5], "the third waits until the first is done"
+    assert set(admin.asked("describe")) == {"a", "b"}
+    waiting.set()
+    assert [result.group_id for result in await applying] == names
+    assert all(group.offsets == AFTER for group in admin.groups.values())
+
+
+async def test_a_group_that_is_absent_is_no_reason_to_ask_any_broker_about_the_others() -> None:
+    """As brokers of Kafka 4 say it: by an error, which names no coordinator."""
+    admin = cluster(a=FakeGroup({T0: 5}))
+    admin.describe_errors = {"gone": broker_error("GROUP_ID_NOT_FOUND")}
+    used = {T0: OffsetAndMetadata(9)}
+
+    def another_broker_takes_over(call: str) -> None:
+        if call == "alter" and admin.groups["a"].coordinator == 1:
+            admin.groups["a"].coordinator, admin.groups["a"].offsets = 2, dict(used)
+
+    admin.before = another_broker_takes_over
+    changes = [Change(group_id="a", before=BEFORE, after=AFTER), Change(group_id="gone", after=AFTER)]
+    results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True, max_read_age_seconds=15)
+    assert [result.outcome for result in results] == [ChangeOutcome.KEPT, ChangeOutcome.CHANGED]
+    assert (admin.groups["a"].offsets, admin.groups["gone"].offsets) == (used, AFTER)
+
+
+async def test_nothing_is_begun_after_a_chunk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_changes, "_CHUNKS_AT_ONCE", 2)
+    names = ["a", "b", "c", "d"]
+    admin = many(names)
+
+    async def broken(offsets: Any, **_: Any) -> Any:
+        raise MaintenanceError("no")
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", broken)
+    with pytest.raises(MaintenanceError, match="no"):
+        await apply_changes(admin, changes_of(names), dry_run=False, chunk_groups=1)
+    assert set(admin.asked("describe")) <= {"a", "b"}
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -39,7 +39,8 @@ class Killed(BaseException):
     """Ends the process at this point."""
 
 
-async def scene_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+@pytest.fixture
+async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """Make two groups, and a backed up plan to delete them; a restore takes place at its time."""
     monkeypatch.setattr(recorded, "utc_now", lambda: LATER + timedelta(seconds=30))
     monkeypatch.setattr(in_flight, "_POLL_SECONDS", 0.01)
@@ -50,13 +51,33 @@ async def scene_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return admin, layout, plan
 
 
-@pytest.fixture
-async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return await scene_in(tmp_path, monkeypatch)
-
-
 async def restore(admin: FakeAdmin, layout: Layout, plan_id: str) -> RecordedChanges:
     return await restored(admin, layout, plan_id, "a")
+
+
+def each_look_takes(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    looks = itertools.count(0, seconds)
+    monkeypatch.setattr(in_flight, "clock", SimpleNamespace(now=lambda: next(looks)))
+
+
+async def kill_at_request(admin: FakeAdmin, layout: Layout, plan: Any, **how: Any) -> None:
+    def die(call: str) -> None:
+        if call == "delete":
+            raise Killed
+
+    admin.before = die
+    with pytest.raises(Killed):
+        await delete_plan(admin, layout, plan, **how)
+    admin.before = lambda _: None
+
+
+async def deleted_and_restored(scene: Scene, begun: list[asyncio.Task[RecordedChanges]], **how: Any) -> None:
+    """Delete both groups; the restore that began meanwhile restores one, and calls none unchanged that is gone then."""
+    admin, layout, plan = scene
+    report = (await delete_plan(admin, layout, plan, **how)).report
+    (result,) = (await begun[0]).results
+    assert report.counts["deleted"] == 2
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
 
 
 def meanwhile(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Any]) -> list[asyncio.Task[Any]]:
@@ -86,11 +107,7 @@ async def test_a_group_that_a_request_on_its_way_deletes_is_restored_and_not_cal
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin, layout, plan = scene
-    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
-    report = (await delete_plan(admin, layout, plan)).report
-    (result,) = (await begun[0]).results
-    assert report.counts["deleted"] == 2
-    assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
+    await deleted_and_restored(scene, meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id)))
     assert admin.groups["a"].positions == {TopicPartition("t", 0): 5}
 
 
@@ -113,12 +130,8 @@ async def test_a_request_that_may_take_longer_than_by_default_is_waited_for(
     """A run in Python may have other limits than the operators: ``DeletionLimits(max_delete_seconds=120)``."""
     admin, layout, plan = scene
     begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
-    seconds = itertools.count(0, 20)
-    monkeypatch.setattr(in_flight, "clock", SimpleNamespace(now=lambda: next(seconds)))  # three looks are a minute
-    report = (await delete_plan(admin, layout, plan, max_delete_seconds=120.0)).report
-    (result,) = (await begun[0]).results
-    assert report.counts["deleted"] == 2
-    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
+    each_look_takes(monkeypatch, 20)
+    await deleted_and_restored(scene, begun, max_delete_seconds=120.0)
 
 
 async def test_a_second_request_is_waited_for_though_the_first_one_s_outcome_is_recorded(
@@ -135,10 +148,8 @@ async def test_a_second_request_is_waited_for_though_the_first_one_s_outcome_is_
         return await second(ids, *what, **how)
 
     monkeypatch.setattr(admin, "delete_consumer_groups", delete)
-    report = (await delete_plan(admin, layout, plan)).report
-    (result,) = (await begun[0]).results
-    assert (next(requests), report.counts["deleted"]) == (3, 2)
-    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
+    await deleted_and_restored(scene, begun)
+    assert next(requests) == 3
 
 
 @pytest.mark.promise(2)
@@ -195,10 +206,7 @@ async def test_a_storage_that_does_not_answer_once_does_not_end_the_wait(
         return look(*what)
 
     monkeypatch.setattr(in_flight, "_about_to_be_deleted", busy)
-    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
-    assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 2
-    (result,) = (await begun[0]).results
-    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
+    await deleted_and_restored(scene, meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id)))
 
 
 @pytest.mark.parametrize(("before", "longest", "waited"), [([], 45.0, False), ([{"a": 0.0}], 0.05, True)])
@@ -258,17 +266,8 @@ async def test_the_intent_of_a_killed_run_is_waited_for_no_longer_than_its_reque
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, age: timedelta
 ) -> None:
     admin, layout, plan = scene
-    seconds = itertools.count(0, 20)
-    monkeypatch.setattr(in_flight, "clock", SimpleNamespace(now=lambda: next(seconds)))  # three looks are a minute
-
-    def die(call: str) -> None:
-        if call == "delete":
-            raise Killed
-
-    admin.before = die
-    with pytest.raises(Killed):
-        await delete_plan(admin, layout, plan)
-    admin.before = lambda _: None
+    each_look_takes(monkeypatch, 20)
+    await kill_at_request(admin, layout, plan)
     monkeypatch.setattr(recorded, "utc_now", lambda: LATER + age)
     (result,) = (await restore(admin, layout, plan.plan_id)).results
     assert result.outcome == "unchanged"
@@ -325,3 +324,50 @@ async def test_a_result_that_reads_back_differently_does_not_hide_that_the_resto
     with pytest.raises(OutcomeUnknownError, match=r"differs from what was written.*was made before \(changed 1\)"):
         await restore(admin, layout, plan.plan_id)
     assert "a" in admin.groups
+
+
+async def test_a_look_that_takes_longer_than_the_request_does_not_pass_over_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of days has thousands of entries, which an object store returns one by one."""
+    admin, layout, plan = scene
+    delete, look = admin.delete_consumer_groups, in_flight._about_to_be_deleted
+    seen, over = threading.Event(), threading.Event()
+    begun: list[asyncio.Task[RecordedChanges]] = []
+
+    async def slow(*what: Any, **how: Any) -> Any:
+        begun.append(asyncio.create_task(restore(admin, layout, plan.plan_id)))
+        await asyncio.to_thread(seen.wait)
+        answer = await delete(*what, **how)
+        over.set()
+        return answer
+
+    def slow_look(*what: Any) -> dict[str, float]:
+        found = look(*what)
+        seen.set()
+        over.wait()
+        return found
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", slow)
+    monkeypatch.setattr(in_flight, "_about_to_be_deleted", slow_look)
+    each_look_takes(monkeypatch, 60)
+    await deleted_and_restored(scene, begun)
+
+
+async def test_a_restore_waits_for_a_killed_run_only_as_long_as_its_request_may_still_last(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten minutes are left of an hour: it does not wait for another hour."""
+    admin, layout, plan = scene
+    look, looks = in_flight._about_to_be_deleted, itertools.count()
+
+    def counted(*what: Any) -> dict[str, float]:
+        next(looks)
+        return look(*what)
+
+    await kill_at_request(admin, layout, plan, max_delete_seconds=3_585.0)
+    monkeypatch.setattr(recorded, "utc_now", lambda: LATER + timedelta(minutes=55))  # clocks differ by 5 at most
+    each_look_takes(monkeypatch, 60)
+    monkeypatch.setattr(in_flight, "_about_to_be_deleted", counted)
+    (result,) = (await restore(admin, layout, plan.plan_id)).results
+    assert (result.outcome, next(looks)) == ("unchanged", 12)
