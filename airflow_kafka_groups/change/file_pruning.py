@@ -60,38 +60,35 @@ _LONGEST_PAUSE = timedelta(days=32)
 _TABLES = [name for name in TableName if name is not TableName.ARCHIVES]
 """The tables with a partition for each snapshot. Archives have what was deleted, and stay."""
 
-# For each kind: the folder, the pattern of its entries, and whether they are folders of Parquet files, in the order in
-# which they are removed. The manifest of a snapshot comes first: without its rows, it would stop every job.
-_PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
+# For each kind: the folder, the pattern of its entries with "@" for an id, and whether they are folders of Parquet
+# files, in the order of removal. The manifest of a snapshot comes first: without its rows, it would stop every job.
+_PLACES: Mapping[FileKind, tuple[tuple[str, str, bool], ...]] = {
     FileKind.SNAPSHOT: (
-        (paths.MANIFESTS, re.compile(rf"({ID})\.json"), False),
-        (paths.MEMBERS, re.compile(rf"({ID})\.parquet"), False),
-        (paths.SUBSCRIPTIONS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.MANIFESTS, r"@\.json", False),
+        (paths.MEMBERS, r"@\.parquet", False),
+        (paths.SUBSCRIPTIONS, r"@\.parquet", False),
         *(
             place
             for table in _TABLES
-            for place in (
-                (paths.summaries(table), re.compile(rf"({ID})\.json"), False),
-                (paths.table(table), re.compile(rf"snapshot_id=({ID})"), True),
-            )
+            for place in ((paths.summaries(table), r"@\.json", False), (paths.table(table), "snapshot_id=@", True))
         ),
-        (paths.DATA, re.compile(rf"({ID})"), True),
+        (paths.DATA, "@", True),
     ),
     FileKind.CLEANUP: (
-        (paths.PLANS, re.compile(rf"({ID})\.(?:json|parquet)"), False),
-        (paths.PRUNE_PLANS, re.compile(rf"({ID})\.(?:json|parquet)"), False),
-        (paths.BACKUPS, re.compile(rf"({ID})(?:\.json|-[0-9a-f]{{8}}\.parquet)"), False),
-        (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
+        (paths.PLANS, r"@\.(?:json|parquet)", False),
+        (paths.PRUNE_PLANS, r"@\.(?:json|parquet)", False),
+        (paths.BACKUPS, r"@(?:\.json|-[0-9a-f]{8}\.parquet)", False),
+        (paths.REPORTS, r"@\.html", False),
     ),
     FileKind.CHANGE: (
-        (paths.CHANGES, re.compile(rf"({ID})-(?:before|result|plan)\.json"), False),
+        (paths.CHANGES, r"@-(?:before|result|plan)\.json", False),
         # What a migration that was killed has left of its Spark job.
-        (paths.CHANGES, re.compile(rf"({ID})-places\.parquet"), False),
-        (paths.CHANGES, re.compile(rf"({ID})-translations"), True),
+        (paths.CHANGES, r"@-places\.parquet", False),
+        (paths.CHANGES, "@-translations", True),
     ),
-    FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
+    FileKind.LISTING: ((paths.LISTINGS, r"@\.json", False),),
     # Not its folder: what the job made of the records is the user's.
-    FileKind.BACKLOG: ((paths.BACKLOGS, re.compile(rf"({ID})(?:-result)?\.json"), False),),
+    FileKind.BACKLOG: ((paths.BACKLOGS, r"@(?:-result)?\.json", False),),
 }
 _IN_FOLDER = re.compile(r"part-[\w.-]+\.parquet|_SUCCESS")
 _LEFT_BEHIND = re.compile(r"\.(.+)\.(?:[0-9a-f]{8}\.tmp|crc)")
@@ -213,11 +210,11 @@ class FileSet:
             self.clusters.add(named if isinstance(named, str) else None)
         name = _OWN_NAME[place]
         same = not name or (content.get(name), content.get("cluster")) == (self.id, cluster)
-        try:
-            if place in (paths.PLANS, paths.PRUNE_PLANS):
+        if place in (paths.PLANS, paths.PRUNE_PLANS):
+            try:
                 self.expires_at = parse_time(content["expires_at"])
-        except (AttributeError, KeyError, TypeError, ValueError):
-            same = False
+            except (AttributeError, KeyError, TypeError, ValueError):
+                same = False
         return None if same else f"{path} is not what its name says"
 
     def remove(self) -> None:
@@ -237,9 +234,10 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
     # A folder that only seems to be absent would leave half of a set behind.
     listed = {name: FILES.list(layout.root / name) for name in dict.fromkeys(place[0] for place in _PLACES[kind])}
     for folder, pattern, is_folder in _PLACES[kind]:
+        entry = re.compile(pattern.replace("@", f"({ID})"))
         for name, kinds in listed[folder].items():
             torn = None if is_folder else _LEFT_BEHIND.fullmatch(name)
-            if (match := pattern.fullmatch(torn[1] if torn else name)) and is_id(match[1]):
+            if (match := entry.fullmatch(torn[1] if torn else name)) and is_id(match[1]):
                 file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
                 path = layout.root / folder / name
                 file_set.found.append(_Found(path, folder, is_folder, torn is not None))

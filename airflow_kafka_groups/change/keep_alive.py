@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -42,7 +42,7 @@ from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.readings import read_groups
 from airflow_kafka_groups.storage.access import unless_warned
-from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
+from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, StoragePath, utc_now
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
@@ -90,21 +90,14 @@ class KeepAliveRequest:
         if not assignors or not all(assignors):
             raise ConfigurationError("assignors", self.assignors, "must be names of assignors, such as ['range']")
         object.__setattr__(self, "assignors", assignors)
-        if self.offsets_retention_minutes is not None:
-            check_integer(
-                "offsets_retention_minutes",
-                self.offsets_retention_minutes,
-                1,
-                "must be a number of minutes, at least 1",
-            )
+        if (minutes := self.offsets_retention_minutes) is not None:
+            check_integer("offsets_retention_minutes", minutes, 1, "must be a number of minutes, at least 1")
         if check_number("observe_seconds", self.observe_seconds) < 0:
             raise ConfigurationError("observe_seconds", self.observe_seconds, "must be 0 or a number of seconds")
 
     async def carry_out(self, admin: MaintenanceClient, layout: Layout, terms: ChangeTerms) -> KeepAliveReport:
         """Keep the groups alive that are due, see ``keep_alive``."""
-        return await keep_alive(
-            admin, layout, self, protects=terms.protects, dry_run=terms.dry_run, progress=terms.progress
-        )
+        return await keep_alive(admin, layout, self, terms)
 
     def select(self, listed: Collection[str]) -> list[str]:
         """Return the groups that the request is about: those named, or those listed that match."""
@@ -216,16 +209,11 @@ async def keep_alive(
     admin: MaintenanceClient,
     layout: Layout,
     request: KeepAliveRequest,
+    terms: ChangeTerms,
     *,
-    protects: Callable[[str], bool],
-    dry_run: bool,
-    progress: Progress = ignore_progress,
-    now: Callable[[], datetime] = utc_now,
+    now: Clock = utc_now,
 ) -> KeepAliveReport:
-    """Keep the due groups of a request alive.
-
-    :param protects: whether the connection protects a group; such a group is left alone.
-    :param dry_run: only report what would be done.
+    """Keep the due groups of a request alive; one that the connection protects is left alone. No try is continued.
 
     What was kept alive before and cannot be read is due: the brokers must not forget it meanwhile. But what cannot be
     recorded, and added to the cluster's log, is not committed: a clean-up would not spare it.
@@ -250,7 +238,8 @@ async def keep_alive(
     due: dict[str, Remedy] = {}
     left: dict[str, str] = {}
     for group_id in request.select(listings):
-        sorted_out = _sort_out(group_id, listings, request, clock, kept_at.get(group_id), began, protects(group_id))
+        protected = terms.protects(group_id)
+        sorted_out = _sort_out(group_id, listings, request, clock, kept_at.get(group_id), began, protected)
         if isinstance(sorted_out, Remedy):
             due[group_id] = sorted_out
             continue
@@ -258,10 +247,9 @@ async def keep_alive(
         if sorted_out.outcome is not KeepAliveOutcome.NOT_DUE:  # such a group has a record that counts still
             left[group_id] = sorted_out.reason
     path = None
-    if due or (left and not dry_run):  # a clean-up spares what is recorded, whatever was done about it
-        run = _Run(admin=admin, request=request, due=due, left=left, keeps=(began, clock.retention))
-        terms = ChangeTerms(dry_run=dry_run, protects=protects, progress=progress)
-        recorded = await change_offsets(admin, layout, run, terms)
+    if due or (left and not terms.dry_run):  # a clean-up spares what is recorded, whatever was done about it
+        run = _Run(request=request, due=due, left=left, keeps=(began, clock.retention))
+        recorded = await change_offsets(admin, layout, run, replace(terms, tries=None))
         path = recorded.path
         if kept := tuple(each.group_id for each in recorded.results if each.outcome is ChangeOutcome.CHANGED):
             with unless_warned("The next keep-alive run does not know of this one: %s"):
@@ -350,7 +338,6 @@ class _Run(OffsetRequest):
 
     what: ClassVar[str] = WHAT
     may_be_absent: ClassVar[bool] = False
-    admin: MaintenanceClient
     request: KeepAliveRequest
     due: Mapping[str, Remedy]
     left: Mapping[str, str]
@@ -386,7 +373,7 @@ class _Run(OffsetRequest):
         proposed = {change.group_id: change for change in changes}
         written = [result for result in results if result.outcome is ChangeOutcome.CHANGED]
         visits = [proposed[result.group_id] for result in written if self.due[result.group_id] is Remedy.MEMBERSHIP]
-        visited = await _visit_all(self.admin, visits, self.request.assignors, terms.progress)
+        visited = await _visit_all(admin, visits, self.request.assignors, terms.progress)
         return [replace(result, **visited.get(result.group_id, {})) for result in results]
 
 
@@ -415,7 +402,7 @@ async def _visit(admin: MaintenanceClient, change: Change, assignors: Sequence[s
             return ChangeOutcome.KEPT, reason
         failure: KafkaGroupsError | None = None
         try:
-            await admin.join_and_leave(change.group_id, _topics_of(change.before), assignors)
+            await admin.join_and_leave(change.group_id, sorted({where.topic for where in change.before}), assignors)
         except KafkaGroupsError as exc:
             failure = exc
         reason = await _look(admin, change)
@@ -432,7 +419,3 @@ async def _visit(admin: MaintenanceClient, change: Change, assignors: Sequence[s
 
 async def _look(admin: MaintenanceClient, change: Change) -> str | None:
     return why_kept(change, (await read_groups(admin, [change.group_id]))[change.group_id])
-
-
-def _topics_of(where: Iterable[Any]) -> list[str]:
-    return sorted({partition.topic for partition in where})

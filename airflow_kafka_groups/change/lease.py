@@ -150,11 +150,6 @@ def other_leases(group_ids: Iterable[str], lease_group_id: str | None) -> tuple[
     )
 
 
-def lease_record(guard: LeaseGuard | None, *, dry_run: bool) -> LeaseRecord | None:
-    """Return the lease for a report; ``None`` for a dry run, which needs none."""
-    return None if guard is None or dry_run else guard.record()
-
-
 @asynccontextmanager
 async def deletion_lease(
     config: ClientConfig, *, group_id: str, owner: str, wait_seconds: float

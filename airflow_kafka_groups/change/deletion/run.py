@@ -40,7 +40,7 @@ from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.unseen import offsets_in_snapshot
 from airflow_kafka_groups.change.deletion.verify import Verification, settle, verify_targets
-from airflow_kafka_groups.change.lease import RECENT, LeaseGuard, lease_record, other_leases
+from airflow_kafka_groups.change.lease import RECENT, LeaseGuard, other_leases
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, PlanError
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.judge.policy.quiet_times import QuietTimes
@@ -194,7 +194,7 @@ class DeletionRun:
             outcomes=tuple(by_id[group_id] for group_id in self.order or by_id),
             backup=ready.backup.path if ready.backup is not None else None,
             warnings=(*watched, *warnings, *chunks.warnings),
-            lease=lease_record(lease, dry_run=self.request.dry_run),
+            lease=None if lease is None or self.request.dry_run else lease.record(),
         )
 
     async def finish(self) -> DeletionResult:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveReport, KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
@@ -75,7 +76,7 @@ async def act(admin: MaintenanceClient, cluster: KafkaCluster, layout: Layout) -
         for group_id in JOINED:
             await client.join_and_leave(group_id, ["a", "b"])
     request = KeepAliveRequest(include=("*-kept",), allow_membership=True, observe_seconds=0.5)
-    return await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False)
+    return await keep_alive(admin, layout, request, ChangeTerms(dry_run=False))
 
 
 async def remaining(admin: MaintenanceClient, groups: Iterable[str]) -> dict[str, set[tuple[str, int]]]:
@@ -138,7 +139,7 @@ async def test_a_group_in_use_is_left_alone(kafka: str, request: pytest.FixtureR
         await asyncio.to_thread(consumer.wait_committed)
         async with connection_client(config_of(cluster)) as admin:
             names = KeepAliveRequest(group_ids=("asleep", "in-use"), allow_membership=True, observe_seconds=0.5)
-            report = await keep_alive(admin, Layout(tmp_path, "prod"), names, protects=lambda _: False, dry_run=False)
+            report = await keep_alive(admin, Layout(tmp_path, "prod"), names, ChangeTerms(dry_run=False))
             (described,) = (await admin.describe_consumer_groups(["in-use"])).values()
         assert len(described.unwrap().members) == 1
         consumer.check()

@@ -20,6 +20,7 @@ from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session, configure_mappers
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.links import REPORT_XCOM
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan
@@ -172,7 +173,7 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, plan: DeletionPlan) ->
 async def test_keep_alive_runs_are_read_with_their_times(admin: FakeAdmin, tmp_path: Path, plan: DeletionPlan) -> None:
     layout = Layout(tmp_path, scene.CLUSTER)
     request = KeepAliveRequest(group_ids=("live",), observe_seconds=0, offsets_retention_minutes=1_440)
-    await keep_alive(admin, layout, request, protects=lambda group_id: False, dry_run=False)
+    await keep_alive(admin, layout, request, ChangeTerms(dry_run=False))
     known = gather(tmp_path, plan).kept_alive
     assert abs(known.meant["live"].at - known.verified["live"]) < timedelta(minutes=1)
     assert known.meant["live"].until - known.verified["live"] >= timedelta(days=1)

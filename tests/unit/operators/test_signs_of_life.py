@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 from airflow_kafka_groups.exceptions import GroupsFailedError, JournalError, SnapshotError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
@@ -121,7 +122,7 @@ def found_by_a_recheck(admin: FakeAdmin, storage: Path) -> None:
 
 def kept_alive(admin: FakeAdmin, storage: Path) -> None:
     request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
-    asyncio.run(keep_alive(admin, Layout(storage, "other"), request, protects=lambda _: False, dry_run=False))
+    asyncio.run(keep_alive(admin, Layout(storage, "other"), request, ChangeTerms(dry_run=False)))
 
 
 def restored(admin: FakeAdmin, storage: Path) -> None:

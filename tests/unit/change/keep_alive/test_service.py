@@ -18,6 +18,7 @@ from airflow_kafka_groups.change.keep_alive import (
     keep_alive,
 )
 from airflow_kafka_groups.change.restore import change_offsets as recorded
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
@@ -52,12 +53,11 @@ def at(when: datetime) -> Callable[[], datetime]:
 
 
 async def run(admin: FakeAdmin, folder: Path, *names: str, **changes: Any) -> KeepAliveReport:
-    arguments: dict[str, Any] = {name: changes.pop(name) for name in ("dry_run", "protects", "now") if name in changes}
+    terms = {name: changes.pop(name) for name in ("dry_run", "protects") if name in changes}
+    now = changes.pop("now", utc_now)
     asked: dict[str, Any] = {"group_ids": names, "observe_seconds": 0, **changes}
-    request = KeepAliveRequest(**asked)
-    arguments.setdefault("protects", lambda _: False)
-    arguments.setdefault("dry_run", False)
-    return await keep_alive(admin, Layout(folder, "prod"), request, **arguments)
+    how = ChangeTerms(**{"dry_run": False, **terms})
+    return await keep_alive(admin, Layout(folder, "prod"), KeepAliveRequest(**asked), how, now=now)
 
 
 def outcomes(report: KeepAliveReport) -> dict[str, str]:

@@ -5,7 +5,6 @@ import itertools
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.change.restore import earlier_tries as in_flight
-from airflow_kafka_groups.change.restore.change_offsets import RecordedChanges
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges
 from airflow_kafka_groups.exceptions import NotSentError, OutcomeUnknownError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import TopicPartition
@@ -116,8 +115,8 @@ async def test_a_group_that_a_request_on_its_way_deletes_is_not_called_kept_aliv
 ) -> None:
     admin, layout, plan = scene
     request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
-    run = partial(keep_alive, protects=lambda _: False, dry_run=False, now=lambda: LATER + timedelta(seconds=30))
-    begun = meanwhile(admin, monkeypatch, lambda: run(admin, layout, request))
+    terms, now = ChangeTerms(dry_run=False), LATER + timedelta(seconds=30)
+    begun = meanwhile(admin, monkeypatch, lambda: keep_alive(admin, layout, request, terms, now=lambda: now))
     report = (await delete_plan(admin, layout, plan)).report
     (group,) = (await begun[0]).groups
     assert report.counts["deleted"] == 2

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions, spare
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.ledger.records import KeptAlive
@@ -114,7 +115,7 @@ async def test_a_plan_spares_a_group_that_was_kept_alive_since(tmp_path: Path, l
     request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
     if at >= NOW:  # after the snapshot; before it, a newer snapshot would show that this clock is behind
         plan, _ = await backed_up(admin, layout)
-    kept = await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False, now=lambda: at)
+    kept = await keep_alive(admin, layout, request, ChangeTerms(dry_run=False), now=lambda: at)
     assert kept.counts["kept_alive"] == 1
     if at < NOW:
         plan, _ = await backed_up(admin, layout)
@@ -142,7 +143,7 @@ async def test_a_group_that_is_kept_alive_by_another_folder_of_the_cluster_is_sp
     plan, _ = await backed_up(admin, layout)
     request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
     other = Layout(tmp_path, "prod_by_another_connection")
-    await keep_alive(admin, other, request, protects=lambda _: False, dry_run=False, now=lambda: LATER)
+    await keep_alive(admin, other, request, ChangeTerms(dry_run=False), now=lambda: LATER)
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome, outcome.code) == ("kept", "excluded")
 
@@ -212,7 +213,7 @@ async def test_a_keep_alive_worker_whose_clock_is_behind_is_heeded(tmp_path: Pat
     plan, _ = await backed_up(admin, layout)
     behind = NOW - timedelta(days=400)
     request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
-    await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False, now=lambda: behind)
+    await keep_alive(admin, layout, request, ChangeTerms(dry_run=False), now=lambda: behind)
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome, outcome.code) == ("kept", "excluded")
 
@@ -224,7 +225,7 @@ async def test_a_group_that_a_keep_alive_run_left_alone_is_spared(tmp_path: Path
     plan, _ = await backed_up(admin, layout)
     admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 0}, **facts)
     request = KeepAliveRequest(include=("a*",), observe_seconds=0)
-    await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False)
+    await keep_alive(admin, layout, request, ChangeTerms(dry_run=False))
     admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 0})
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome, outcome.code) == ("kept", "excluded")

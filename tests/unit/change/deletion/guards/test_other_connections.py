@@ -13,6 +13,7 @@ from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.file_pruning import FileKind, PruningLimits, prune
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 from airflow_kafka_groups.judge.policy.plan_policy import PLANNED_WITHIN
 from airflow_kafka_groups.kafka.cluster.config import sha256_of
 from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
@@ -204,7 +205,7 @@ Step = Callable[[FakeAdmin, Layout, DeletionPlan, str], Awaitable[object]]
 
 async def kept_alive(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:
     request = KeepAliveRequest(group_ids=(group_id,), observe_seconds=0)
-    return await keep_alive(admin, switched, request, protects=lambda _: False, dry_run=False)
+    return await keep_alive(admin, switched, request, ChangeTerms(dry_run=False))
 
 
 async def restored(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:
