@@ -24,7 +24,7 @@ from tests.fakes.groups import DOUBTS, EPOCH, FakeGroup, broker_error, timeout
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BEFORE = {T0: OffsetAndMetadata(5, "", EPOCH)}
 AFTER = {T0: OffsetAndMetadata(7)}
-AGE = {"max_read_age_seconds": 15.0}
+AGE: dict[str, Any] = {"max_read_age_seconds": 15.0}
 
 
 def cluster(**groups: FakeGroup) -> FakeAdmin:
