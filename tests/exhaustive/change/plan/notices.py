@@ -78,6 +78,13 @@ class Story:
 
         return notify_owners(self.layout, plan, send, dry_run=dry_run, report="the report", now=lambda: at)
 
+    async def had_members(self, days: int = 20) -> dict[str, Any]:
+        """Let a snapshot of so many days ago show members, of the client id "c", and return what the judge knows."""
+        self.admin.groups["pay1"].members = 2
+        await take_snapshot(self.admin, self.layout, now=Ticking(NOW - days * DAY))
+        self.admin.groups["pay1"].members = 0
+        return {"first_seen_at": NOW - (days + 1) * DAY}
+
     async def delete(self, plan: DeletionPlan, at: datetime) -> dict[str, tuple[str, str]]:
         await back_up_plan(self.admin, self.layout, plan, now=Ticking(at))
         result = await delete_plan(self.admin, self.layout, plan, policy=self.file, now=Ticking(at))

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,15 @@ from tests.exhaustive.change.plan.notices import DAY, Story, waiting
 from tests.fakes.groups import CLUSTER_ID, NOW
 
 
-def test_a_message_is_bounded_and_escaped() -> None:
-    groups = tuple(f"<b>{number}" for number in range(150))
+def context_of(groups: tuple[str, ...], owner: str | None = "team", report: str = "r") -> dict[str, Any]:
     notice = OwnerNotice(
-        cluster="prod", plan_id="p", owner="team", contact="c", groups=groups, notice_seconds=172_800.0, report="r"
+        cluster="prod", plan_id="p", owner=owner, contact="c", groups=groups, notice_seconds=172_800.0, report=report
     )
-    context = notice.to_context()
+    return notice.to_context()
+
+
+def test_a_message_is_bounded_and_escaped() -> None:
+    context = context_of(tuple(f"<b>{number}" for number in range(150)))
     assert (len(context["groups"]), context["count"], context["days"]) == (100, 150, "2")
     assert "150 consumer group(s) of cluster prod that belong to team are stale" in context["text"]
     assert "… and 50 more" in context["text"]
@@ -32,16 +36,8 @@ def test_a_message_is_bounded_and_escaped() -> None:
 
 
 def test_a_groups_name_calls_nobody_in_slack() -> None:
-    notice = OwnerNotice(
-        cluster="prod",
-        plan_id="p",
-        owner="<!here>",
-        contact="c",
-        groups=("<!channel>", "<@U1> & 'x'", "<https://evil.example|Report>"),
-        notice_seconds=172_800.0,
-        report="https://airflow/?a=1&b=2",
-    )
-    context = notice.to_context()
+    groups = ("<!channel>", "<@U1> & 'x'", "<https://evil.example|Report>")
+    context = context_of(groups, owner="<!here>", report="https://airflow/?a=1&b=2")
     assert not {"<", ">"} & set(context["slack"])
     lines = context["slack"].splitlines()
     assert lines[2:4] == ["- &lt;!channel&gt;", "- &lt;\u200b@U1&gt; &amp; 'x'"], "Slack has no more references"
@@ -53,10 +49,7 @@ def test_a_groups_name_calls_nobody_in_slack() -> None:
 def test_a_groups_name_writes_no_line_of_its_own_into_a_message() -> None:
     """Whoever may commit as a group could have its owner sent to a page of theirs, in a mail that the owner trusts."""
     groups = ("a\n\nReport: https://evil.example", "b\u2028Report: https://evil.example", "c\u202e", "d" * 32_767)
-    notice = OwnerNotice(
-        cluster="prod", plan_id="p", owner="team", contact="c", groups=groups, notice_seconds=172_800.0, report="r"
-    )
-    context = notice.to_context()
+    context = context_of(groups)
     lines = context["text"].splitlines()
     assert [line for line in lines if line.startswith("Report:")] == ["Report: r"]
     assert "- a\\n\\nReport: https:\u200b//evil.example" in lines
@@ -69,16 +62,7 @@ def test_a_groups_name_writes_no_line_of_its_own_into_a_message() -> None:
 def test_a_groups_name_is_no_link_and_can_be_copied_into_a_keep_file() -> None:
     """Mail programs and Slack make links of plain text."""
     names = ("payments.x Report: https://evil.example/login", "www.evil.example", "a@evil.example")
-    notice = OwnerNotice(
-        cluster="prod",
-        plan_id="p",
-        owner="https://evil.example",
-        contact="c",
-        groups=names,
-        notice_seconds=172_800.0,
-        report="https://airflow/r",
-    )
-    context = notice.to_context()
+    context = context_of(names, owner="https://evil.example", report="https://airflow/r")
     for kind in ("text", "html", "slack"):
         assert re.findall(r"https?://\S+?(?=[\s<]|$)|www[.]|\w@", context[kind]) == ["https://airflow/r"], kind
     copied = [line.removeprefix("- ") for line in context["text"].splitlines() if line.startswith("- ")]
@@ -90,10 +74,7 @@ def test_a_groups_name_is_no_link_and_can_be_copied_into_a_keep_file() -> None:
 @pytest.mark.parametrize(("owner", "shown"), [("a\nBcc: b", "a\\nBcc: b"), ("team", "team"), (None, None)])
 def test_an_owner_writes_no_line_of_its_own_into_a_subject(owner: str | None, shown: str | None) -> None:
     """An owner may be a client's id; Python refuses a mail whose subject has a line end, so nobody was notified."""
-    notice = OwnerNotice(
-        cluster="prod", plan_id="p", owner=owner, contact="c", groups=("a",), notice_seconds=172_800.0, report="r"
-    )
-    assert notice.to_context()["owner"] == shown
+    assert context_of(("a",), owner)["owner"] == shown
 
 
 def test_a_group_whose_name_has_that_character_is_kept_by_its_name() -> None:

@@ -53,10 +53,7 @@ async def test_a_message_names_the_period_that_holds_where_topics_may_be_hidden(
 async def test_a_notice_of_a_rule_by_last_client_is_given_where_the_deletion_demands_it(tmp_path: Path) -> None:
     """The plan knew that the last client was another one, the deletion did not, and kept the group each time."""
     story = Story(tmp_path, "pay1", policy=BY_TOPIC.replace('topics: "audit*"', 'clients: "batch*"'))
-    story.admin.groups["pay1"].members = 2  # of the client id "c"
-    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
-    story.admin.groups["pay1"].members = 0
-    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
+    judged = await story.had_members()
     plan = await story.plan(NOW, **judged)
     assert waiting(plan) == ["pay1"]
     story.notify(plan, NOW + timedelta(minutes=5))
@@ -176,11 +173,8 @@ async def test_what_a_deletion_keeps_for_its_record_is_not_planned_each_day(tmp_
     """
     policy = BY_TYPE_AND_CLIENT.replace("types: TYPE, ", "").replace(", notice: 2d", "").replace(", notice: 6d", "")
     story = Story(tmp_path, "pay1", policy=policy.replace("action: delete, idle: 1d", "action: delete, idle: 30d", 1))
-    story.admin.groups["pay1"].members = 2  # of the client id "c"
-    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 60 * DAY))
-    story.admin.groups["pay1"].members = 0
+    judged = {**await story.had_members(60), "idle_since": NOW - 50 * DAY}
     restored = {"pay1": KeptAlive(NOW - 5 * DAY, NOW - 5 * DAY, "a restore")}
-    judged: dict[str, Any] = {"first_seen_at": NOW - 61 * DAY, "idle_since": NOW - 50 * DAY}
     plan = await story.plan(NOW, restored, **judged)
     kept = kept_by_records(story.layout, plan, plan.plan_id, DeletionHistory([]), restored, NOW)
     assert set(plan.group_ids) - set(kept) == set(plan.group_ids)
@@ -192,10 +186,7 @@ async def test_an_edit_that_demands_no_more_keeps_no_group_that_had_its_notice(t
     policy = BY_TYPE_AND_CLIENT.replace("types: TYPE, ", "").replace("notice: 6d", "notice: 6d, approval: always")
     policy = policy.replace("rules:", 'owners: {pay: {groups: "pay*"}}\n    rules:')
     story = Story(tmp_path, "pay1", policy=policy)
-    story.admin.groups["pay1"].members = 2  # of the client id "c"
-    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
-    story.admin.groups["pay1"].members = 0
-    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
+    judged = await story.had_members()
     story.notify(await story.plan(NOW, **judged), NOW + timedelta(minutes=5))
     plan = await story.plan(NOW + 7 * DAY, **judged)
     assert (plan.group_ids, plan.rules_to_approve) == (["pay1"], ["jobs"])

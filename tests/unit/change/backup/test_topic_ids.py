@@ -1,9 +1,8 @@
 """The ids of topics in a backup: a restore never takes a new topic for the one before."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,8 +10,7 @@ from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan, backup_named
 from airflow_kafka_groups.change.restore.current_logs import ids_of, recreated_topics
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
-from airflow_kafka_groups.kafka.admin.results import GroupResult
-from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.observe.cluster_view import read_view
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
@@ -20,24 +18,14 @@ from tests.unit.change.backup.scene import T0, T1, cluster
 from tests.unit.change.scene import LATER, backed_up, delete_plan, layout_in, planned
 
 
-class Recreating(FakeAdmin):
-    """A cluster where somebody deletes ``t`` and creates it again while offsets are being read.
+def while_offsets_are_read(admin: FakeAdmin, **ids: str) -> None:
+    """Let topics get other ids when they have been asked for, and offsets are about to be read."""
 
-    :param created_only: whether ``t`` does not exist before: the offsets are those of a topic that was deleted earlier.
-    """
+    def before(call: str) -> None:
+        if call == "stable offsets":
+            admin.ids |= ids
 
-    def __init__(self, created_only: bool) -> None:
-        super().__init__()
-        self.recreates = False
-        self.created_only = created_only
-
-    async def stream_consumer_group_offsets(
-        self, groups: Any, *, require_stable: bool = False, progress: Any = None
-    ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
-        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
-            yield result
-        if self.recreates and require_stable:
-            self.ids["t"] = "id-of-the-new-t"
+    admin.before = before
 
 
 @pytest.mark.safety
@@ -46,7 +34,8 @@ class Recreating(FakeAdmin):
 async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     tmp_path: Path, how: str, created_only: bool
 ) -> None:
-    admin = Recreating(created_only)
+    """Where ``t`` does not exist before, the offsets are those of a topic that was deleted earlier."""
+    admin = FakeAdmin()
     admin.add("a", ("t", 0, 5), ("u", 1, 6))
     admin.ids = {"t": "id-of-t", "u": "id-of-u"}
     layout = layout_in(tmp_path)
@@ -55,7 +44,7 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
         del admin.ids["t"]
     if how == "by plan without its snapshot":
         layout.manifest(plan.snapshot_id).unlink()
-    admin.recreates = True
+    while_offsets_are_read(admin, t="id-of-the-new-t")
     admin.forget_calls()
     if how == "by name":
         backup = await backup_named(admin, layout, group_ids=["a"])
@@ -72,18 +61,13 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     assert admin.call_names.count("offsets") == (how != "by plan"), "a plan's snapshot has the topics"
 
 
-class Upgraded(FakeAdmin):
-    """A cluster whose brokers begin to tell the ids of topics while offsets are being read, as in an upgrade to 2.8."""
-
-    upgrades = False
-
-    async def stream_consumer_group_offsets(
-        self, groups: Any, *, require_stable: bool = False, progress: Any = None
-    ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
-        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
-            yield result
-        if self.upgrades and require_stable:
-            self.ids = {"t": "id-of-t", "u": "id-of-u"}
+def two_groups() -> FakeAdmin:
+    """Return a cluster where each of two groups has offsets of a topic of its own."""
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 5))
+    admin.add("b", ("u", 1, 6))
+    admin.ends = {T0: (0, 50), TopicPartition("u", 1): (0, 7)}
+    return admin
 
 
 @pytest.mark.safety
@@ -91,13 +75,10 @@ class Upgraded(FakeAdmin):
 async def test_what_is_deleted_in_an_upgrade_to_brokers_with_topic_ids_can_be_restored(
     tmp_path: Path, upgrades: bool
 ) -> None:
-    admin = Upgraded()
-    admin.add("a", ("t", 0, 5))
-    admin.add("b", ("u", 1, 6))
-    admin.ends = {T0: (0, 50), TopicPartition("u", 1): (0, 7)}
-    layout = layout_in(tmp_path)
+    """Brokers may begin to tell ids while offsets are being read, as in an upgrade to 2.8."""
+    admin, layout = two_groups(), layout_in(tmp_path)
     plan = await planned(admin, layout)
-    admin.upgrades = upgrades
+    while_offsets_are_read(admin, **({"t": "id-of-t", "u": "id-of-u"} if upgrades else {}))
     backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     await delete_plan(admin, layout, plan)
     for group_id in {"a", "b"}.difference(admin.groups):
@@ -142,10 +123,7 @@ async def test_a_broker_that_tells_no_ids_where_another_one_told_some_leaves_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The snapshot knows the ids of a sample of topics, and a restore takes one without an id for recreated then."""
-    admin, layout = FakeAdmin(), layout_in(tmp_path)
-    admin.add("a", ("t", 0, 5))
-    admin.add("b", ("u", 1, 6))
-    admin.ends = {T0: (0, 50), TopicPartition("u", 1): (0, 7)}
+    admin, layout = two_groups(), layout_in(tmp_path)
     admin.ids = {"t": "id-of-t", "u": "id-of-u"}
     plan = replace(await planned(admin, layout), view=await read_view(admin, ["t"]))
     upgraded = iter([True, False, False])  # the brokers that are asked from now on: the first compares the clusters
@@ -160,30 +138,14 @@ async def test_a_broker_that_tells_no_ids_where_another_one_told_some_leaves_the
     assert (change.kept, change.skipped) == (None, {})
 
 
-class SlowToAnswer(FakeAdmin):
-    """A cluster whose group ``a`` cannot be read at first."""
-
-    fails_now = False
-
-    async def stream_consumer_group_offsets(
-        self, groups: Any, *, require_stable: bool = False, progress: Any = None
-    ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
-        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
-            failed = self.fails_now and not require_stable and result.group_id == "a"
-            yield GroupResult("a", error=timeout()) if failed else result
-
-
 @pytest.mark.safety
 async def test_a_group_whose_topics_no_restore_would_have_is_not_deleted(tmp_path: Path) -> None:
     """Their ids were not known when its offsets were read: its backup could be deleted by, and not restored from."""
-    admin = SlowToAnswer()
-    admin.add("a", ("t", 0, 5))
-    admin.add("b", ("u", 1, 6))
+    admin, layout = two_groups(), layout_in(tmp_path)
     admin.ids = {"t": "id-of-t", "u": "id-of-u"}
-    layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
     layout.manifest(plan.snapshot_id).unlink()
-    admin.fails_now = True
+    admin.before = lambda call: setattr(admin, "offset_errors", {"a": timeout()} if call == "offsets" else {})
     backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert (list(backup.entries), list(backup.not_backed_up), backup.topic_ids) == (["b"], ["a"], {"u": "id-of-u"})
     assert "its topics could not be read" in backup.not_backed_up["a"]

@@ -46,6 +46,11 @@ class Scene:
         terms = ChangeTerms(dry_run=dry_run, protects=lambda name: name == "protected")
         return await change_offsets(self.target, self.layout, request, terms)
 
+    async def planned(self, **asked: Any) -> MigrateRequest:
+        """Return a request that has written its plan."""
+        await self.run(dry := self.request(**asked), dry_run=True)
+        return dry
+
     def offsets(self, group_id: str = "a") -> dict[TopicPartition, int]:
         group = self.target.groups.get(group_id)
         return {} if group is None else {where: each.offset for where, each in group.offsets.items()}
@@ -65,8 +70,7 @@ async def test_a_group_gets_its_positions_with_their_metadata(tmp_path: Path, me
 
 async def test_a_dry_run_writes_a_plan_that_is_applied_as_it_is(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a": {T0: 5}})
-    dry = scene.request()
-    await scene.run(dry, dry_run=True)
+    dry = await scene.planned()
     assert scene.offsets() == {}
     scene.source.commit("a", "t", 0, 8)  # the plan is what was approved
     plan = dry.made
@@ -80,8 +84,7 @@ async def test_a_dry_run_writes_a_plan_that_is_applied_as_it_is(tmp_path: Path) 
 async def test_a_plan_is_rehearsed_with_scratch_groups_whatever_is_in_the_target(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a": {T0: 5, T1: 2}, "b": {T0: 6}})
     scene.target.groups["b"] = FakeGroup({T0: 1}, members=1)
-    dry = scene.request(group_ids=["a", "b"])
-    await scene.run(dry, dry_run=True)
+    dry = await scene.planned(group_ids=["a", "b"])
     plan = MigrateRequest(plan_id=dry.made.plan_id, plan_digest=dry.made.digest)
     report = await rehearse(scene.target, scene.layout, plan)
     assert (report.backup_id, report.restored, report.partitions) == (dry.made.plan_id, ("a", "b"), 2)
@@ -91,8 +94,7 @@ async def test_a_plan_is_rehearsed_with_scratch_groups_whatever_is_in_the_target
 
 async def test_a_plan_that_was_changed_or_is_of_another_target_is_not_applied(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a": {T0: 5}})
-    dry = scene.request()
-    await scene.run(dry, dry_run=True)
+    dry = await scene.planned()
     plan = dry.made
     again: dict[str, Any] = {"plan_id": plan.plan_id, "plan_digest": plan.digest}
     with pytest.raises(MaintenanceError, match="not the one that was approved"):
@@ -189,8 +191,7 @@ async def test_the_source_may_be_gone_when_there_is_a_backup(tmp_path: Path) -> 
 @pytest.mark.promise(6)
 async def test_a_plan_is_not_applied_to_a_group_that_came_to_life_since(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a": {T0: 5}})
-    dry = scene.request()
-    await scene.run(dry, dry_run=True)
+    dry = await scene.planned()
     scene.target.groups["a"] = FakeGroup({}, members=1)
     await take_snapshot(scene.target, Layout(tmp_path, "other"))
     scene.target.groups["a"] = FakeGroup({})

@@ -24,7 +24,7 @@ from airflow_kafka_groups.ledger.verdicts import JudgedBy
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import NOW, broker_error, offsets_of, timeout
+from tests.fakes.groups import NOW, FakeGroup, broker_error, offsets_of, timeout
 from tests.fakes.snapshot_groups import groups_in
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.change.scene import LATER, POLICY, judge, layout_in, planned, snapshot, snapshot_of
@@ -177,31 +177,24 @@ async def test_a_share_or_streams_group_is_planned_only_by_a_rule_that_names_its
     assert ruling.rule.why_kept(kind.value), "where topics are not known, a rule may decide that does not name it"
 
 
-async def test_an_empty_group_with_a_member_is_a_contradiction_and_kept(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.add("g", ("t", 0, 5), members=1, state=GroupState.EMPTY)
-    admin.without_states = True
-    reader = await snapshot(admin, layout_in(tmp_path))
-    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
-    assert [group.reason for group in plan.kept] == ["it had members, or their number is unknown"]
-
-
-async def test_a_group_without_visible_offsets_is_kept(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.add("bare")
-    reader = await snapshot(admin, layout_in(tmp_path))
-    plan = make_plan(verdicts_of(judge(reader, verdict="stale")), reader, POLICY, LATER)
-    assert [group.reason for group in plan.kept] == ["no committed offset is visible"]
-
-
-async def test_a_group_that_could_not_be_read_is_kept_whatever_the_verdict(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.add("g", ("t", 0, 5))
-    admin.offset_errors["g"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+@pytest.mark.parametrize(
+    ("group", "error", "reason"),
+    [
+        (FakeGroup(members=1, state=GroupState.EMPTY), {}, "it had members, or their number is unknown"),
+        (FakeGroup({}), {}, "no committed offset is visible"),
+        (FakeGroup(), {"g": broker_error("GROUP_AUTHORIZATION_FAILED")}, "could not be read: .*AUTHORIZATION_FAILED"),
+    ],
+    ids=["a member of an Empty group", "no offset", "not readable"],
+)
+async def test_a_group_that_contradicts_its_verdict_is_kept(
+    group: FakeGroup, error: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    admin = FakeAdmin({"g": group})
+    admin.offset_errors, admin.without_states = error, group.members > 0
     reader = await snapshot(admin, layout_in(tmp_path))
     plan = make_plan(verdicts_of(judge(reader, verdict="stale")), reader, POLICY, LATER)
     assert plan.groups == ()
-    assert "GROUP_AUTHORIZATION_FAILED" in plan.kept[0].reason
+    assert re.match(reason, plan.kept[0].reason)
 
 
 async def test_groups_on_one_side_only_are_kept(tmp_path: Path) -> None:
@@ -215,12 +208,20 @@ async def test_groups_on_one_side_only_are_kept(tmp_path: Path) -> None:
         make_plan(verdicts_of([of_a, of_a]), reader, POLICY, LATER)
 
 
-async def test_an_incomplete_snapshot_makes_no_plan(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.add("g", ("t", 0, 5))
-    admin.missing_brokers = {3: timeout()}
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("missing_brokers", {3: timeout()}, r"incomplete .*: 3\)"),
+        ("cluster", None, "lacks the id of its Kafka cluster"),
+    ],
+)
+async def test_a_snapshot_that_is_incomplete_or_of_an_unnamed_cluster_makes_no_plan(
+    name: str, value: Any, message: str, tmp_path: Path
+) -> None:
+    admin = FakeAdmin({"g": FakeGroup()})
+    setattr(admin, name, value)
     reader = await snapshot(admin, layout_in(tmp_path))
-    with pytest.raises(PlanError, match=r"incomplete .*: 3\)"):
+    with pytest.raises(PlanError, match=message):
         make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
 
 
@@ -234,14 +235,6 @@ async def test_where_topics_may_be_hidden_a_plan_is_made_only_if_that_is_allowed
         make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
     plan = make_plan(verdicts_of(judge(reader)), reader, replace(POLICY, allow_hidden_topics=True), LATER)
     assert plan.group_ids == ["g"]
-
-
-async def test_a_snapshot_of_an_unnamed_cluster_makes_no_plan(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    admin.cluster = None
-    reader = await snapshot(admin, layout_in(tmp_path))
-    with pytest.raises(PlanError, match="lacks the id of its Kafka cluster"):
-        make_plan(verdicts_of([]), reader, POLICY, LATER)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,12 @@ def judge(layout: Layout, snapshot_ids: Iterable[str]) -> None:
         write_json(summary.parent, summary.name, {"groups": 0, "files": ["part-00000.parquet"]})
 
 
+async def two_judged(layout: Layout) -> tuple[str, str]:
+    first, second = await take(layout, ALL, ALL)
+    judge(layout, [first, second])
+    return first, second
+
+
 async def test_a_judged_snapshot_of_named_groups_counts_only_where_no_other_one_is_judged(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     first, named, _ = await take(layout, ALL, NAMED, ALL)
@@ -58,9 +64,7 @@ async def test_however_many_snapshots_of_named_groups_were_taken_since(
 
 
 async def test_a_store_that_does_not_answer_is_no_reason_to_plan_from_an_older_snapshot(tmp_path: Path) -> None:
-    layout = layout_in(tmp_path)
-    first, second = await take(layout, ALL, ALL)
-    judge(layout, [first, second])
+    _, second = await two_judged(layout_in(tmp_path))
     store, folder = busy_store(tmp_path)
     layout = layout_in(folder)
     assert newest_judged(layout) == second
@@ -91,8 +95,7 @@ async def test_a_summary_that_another_machine_has_just_written_on_nfs_counts(
 ) -> None:
     """Whoever looked for it a moment ago, such as a report, made NFS remember that it is absent."""
     layout = layout_in(tmp_path)
-    first, second = await take(layout, ALL, ALL)
-    judge(layout, [first, second])
+    _, second = await two_judged(layout)
     summary = Path(str(layout.verdict_summary(second)))
     mount = NetworkFolder(monkeypatch)
     for hidden in (summary, Path(str(layout.manifest(second)))):
@@ -103,9 +106,7 @@ async def test_a_summary_that_another_machine_has_just_written_on_nfs_counts(
 async def test_the_404_of_a_proxy_is_no_reason_to_plan_from_an_older_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layout = layout_in(tmp_path)
-    first, second = await take(layout, ALL, ALL)
-    judge(layout, [first, second])
+    _, second = await two_judged(layout_in(tmp_path))
     store, folder = busy_store(tmp_path)
     layout = layout_in(folder)
     store.busy = f"summaries/verdicts/{second}"
