@@ -148,16 +148,6 @@ _BY_CODE = {
 }
 
 
-async def why_not_here(admin: MaintenanceClient, plan: DeletionPlan) -> str | None:
-    """Return why a plan cannot be applied to this cluster now, ``None`` if it can."""
-    try:
-        await require_here(admin, plan, await admin.cluster_id(), utc_now())
-        await require_all_seen(admin, plan)
-    except PlanError as error:
-        return str(error)
-    return None
-
-
 def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) -> Iterator[Row]:
     """Yield what keeps a group beside its own state: site, approval, stop, policy, newer snapshots, and records.
 
@@ -325,13 +315,17 @@ async def _read(
     """Return the cluster's id, the group, why the plan cannot be applied here and now, and what the group lacks."""
     listed = (await admin.list_groups()).require_complete()
     reading = (await read_groups(admin, [group_id], listed))[group_id]
-    not_here = None if plan is None else await why_not_here(admin, plan)
-    unseen: dict[str, GroupOutcome] = {}
-    value = reading.committed
+    cluster_id, value, not_here, unseen = await admin.cluster_id(), reading.committed, None, dict[str, GroupOutcome]()
+    if plan is not None:
+        try:
+            await require_here(admin, plan, cluster_id, utc_now())
+            await require_all_seen(admin, plan)
+        except PlanError as error:
+            not_here = str(error)
     if plan is not None and isinstance(found, PlannedGroup) and value is not None:
         judged = partial(offsets_in_snapshot, layout, plan.snapshot_id)
         unseen = await by_unseen_offsets(admin, judged, [(found.target, value)])
-    return await admin.cluster_id(), reading, not_here, unseen.get(group_id)
+    return cluster_id, reading, not_here, unseen.get(group_id)
 
 
 def _rows_of_state(reading: GroupReading) -> Iterator[Row]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.ledger.ledger import fold_snapshots
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
-from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.observe.readings import GroupSelection
 from airflow_kafka_groups.observe.snapshot.broker_clocks import read_marks
 from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary, take_snapshot
 from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress
@@ -21,18 +21,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotRequest:
-    """Take a snapshot.
+class SnapshotRequest(GroupSelection):
+    """Take a snapshot of a selection; what a broker did not list is missing in it.
 
-    :param group_ids: only these groups. Default: those that match ``groups``.
-    :param groups: the patterns of the groups. Default: all.
-    :param protected: patterns of groups that may be refused, besides those of platform groups: rows, and no failures.
     :param taken_by: the run, for the manifest, and ``dag_id`` its DAG. Default: no DAG.
     """
 
-    group_ids: Sequence[str] | None = None
-    groups: GroupFilter = field(default_factory=GroupFilter)
-    protected: Sequence[str] = ()
     taken_by: str = ""
     dag_id: str | None = None
 

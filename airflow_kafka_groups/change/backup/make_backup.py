@@ -308,54 +308,6 @@ NO_PLAN = "no plan"
 """The plan digest of a backup without a plan."""
 
 
-async def backup_named(
-    admin: MaintenanceClient,
-    layout: Layout,
-    *,
-    group_ids: Sequence[str] | None = None,
-    groups: GroupFilter | None = None,
-    protected: Sequence[str] = (),
-    progress: Progress = ignore_progress,
-) -> Backup:
-    """Back up groups by name or by pattern. The ``plan_id`` of the backup is its own id.
-
-    :param group_ids: the groups; those that do not exist are in ``not_backed_up``.
-    :param groups: or the patterns of the groups; ``None`` for all.
-    :param protected: patterns of groups that may be refused, besides those of platform groups: that is no failure.
-
-    Groups that cannot be backed up are in ``not_backed_up``. Raises ``IncompleteListingError`` if a broker did not
-    answer, and ``BackupError`` if the cluster has no id or the file read back differs.
-    """
-    cluster_id = await admin.cluster_id()
-    if not cluster_id:
-        raise BackupError("the cluster reports no id, so its backups could not be distinguished from another cluster's")
-    listed = (await admin.list_groups()).require_complete()
-    if group_ids is None:
-        chosen = groups or GroupFilter()
-        wanted = sorted(group_id for group_id in listed if chosen.selects(group_id))
-    else:
-        wanted = check_group_ids(group_ids)
-    not_backed_up = {id_: "it does not exist" for id_ in wanted if id_ not in listed}
-    asked = [group_id for group_id in wanted if group_id not in not_backed_up]
-    draft = BackupDraft(utc_now(), await TopicIds.of(admin, await read_topics(admin, asked)))
-    draft.left_out.update(not_backed_up)
-    async for result in read_offsets(admin, asked, require_stable=True):
-        if group_ids is None and is_out_of_reach(result.group_id, result.error, protected):
-            draft.left_out[result.group_id] = OUT_OF_REACH
-        elif result.value is None:
-            draft.left_out[result.group_id] = f"could not be read: {result.error}"
-        elif not committed_partitions(result.value):
-            draft.left_out[result.group_id] = "no committed offset is visible"
-        else:
-            listing = listed[result.group_id]
-            entry = entry_of(result.group_id, listing.type.value, listing.protocol_type, result.value)
-            draft.add(entry, utc_now(), result.value)
-        progress("backup", len(draft.entries) + len(draft.left_out), len(wanted))
-    if (warning := await why_short(admin, "This backup may lack")) is not None:
-        _logger.warning("%s", warning)
-    return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupRequest:
     """Back up committed offsets. Raises ``ConfigurationError`` for invalid values.
@@ -387,12 +339,39 @@ async def back_up(
     protected: Sequence[str] = (),
     progress: Progress = ignore_progress,
 ) -> Backup:
-    """Write the backup of a request, and verify it by reading it back; see ``back_up_plan`` and ``backup_named``.
+    """Write the backup of a request, and verify it by reading it back. Without a plan, its ``plan_id`` is its own id.
 
     :param protected: patterns of groups that may be refused, besides those of platform groups: that is no failure.
+
+    Groups that cannot be backed up, or do not exist, are in ``not_backed_up``. Raises ``IncompleteListingError`` if a
+    broker did not answer, ``BackupError`` if the cluster has no id or the file read back differs, and what
+    ``back_up_plan`` raises.
     """
     if request.plan_id is not None:
         plan = await asyncio.to_thread(load_plan, layout, request.plan_id)
         return await back_up_plan(admin, layout, plan, approved_digest=request.plan_digest, progress=progress)
-    ids, groups = request.group_ids, request.groups
-    return await backup_named(admin, layout, group_ids=ids, groups=groups, protected=protected, progress=progress)
+    cluster_id = await admin.cluster_id()
+    if not cluster_id:
+        raise BackupError("the cluster reports no id, so its backups could not be distinguished from another cluster's")
+    listed = (await admin.list_groups()).require_complete()
+    names = request.group_ids
+    wanted = sorted(filter(request.groups.selects, listed)) if names is None else check_group_ids(names)
+    not_backed_up = {id_: "it does not exist" for id_ in wanted if id_ not in listed}
+    asked = [group_id for group_id in wanted if group_id not in not_backed_up]
+    draft = BackupDraft(utc_now(), await TopicIds.of(admin, await read_topics(admin, asked)))
+    draft.left_out.update(not_backed_up)
+    async for result in read_offsets(admin, asked, require_stable=True):
+        if names is None and is_out_of_reach(result.group_id, result.error, protected):
+            draft.left_out[result.group_id] = OUT_OF_REACH
+        elif result.value is None:
+            draft.left_out[result.group_id] = f"could not be read: {result.error}"
+        elif not committed_partitions(result.value):
+            draft.left_out[result.group_id] = "no committed offset is visible"
+        else:
+            listing = listed[result.group_id]
+            entry = entry_of(result.group_id, listing.type.value, listing.protocol_type, result.value)
+            draft.add(entry, utc_now(), result.value)
+        progress("backup", len(draft.entries) + len(draft.left_out), len(wanted))
+    if (warning := await why_short(admin, "This backup may lack")) is not None:
+        _logger.warning("%s", warning)
+    return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)

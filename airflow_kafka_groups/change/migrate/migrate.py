@@ -163,10 +163,7 @@ class MigrateRequest(OffsetRequest):
         return await self._changes(admin, layout)
 
     async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
-        """Return what a drill commits, as if no group existed, and what an earlier try of it may have committed.
-
-        :param most: the number of groups, those with the most partitions first.
-        """
+        """Return what a drill commits, see ``Rehearsed``."""
         changes = await self._changes(admin, layout, as_new=True)
         ordered = sorted(changes, key=lambda change: (-len(change.after), change.group_id))[:most]
         return [(change, self.made.groups[change.group_id].commits) for change in ordered]

@@ -14,7 +14,6 @@ from airflow_kafka_groups.judge.verdict_names import KeptName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.notice_book import marked, note, noted_by, notice_of
-from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.observe.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.report.page import render
 from airflow_kafka_groups.shown import one_line, printable, without_links
@@ -166,11 +165,6 @@ def _is_of_all_groups(layout: Layout, plan: DeletionPlan) -> bool:
         return False
 
 
-def _is_its_own(mark: Notice, group: KeptGroup) -> bool:
-    """Whether a mark is about the group as a plan knows it, and not one of a later plan about another owner's."""
-    return (mark.fingerprint, mark.owner) == (group.fingerprint, group.owner)
-
-
 def _messages(
     layout: Layout, plan: DeletionPlan, marks: Mapping[str, Notice], report: str, done: Notified, at: datetime | None
 ) -> list[OwnerNotice]:
@@ -182,8 +176,10 @@ def _messages(
     before = plan.policy.rules_before()
     of_owner: dict[str | None, list[tuple[str, float]]] = {}
     for group in waiting:
-        mark = marks.get(group.group_id)  # a repeated plan makes none
-        if mark is None or not _is_its_own(mark, group) or (group.owner or "") in done.already:
+        mark = marks.get(group.group_id)  # a repeated plan makes none, and a later one's may be of another owner
+        if mark is None or (mark.fingerprint, mark.owner) != (group.fingerprint, group.owner):
+            continue
+        if (group.owner or "") in done.already:
             continue
         period = notice_of(group, before)
         if not period:  # it only waits for the end of what the message said

@@ -64,7 +64,10 @@ class Rehearsed(Protocol):
         """The backup, or the plan, if it is known before."""
 
     async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
-        """Return what would be committed if no group existed, and what an earlier try may have committed."""
+        """Return what would be committed if no group existed, and what an earlier try may have committed.
+
+        :param most: the number of groups, those with the most partitions first.
+        """
 
 
 async def rehearse(

@@ -94,10 +94,7 @@ class RestoreRequest(OffsetRequest):
         return [replace(change, as_of=backup.created_at) for change in changes]
 
     async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
-        """Return what a drill restores, as if no group existed, and what an earlier try of it may have restored.
-
-        :param most: the number of groups, those with the most partitions first.
-        """
+        """Return what a drill restores, see ``Rehearsed``."""
         backup, groups = await self._open(admin, layout)
         ordered = sorted(groups.values(), key=lambda group: (-group.entry.partitions, group.entry.group_id))[:most]
         logs = await current_logs(admin, backup, (where for group in ordered for where in group.offsets))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.backup.make_backup import back_up_plan, backup_named
+from airflow_kafka_groups.change.backup.make_backup import BackupRequest, back_up, back_up_plan
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.change.deletion.verify import verify_deleted
@@ -51,7 +51,7 @@ async def test_a_topic_made_anew_with_a_longer_log_gets_no_old_offsets(kafka41: 
     await asyncio.to_thread(commit_offsets, where, {"restored": {(TOPIC, 0): 2, (KEPT, 0): 2}})
     ids = {topic: await asyncio.to_thread(topic_id_of, where, topic) for topic in (TOPIC, KEPT)}
     async with connection_client(config_of(kafka41)) as admin:
-        backup = await backup_named(admin, layout, group_ids=["restored"])
+        backup = await back_up(admin, layout, BackupRequest(group_ids=["restored"]))
         assert load_backup(layout, backup.plan_id).topic_ids == ids
         (await admin.delete_consumer_groups(["restored"])).raise_for_errors()
         (before,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
@@ -81,7 +81,7 @@ async def test_a_partition_that_is_gone_is_left_out_and_not_one_that_nobody_coul
     await asyncio.to_thread(create_topics, where, {topic: 2})
     await asyncio.to_thread(commit_offsets, where, {group_id: {(topic, 1): 0}})
     async with connection_client(config_of(kafka41)) as admin:
-        backup = await backup_named(admin, layout, group_ids=[group_id])
+        backup = await back_up(admin, layout, BackupRequest(group_ids=[group_id]))
         (await admin.delete_consumer_groups([group_id])).raise_for_errors()
         await asyncio.to_thread(delete_topics, where, [topic])
         if partitions:
@@ -105,7 +105,7 @@ async def test_groups_are_verified_and_restored_beside_an_id_that_fails_every_de
     await asyncio.to_thread(make, where, 3, [topic])
     await asyncio.to_thread(commit_offsets, where, {group: {(topic, 0): 2} for group in [*groups, long]})
     async with connection_client(config_of(kafka44)) as admin:
-        backup = await backup_named(admin, layout, group_ids=[*groups, long])
+        backup = await back_up(admin, layout, BackupRequest(group_ids=[*groups, long]))
         (await admin.delete_consumer_groups([*groups, long])).raise_for_errors()
         described = await admin.describe_consumer_groups([*groups, long])
         verification = await verify_deleted(admin, [*groups, long])
@@ -171,7 +171,7 @@ async def test_a_share_group_of_the_same_name_is_kept(kafka41: KafkaCluster, tmp
     await asyncio.to_thread(produce, where, {(SHARED, 0): 5})
     await asyncio.to_thread(commit_offsets, where, {GROUP: {(SHARED, 0): 2}})
     async with connection_client(config_of(kafka41)) as admin, asyncio.timeout(120):
-        backup = await backup_named(admin, layout, group_ids=[GROUP])
+        backup = await back_up(admin, layout, BackupRequest(group_ids=[GROUP]))
         (await admin.delete_consumer_groups([GROUP])).raise_for_errors()
         (early,) = await RestoreRequest(plan_id=backup.plan_id).propose(admin, layout)
         with share_consumer(kafka41, GROUP, SHARED):

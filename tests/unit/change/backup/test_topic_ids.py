@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.backup.make_backup import back_up_plan, backup_named
+from airflow_kafka_groups.change.backup.make_backup import BackupRequest, back_up, back_up_plan
 from airflow_kafka_groups.change.restore.current_logs import ids_of, recreated_topics
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.kafka.models import TopicPartition
@@ -47,7 +47,7 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     while_offsets_are_read(admin, t="id-of-the-new-t")
     admin.forget_calls()
     if how == "by name":
-        backup = await backup_named(admin, layout, group_ids=["a"])
+        backup = await back_up(admin, layout, BackupRequest(group_ids=["a"]))
     else:
         backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     if created_only and how != "by name":  # it is not to be deleted by a backup that a restore would use in part

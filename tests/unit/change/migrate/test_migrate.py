@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_named
+from airflow_kafka_groups.change.backup.make_backup import BackupRequest, back_up
 from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges, change_offsets
 from airflow_kafka_groups.change.restore.drill import rehearse
@@ -173,7 +173,7 @@ async def test_a_request_that_cannot_be_is_refused(tmp_path: Path, asked: dict[s
 async def test_the_source_may_be_gone_when_there_is_a_backup(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a": {T0: 5}, "b": {T0: 6}})
     scene.source.ids["t"] = "id-1"
-    saved = await backup_named(scene.source, Layout(tmp_path, "west"), group_ids=["a", "b"])
+    saved = await back_up(scene.source, Layout(tmp_path, "west"), BackupRequest(group_ids=["a", "b"]))
     asked = {"backup_id": saved.plan_id, "source_cluster": "west"}
     await scene.run(scene.request(source=None, **asked))
     assert (scene.offsets("a"), scene.offsets("b")) == ({T0: 2}, {})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.make_backup import backup_named
+from airflow_kafka_groups.change.backup.make_backup import BackupRequest, back_up
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
@@ -75,7 +75,7 @@ WEEK = timedelta(days=7)
 
 async def restore_by_a_clock_that_is_behind(admin: FakeAdmin, layout: Layout, patch: pytest.MonkeyPatch) -> None:
     """Let another program delete a group, and a worker whose clock is behind restore it."""
-    saved = await backup_named(admin, layout)
+    saved = await back_up(admin, layout, BackupRequest())
     admin.groups.clear()
     patch.setattr(recorded, "utc_now", lambda: NOW - WEEK)
     done = await restored(admin, layout, saved.plan_id)
