@@ -98,7 +98,7 @@ class BrokerConnection:
         answers = SentRequests(api, version, on_answers, partial(self._failure, api, timeout))
         first, frames = self._next_id, self._encode(api, version, requests)
         try:
-            answers.exchange = self._pipeline.submit(first, frames, timeout, answers, changes=api in CHANGES)
+            self._pipeline.submit(first, frames, timeout, answers, changes=api in CHANGES)
         except OSError as error:
             raise self._failure(api, timeout, error) from error
         self._next_id = (first + len(requests)) & LARGEST_ID
@@ -139,21 +139,20 @@ Connector = Callable[[str, int], Awaitable[BrokerConnection]]
 """Opens a connection to a host and port."""
 
 
-class SentRequests:
+class SentRequests(Exchange):
     """Requests under way that were sent together; their answers are decoded as they come."""
 
-    __slots__ = ("_answers", "_api", "_errors", "_failure", "_on_answers", "_version", "exchange")
+    __slots__ = ("_answers", "_api", "_errors", "_failure", "_on_answers", "_version")
 
     def __init__(self, api: Api, version: int, on_answers: OnAnswers, failure: Callable[..., KafkaGroupsError]) -> None:
         self._api, self._version = api, version
         self._on_answers, self._failure = on_answers, failure
         self._answers: list[Message] = []
         self._errors: dict[int, KafkaGroupsError] = {}
-        self.exchange: Exchange
 
     def cancel(self) -> None:
         """Stop waiting for the answers. The broker may act on the requests all the same."""
-        self.exchange.cancel()
+        super().cancel()
         self._answers.clear()
 
     def flush(self) -> None:

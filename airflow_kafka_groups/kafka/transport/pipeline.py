@@ -12,9 +12,9 @@ may still work on it, and what follows it must not overtake it.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 
@@ -29,45 +29,34 @@ LARGEST_ID = 0x7FFF_FFFF
 """The largest correlation id, an int32; 0 follows."""
 
 
-class Receiver(Protocol):
-    """What gets the responses to requests that were sent together."""
+class Exchange(ABC):
+    """Requests in flight that were sent together; a ``Pipeline`` sets the fields."""
 
+    __slots__ = ("changes", "deadline", "missing", "next_id", "sent_at", "waited_for")
+    next_id: int  # the correlation id of the next response; the others have those that follow
+    missing: int  # how many responses have not come
+    sent_at: float
+    deadline: float
+    changes: bool
+    waited_for: bool
+
+    @abstractmethod
     def take(self, frame: bytes) -> None:
         """Take the next response, without its length."""
 
+    @abstractmethod
     def end(self, errors: Sequence[Exception]) -> None:
         """Take the end: an error for each response that will not come."""
 
-
-class Exchange:
-    """Requests in flight that were sent together.
-
-    :param next_id: the correlation id of the next response. The others have those that follow.
-    :param missing: how many responses have not come.
-    :param changes: whether they change something.
-    """
-
-    __slots__ = ("changes", "deadline", "missing", "next_id", "receiver", "sent_at")
-
-    def __init__(
-        self, next_id: int, missing: int, receiver: Receiver, sent_at: float, deadline: float, changes: bool
-    ) -> None:
-        self.next_id = next_id
-        self.missing = missing
-        self.receiver: Receiver | None = receiver
-        self.sent_at = sent_at
-        self.deadline = deadline
-        self.changes = changes
-
     def cancel(self) -> None:
-        """Stop waiting for the responses: they are passed over when they come."""
-        self.receiver = None
+        """Stop waiting for the responses: they are passed over when they come, and there is no end."""
+        self.waited_for = False
 
-    def end(self, errors: Sequence[Exception]) -> None:
-        """End the receiver: nothing more comes. Not if it was cancelled, or has ended before."""
-        receiver, self.receiver = self.receiver, None
-        if receiver is not None:
-            receiver.end(errors)
+    def finish(self, errors: Sequence[Exception]) -> None:
+        """End it, once: nothing more comes."""
+        if self.waited_for:
+            self.waited_for = False
+            self.end(errors)
 
 
 class Pipeline(asyncio.Protocol):
@@ -96,9 +85,9 @@ class Pipeline(asyncio.Protocol):
         return not self._transport.is_closing()
 
     def submit(
-        self, first_id: int, requests: Sequence[bytes], timeout: float, receiver: Receiver, *, changes: bool = False
-    ) -> Exchange:
-        """Send requests; in later turns, ``receiver`` gets each response, and then the end.
+        self, first_id: int, requests: Sequence[bytes], timeout: float, exchange: Exchange, *, changes: bool = False
+    ) -> None:
+        """Send requests; in later turns, ``exchange`` gets each response, and then the end.
 
         :param changes: whether they change something. Default false.
 
@@ -113,16 +102,15 @@ class Pipeline(asyncio.Protocol):
         for request in requests:
             self._unwritten += (len(request).to_bytes(_SIZE, "big"), request)
         now = self._loop.time()
-        deadline = now + timeout
-        exchange = Exchange(first_id, len(requests), receiver, now, deadline, changes)
+        exchange.next_id, exchange.missing, exchange.changes = first_id, len(requests), changes
+        exchange.sent_at, exchange.deadline, exchange.waited_for = now, now + timeout, True
         self._in_flight.append(exchange)
-        if self._timer is None or deadline < self._timer.when():
-            self._watch(deadline)
-        return exchange
+        if self._timer is None or exchange.deadline < self._timer.when():
+            self._watch(exchange.deadline)
 
     async def drain(self) -> None:
         """Wait until nothing is in flight; each request has its deadline."""
-        while any([exchange.receiver for exchange in self._in_flight]):  # noqa: ASYNC110  # rare: no event at each frame
+        while any([exchange.waited_for for exchange in self._in_flight]):  # noqa: ASYNC110  # rare: no event at each frame
             await asyncio.sleep(_DRAIN_SECONDS)
 
     async def aclose(self) -> None:
@@ -171,7 +159,7 @@ class Pipeline(asyncio.Protocol):
             lost = ConnectionResetError("the connection was closed")
             lost.__cause__ = error
             exchange = self._in_flight.popleft()
-            exchange.end([lost] * exchange.missing)
+            exchange.finish([lost] * exchange.missing)
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -188,11 +176,11 @@ class Pipeline(asyncio.Protocol):
             return self._break(RemoteProtocolError("a response to another request"))
         exchange.next_id = (exchange.next_id + 1) & LARGEST_ID
         exchange.missing -= 1
-        if exchange.receiver is not None:
-            exchange.receiver.take(frame)
+        if exchange.waited_for:
+            exchange.take(frame)
         if not exchange.missing:
             self._in_flight.popleft()
-            exchange.end(())
+            exchange.finish(())
         return True
 
     def _break(self, error: RemoteProtocolError) -> bool:
@@ -200,7 +188,7 @@ class Pipeline(asyncio.Protocol):
         if self._in_flight:
             exchange = self._in_flight.popleft()
             closed = ConnectionResetError("the connection was closed")
-            exchange.end([error, *[closed] * (exchange.missing - 1)])
+            exchange.finish([error, *[closed] * (exchange.missing - 1)])
         self._transport.abort()
         return False
 
@@ -215,10 +203,10 @@ class Pipeline(asyncio.Protocol):
         left: list[float] = []
         is_dead = False
         for exchange in list(self._in_flight):
-            if exchange.receiver is None:
+            if not exchange.waited_for:
                 continue
             if exchange.deadline <= now:
-                exchange.end([TimeoutError()] * exchange.missing)
+                exchange.finish([TimeoutError()] * exchange.missing)
                 is_dead = is_dead or (not left and self._heard_at <= exchange.sent_at)
             else:
                 left.append(exchange.deadline)

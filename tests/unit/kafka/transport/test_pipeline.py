@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.kafka.transport.pipeline import Pipeline
+from airflow_kafka_groups.kafka.transport.pipeline import Exchange, Pipeline
 
 
 class Transport:
@@ -65,7 +65,7 @@ async def pipeline(transport: Transport) -> AsyncIterator[Pipeline]:
     await pipeline.aclose()
 
 
-class Frames:
+class Frames(Exchange):
     """What comes of requests, which a function gets at their end."""
 
     def __init__(self, on_end: Callable[[list[bytes], Sequence[Exception]], object] = lambda *_: None) -> None:
@@ -222,12 +222,12 @@ async def test_responses_that_nobody_waits_for_are_passed_over(
     end: str, transport: Transport, pipeline: Pipeline
 ) -> None:
     came = Frames()
-    exchange = pipeline.submit(0, [b""] * 3, 60 if end == "cancelled" else 0.01, came)
+    pipeline.submit(0, [b""] * 3, 60 if end == "cancelled" else 0.01, came)
     other = ask(pipeline, 3)
     await turns()
     transport.protocol.data_received(frame(0))
     if end == "cancelled":
-        exchange.cancel()
+        came.cancel()
     else:
         async with asyncio.timeout(5):
             while came.errors is None:  # noqa: ASYNC110  # its time is over in a moment
@@ -256,7 +256,8 @@ async def test_a_connection_that_sent_nothing_until_a_deadline_is_closed(before:
         other.add_done_callback(lambda done: done.exception())
     elif before == "a change that was given up":
         number = 1
-        pipeline.submit(0, [b"change"], 60, Frames(), changes=True).cancel()
+        pipeline.submit(0, [b"change"], 60, change := Frames(), changes=True)
+        change.cancel()
     asked = ask(pipeline, number, 0.1)
     if heard:
         await asyncio.sleep(0)  # no longer: a busy machine would let the deadline pass
