@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer, readers
-from kio.serial.readers import Reader, read_compact_array_length, read_unsigned_varint
+from kio.serial.readers import Reader, read_compact_array_length, read_compact_string, read_unsigned_varint
 from kio.static.constants import EntityType
 
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
@@ -144,15 +144,15 @@ class CompactReader:
         return length
 
     def named_rows(
-        self, read_row: Callable[[], tuple[str, T]], read_tail: Callable[[], T], head: bytes = b""
+        self, read_tail: Callable[[], T], read_row: Callable[[], tuple[str, T]] | None = None, head: bytes = b""
     ) -> list[tuple[list[str], T]]:
         """Read an array of rows, each of a name and what follows it; names that the same follows come together.
 
         Bytes that were read once mean the same again at the same place. So what follows a name is read field by field
         only when it is not among the last that were.
 
-        :param read_row: reads a row that has another head, or a long name.
         :param read_tail: reads what follows the name.
+        :param read_row: reads a row that has another head, or a long name. Default: for rows without a head.
         :param head: what comes before the name in most rows. Default: nothing.
         """
         data, before = self.data, len(head)
@@ -167,7 +167,7 @@ class CompactReader:
             size = data[start]
             if not 0 < size < 0x80 or not data.startswith(head, position):
                 self.position = self.row = position
-                name, value = read_row()
+                name, value = read_row() if read_row else (self.read(read_compact_string), read_tail())
                 rows.append(([name], value))
                 position = self.position
                 continue
@@ -225,8 +225,10 @@ class CompactReader:
         if self.position > len(self.data):
             raise ValueError("the response ends too early")
 
-    def end(self) -> None:
-        """Raise ``ValueError`` unless this is the end of the frame."""
+    def end(self, *, after_tags: bool = True) -> None:
+        """Raise ``ValueError`` unless the frame ends here, as a rule with tagged fields."""
+        if after_tags:
+            self.skip_tags()
         if self.position != len(self.data):
             raise ValueError(f"{len(self.data) - self.position} bytes too many")
 

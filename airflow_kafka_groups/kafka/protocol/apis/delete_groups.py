@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kio.serial.readers import read_compact_string, read_timedelta_i32
+from kio.serial.readers import read_timedelta_i32
 
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS
@@ -44,7 +44,6 @@ def decode(frame: bytes, version: int) -> KeyedAnswer[str, None]:
         return code
 
     throttle = read(read_timedelta_i32)
-    rows = reader.named_rows(lambda: (read(read_compact_string), read_tail()), read_tail)
-    reader.skip_tags()
+    rows = reader.named_rows(read_tail)
     reader.end()
     return KeyedAnswer.of(throttle, [(group_ids, code, None, None) for group_ids, code in rows])

@@ -99,8 +99,7 @@ def decode(api: Api, frame: bytes, version: int) -> DescribeGroupsAnswer:
         return name, _new(DescribedGroup, (error, message, *tail[2:]))
 
     throttle = read(read_timedelta_i32)
-    rows = reader.named_rows(read_row, read_tail, _NO_ERROR + _NO_MESSAGE if has_message else _NO_ERROR)
-    reader.skip_tags()
+    rows = reader.named_rows(read_tail, read_row, _NO_ERROR + _NO_MESSAGE if has_message else _NO_ERROR)
     reader.end()
     return DescribeGroupsAnswer(throttle, rows)
 

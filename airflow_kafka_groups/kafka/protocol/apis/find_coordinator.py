@@ -84,8 +84,7 @@ def decode(frame: bytes, version: int) -> KeyedAnswer[str, Broker]:
         return tail
 
     throttle = read(read_timedelta_i32)
-    rows = reader.named_rows(lambda: (read(read_compact_string), read_tail()), read_tail)
-    reader.skip_tags()
+    rows = reader.named_rows(read_tail)
     reader.end()
     return _answer(throttle, rows)
 

@@ -64,8 +64,7 @@ def decode(frame: bytes, version: int) -> ListGroupsAnswer:
         return protocol_type, state, kind
 
     throttle, error = read(read_timedelta_i32), read(read_error_code)
-    rows = reader.named_rows(lambda: (read(read_compact_string), read_tail()), read_tail)
-    reader.skip_tags()
+    rows = reader.named_rows(read_tail)
     reader.end()
     return ListGroupsAnswer(
         throttle, error, [ListedGroup(group_id, *tail) for group_ids, tail in rows for group_id in group_ids]

@@ -91,7 +91,6 @@ def decode(frame: bytes, version: int) -> MetadataAnswer:
     topics = [_read_topic(reader, version) for _ in range(reader.array_length())]
     has_operations = version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS
     allowed = reader.read(read_int32) if has_operations else UNKNOWN_OPERATIONS
-    reader.skip_tags()
     reader.end()
     return MetadataAnswer.of(throttle, cluster_id, brokers, topics, allowed)
 

@@ -130,7 +130,6 @@ def _read(frame: bytes) -> OffsetChangeAnswer:
                 found[TopicPartition(name, partition)] = reader.read(read_error_code)
                 reader.skip_tags()
         reader.skip_tags()
-    reader.skip_tags()
     reader.end()
     return OffsetChangeAnswer(throttle, ErrorCode.none, found, changed)
 

@@ -86,7 +86,6 @@ def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
         while left := left - reader.plain_groups(left, answer.packed):
             answer.groups.append(reader.group())
             left -= 1
-        reader.skip_tags()
         others = {group.group_id for group in answer.groups}
         if len(others | answer.packed.keys() if others else answer.packed) < count:
             raise RemoteProtocolError("an OffsetFetch response names a group twice")
@@ -95,7 +94,7 @@ def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
         reader.position = end
     else:
         answer.groups.append(reader.body(""))
-    reader.end()
+    reader.end(after_tags=version >= FIRST_BATCHED_VERSION)
     return answer
 
 
