@@ -56,13 +56,31 @@ class GroupResult(NamedTuple, Generic[V]):
         return self.value  # type: ignore[return-value]  # a success of an API without a value carries None
 
 
-class GroupResults(Mapping[GroupId, GroupResult[V]]):
+class _ByGroup(Mapping[GroupId, V]):
+    __slots__ = ("_by_group",)
+    _by_group: dict[GroupId, V]
+
+    def __getitem__(self, group_id: GroupId) -> V:
+        return self._by_group[group_id]
+
+    def __iter__(self) -> Iterator[GroupId]:
+        return iter(self._by_group)
+
+    def __len__(self) -> int:
+        return len(self._by_group)
+
+    def values(self) -> ValuesView[V]:
+        """Return what each group has; the inherited way looks every key up."""
+        return self._by_group.values()
+
+
+class GroupResults(_ByGroup[GroupResult[V]]):
     """The result of each group asked for, in the order asked."""
 
-    __slots__ = ("_results",)
+    __slots__ = ()
 
     def __init__(self, results: Iterable[GroupResult[V]]) -> None:
-        self._results = {result.group_id: result for result in results}
+        self._by_group = {result.group_id: result for result in results}
 
     @classmethod
     def of(cls, results: dict[GroupId, GroupResult[V]]) -> GroupResults[V]:
@@ -71,21 +89,8 @@ class GroupResults(Mapping[GroupId, GroupResult[V]]):
         :param results: each group with its result, in the order asked.
         """
         made = cls.__new__(cls)
-        made._results = results
+        made._by_group = results
         return made
-
-    def __getitem__(self, group_id: GroupId) -> GroupResult[V]:
-        return self._results[group_id]
-
-    def __iter__(self) -> Iterator[GroupId]:
-        return iter(self._results)
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-    def values(self) -> ValuesView[GroupResult[V]]:
-        """Return the results; the inherited way looks every key up."""
-        return self._results.values()
 
     def __repr__(self) -> str:
         failed = len(self.failed)
@@ -94,16 +99,16 @@ class GroupResults(Mapping[GroupId, GroupResult[V]]):
     @property
     def succeeded(self) -> dict[GroupId, V]:
         """The values of the groups that succeeded."""
-        return {group_id: result.unwrap() for group_id, result in self._results.items() if result.error is None}
+        return {group_id: result.unwrap() for group_id, result in self._by_group.items() if result.error is None}
 
     @property
     def failed(self) -> dict[GroupId, KafkaGroupsError]:
         """The errors of the groups that failed."""
-        return {group_id: result.error for group_id, result in self._results.items() if result.error is not None}
+        return {group_id: result.error for group_id, result in self._by_group.items() if result.error is not None}
 
     def sorted(self) -> list[GroupResult[V]]:
         """Return the results ordered by group id."""
-        return [self._results[group_id] for group_id in sorted(self._results)]
+        return [self._by_group[group_id] for group_id in sorted(self._by_group)]
 
     def raise_for_errors(self) -> None:
         """Raise ``GroupsFailedError`` if any group failed."""
@@ -111,35 +116,22 @@ class GroupResults(Mapping[GroupId, GroupResult[V]]):
             raise GroupsFailedError(failed, len(self))
 
 
-class GroupListings(Mapping[GroupId, GroupListing]):
+class GroupListings(_ByGroup[GroupListing]):
     """Each group found with its listing, and what the listing lacks.
 
     ``errors`` has the brokers that did not answer, then the partitions of ``__consumer_offsets`` without a leader,
     whose groups no broker lists, or that moved meanwhile.
     """
 
-    __slots__ = ("_listings", "errors")
+    __slots__ = ("errors",)
 
     def __init__(self, listings: Iterable[GroupListing], errors: Mapping[Any, KafkaGroupsError]) -> None:
         # A dict by name removes duplicates: after a failed delete, brokers list a group twice (measured on 4.2).
         every = list(listings)
-        self._listings = {listing.group_id: listing for listing in every}
-        if len(self._listings) < len(every):  # nor is one Empty that another broker lists in use, or with more doubt
-            self._listings |= {item.group_id: item for item in every if item.state is not GroupState.EMPTY}
+        self._by_group = {listing.group_id: listing for listing in every}
+        if len(self._by_group) < len(every):  # nor is one Empty that another broker lists in use, or with more doubt
+            self._by_group |= {item.group_id: item for item in every if item.state is not GroupState.EMPTY}
         self.errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = dict(sorted(errors.items(), key=_place))
-
-    def __getitem__(self, group_id: GroupId) -> GroupListing:
-        return self._listings[group_id]
-
-    def __iter__(self) -> Iterator[GroupId]:
-        return iter(self._listings)
-
-    def __len__(self) -> int:
-        return len(self._listings)
-
-    def values(self) -> ValuesView[GroupListing]:
-        """Return the listings; the inherited way looks every key up."""
-        return self._listings.values()
 
     def __repr__(self) -> str:
         return f"<GroupListings [{len(self)} groups | {self._lacking()}]>"

@@ -165,6 +165,12 @@ class AdminHandler(ABC, Generic[K, V]):
         error = broker_error(code, self.api, broker_id=broker_id, subject=self.subject(key), message=message)
         result.add_error(self.codes.get(code, KeyStatus.FAILED), key, error)
 
+    def error_of_part(self, code: ErrorCode | None, broker_id: BrokerId, part: str) -> KafkaGroupsError:
+        """Return the error of a part of a key; ``None`` where the answer lacks it."""
+        if code is None:
+            return MissingAnswerError(f"broker {broker_id} left {part} out of its answer to {self.api.name}")
+        return broker_error(code, self.api, broker_id=broker_id, subject=part)
+
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         """Return after how many failures a key fails with this error; ``None`` to go on until the deadline."""
         return None

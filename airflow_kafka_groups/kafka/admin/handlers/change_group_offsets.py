@@ -12,7 +12,7 @@ still too much is halved.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
@@ -20,7 +20,6 @@ from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConnectionFailedError,
     KafkaGroupsError,
-    MissingAnswerError,
     PartitionsFailedError,
 )
 from airflow_kafka_groups.kafka.admin.engine.handler import (
@@ -35,7 +34,7 @@ from airflow_kafka_groups.kafka.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import ALTER_SHARE_OFFSETS, OFFSET_COMMIT, OFFSET_DELETE, Api
 from airflow_kafka_groups.kafka.protocol.apis import offset_commit, share_offsets
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -82,7 +81,56 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
+class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
+    """OffsetDelete.
+
+    :param offsets: the partitions of each group.
+    """
+
+    offsets: Mapping[str, Iterable[TopicPartition]]
+    api: ClassVar[Api] = OFFSET_DELETE
+    batch_size: ClassVar[int] = 1
+    body: ClassVar[Callable[..., Message]] = staticmethod(offset_commit.build_delete)
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        (group_id,) = keys
+        return self.body(group_id, self.offsets[group_id], version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetChangeAnswer
+    ) -> HandlerResult[str, None]:
+        """Sort the group by status: its own error first (OffsetCommit has none), then those of its partitions."""
+        (group_id,) = keys
+        asked = self.offsets[group_id]
+        result: HandlerResult[str, None] = HandlerResult()
+        if response.error is not ErrorCode.none:
+            self.add_code(result, group_id, response.error, broker_id)
+            return result
+        if _is_all_committed(asked, response):
+            return HandlerResult({group_id: None})
+        changed = {TopicPartition(topic, partition) for topic, some in response.changed.items() for partition in some}
+        errors: dict[TopicPartition, KafkaGroupsError] = {}
+        whole: set[KeyStatus] = set()
+        for partition in asked:
+            code = response.partitions.get(partition)
+            if code is ErrorCode.none or (code is None and partition in changed):
+                continue
+            part = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
+            errors[partition] = self.error_of_part(code, broker_id, part)
+            if code is not None:
+                whole.add(self.codes.get(code, KeyStatus.FAILED))
+        if not errors:
+            return HandlerResult({group_id: None})
+        if len(whole) == 1 and len(errors) == len(set(asked)) and whole != {KeyStatus.FAILED}:
+            # The coordinator's own trouble: it says so for every partition, and nothing was changed.
+            result.add_error(whole.pop(), group_id, next(iter(errors.values())))
+        else:
+            result.failed[group_id] = PartitionsFailedError(group_id, errors)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class AlterGroupOffsetsHandler(DeleteGroupOffsetsHandler):
     """OffsetCommit from outside a group.
 
     A broker works on one request of a connection at a time, and waits for the replicas of each commit. So commits of
@@ -93,27 +141,14 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
     :param turns: the number of the connection of each group. Default: the broker's own one.
     """
 
-    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
     connections: int = 1
     gives_up: bool = False
     turns: Mapping[str, int] = field(default_factory=dict)
     api: ClassVar[Api] = OFFSET_COMMIT
-    batch_size: ClassVar[int] = 1
+    body: ClassVar[Callable[..., Message]] = staticmethod(offset_commit.build)
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
-        """Return after how many failures a group fails."""
         return _TRIES if self.gives_up and isinstance(error, ConnectionFailedError) else None
-
-    def build(self, keys: Sequence[str], version: int) -> Message:
-        (group_id,) = keys
-        return offset_commit.build(group_id, self.offsets[group_id], version)
-
-    def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetChangeAnswer
-    ) -> HandlerResult[str, None]:
-        """Sort the group by status: by its partitions, since OffsetCommit has no error for the group."""
-        (group_id,) = keys
-        return _sort(self, broker_id, group_id, self.offsets[group_id], response)
 
     def parse_series(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, responses: Sequence[OffsetChangeAnswer]
@@ -130,30 +165,7 @@ class AlterShareOffsetsHandler(AlterGroupOffsetsHandler):
 
     __slots__ = ()
     api: ClassVar[Api] = ALTER_SHARE_OFFSETS
-
-    def build(self, keys: Sequence[str], version: int) -> Message:
-        (group_id,) = keys
-        return share_offsets.build_alter(group_id, self.offsets[group_id], version)
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
-    """OffsetDelete."""
-
-    partitions: Mapping[str, Sequence[TopicPartition]]
-    api: ClassVar[Api] = OFFSET_DELETE
-    batch_size: ClassVar[int] = 1
-
-    def build(self, keys: Sequence[str], version: int) -> Message:
-        (group_id,) = keys
-        return offset_commit.build_delete(group_id, self.partitions[group_id], version)
-
-    def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetChangeAnswer
-    ) -> HandlerResult[str, None]:
-        """Sort the group by status: its own error first, then those of its partitions."""
-        (group_id,) = keys
-        return _sort(self, broker_id, group_id, self.partitions[group_id], response)
+    body: ClassVar[Callable[..., Message]] = staticmethod(share_offsets.build_alter)
 
 
 def _is_all_committed(asked: Iterable[TopicPartition], response: OffsetChangeAnswer) -> bool:
@@ -161,40 +173,3 @@ def _is_all_committed(asked: Iterable[TopicPartition], response: OffsetChangeAns
     return isinstance(asked, GroupOffsets) and all(
         [topic.flat_rows()[0::3] == response.changed.get(topic.topic) for topic in asked.topics]
     )
-
-
-def _sort(
-    handler: ChangingHandler[str, None],
-    broker_id: BrokerId,
-    group_id: str,
-    asked: Iterable[TopicPartition],
-    response: OffsetChangeAnswer,
-) -> HandlerResult[str, None]:
-    result: HandlerResult[str, None] = HandlerResult()
-    if response.error is not ErrorCode.none:
-        handler.add_code(result, group_id, response.error, broker_id)
-        return result
-    if _is_all_committed(asked, response):
-        return HandlerResult({group_id: None})
-    api = handler.api
-    changed = {TopicPartition(topic, partition) for topic, some in response.changed.items() for partition in some}
-    errors: dict[TopicPartition, KafkaGroupsError] = {}
-    whole: set[KeyStatus] = set()
-    for partition in asked:
-        code = response.partitions.get(partition)
-        if code is ErrorCode.none or (code is None and partition in changed):
-            continue
-        subject = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
-        if code is None:
-            errors[partition] = MissingAnswerError(f"broker {broker_id} left {subject} out of its answer to {api.name}")
-            continue
-        errors[partition] = broker_error(code, api, broker_id=broker_id, subject=subject)
-        whole.add(handler.codes.get(code, KeyStatus.FAILED))
-    if not errors:
-        return HandlerResult({group_id: None})
-    if len(whole) == 1 and len(errors) == len(set(asked)) and whole != {KeyStatus.FAILED}:
-        # The coordinator's own trouble: it says so for every partition, and nothing was changed.
-        result.add_error(whole.pop(), group_id, next(iter(errors.values())))
-    else:
-        result.failed[group_id] = PartitionsFailedError(group_id, errors)
-    return result

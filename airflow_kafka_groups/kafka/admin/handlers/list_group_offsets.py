@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError
 from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult
 from airflow_kafka_groups.kafka.models import (
     BrokerId,
@@ -25,7 +25,7 @@ from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, GroupOffsetsA
 from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_SHARE_OFFSETS, OFFSET_FETCH, Api
 from airflow_kafka_groups.kafka.protocol.apis import offset_fetch, share_offsets
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 _UNSTABLE_TRIES = 8
 
@@ -89,17 +89,14 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
     ) -> PartitionOffsetsError | None:
         """Return the error of a group of which a partition cannot be read, or was left out."""
         group_id = offsets.group_id
-        errors: dict[TopicPartition, KafkaGroupsError] = {}
-        for partition, code in partition_errors.items():
-            subject = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
-            errors[partition] = broker_error(code, self.api, broker_id=broker_id, subject=subject)
-        asked = self.specs.get(group_id, offset_fetch.ALL_PARTITIONS).topic_partitions
-        if asked is not None:
-            for partition in asked:
-                if partition not in offsets and partition not in errors:
-                    errors[partition] = MissingAnswerError(
-                        f"broker {broker_id} left {partition.topic}[{partition.partition}] of group {group_id!r} out"
-                    )
+        codes: dict[TopicPartition, ErrorCode | None] = {**partition_errors}
+        for partition in self.specs.get(group_id, offset_fetch.ALL_PARTITIONS).topic_partitions or ():
+            if partition not in offsets:
+                codes.setdefault(partition, None)
+        errors = {
+            partition: self.error_of_part(code, broker_id, f"group {group_id!r}, {partition[0]}[{partition[1]}]")
+            for partition, code in codes.items()
+        }
         return PartitionOffsetsError(group_id, errors, offsets) if errors else None
 
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult
 from airflow_kafka_groups.kafka.models import BrokerId, MemberToRemove
 from airflow_kafka_groups.kafka.protocol.answers import LeaveAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP, Api
 from airflow_kafka_groups.kafka.protocol.apis import membership
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 MemberErrors: TypeAlias = dict[MemberToRemove, KafkaGroupsError | None]
 
@@ -54,11 +54,6 @@ class RemoveMembersHandler(ChangingHandler[str, MemberErrors]):
         codes = dict(response.members) if batched else dict.fromkeys(asked, code)
         for member in asked:
             shown = f"member {member.group_instance_id or member.member_id!r} of {self.subject(group_id)}"
-            if (found := codes.get(member)) is None:
-                left_out = f"broker {broker_id} left {shown} out of its answer to {self.api.name}"
-                errors[member] = MissingAnswerError(left_out)
-            elif found is ErrorCode.none:
-                errors[member] = None
-            else:
-                errors[member] = broker_error(found, self.api, broker_id=broker_id, subject=shown)
+            found = codes.get(member)
+            errors[member] = None if found is ErrorCode.none else self.error_of_part(found, broker_id, shown)
         return result
