@@ -176,7 +176,7 @@ class ClusterClient:
     def __init__(self, config: ClientConfig, connect: Connector | None = None) -> None:
         self.config = config
         self.metadata = ClusterMetadata()
-        self._connect = connect or partial(
+        self.connect = connect or partial(
             open_connection,
             security=config.security,
             tls=TlsContext(config.security),
@@ -258,7 +258,7 @@ class ClusterClient:
         Brokers are addressed by their id from here on, and a bootstrap address may belong to a load balancer. So a
         connection is kept only where exactly one broker advertises that address.
         """
-        bootstrap = Bootstrap(self.config, self._connect, self._ask_metadata)
+        bootstrap = Bootstrap(self.config, self.connect, self._ask_metadata)
         try:
             metadata = await bootstrap.metadata()
             self.home.require_open()
@@ -392,7 +392,7 @@ class ClusterClient:
             await old.drain()  # its login expires: what is under way is answered before
             del self._connections[slot]
             await old.aclose()
-        opening = self._connect(broker.host, broker.port)
+        opening = self.connect(broker.host, broker.port)
         return await opening if number else await self.of_this_cluster(opening)
 
     async def _address_of(self, broker_id: BrokerId) -> Broker:

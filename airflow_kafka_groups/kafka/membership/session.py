@@ -22,7 +22,6 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -52,7 +51,7 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
 from airflow_kafka_groups.kafka.protocol.apis import find_coordinator, membership
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, Connector, open_connection
+from airflow_kafka_groups.kafka.transport.connection import BrokerConnection
 
 log = logging.getLogger(__name__)
 
@@ -67,18 +66,12 @@ class CoordinatorLink:
     """Finds the coordinator of one group and keeps one connection to it.
 
     :param cluster: provides the brokers. Its own connections are used only to find the coordinator.
-    :param group_id: the group.
-    :param connect: opens a connection. Default: ``open_connection``. Replaced in tests.
     """
 
-    def __init__(self, cluster: ClusterClient, group_id: str, connect: Connector | None = None) -> None:
+    def __init__(self, cluster: ClusterClient, group_id: str) -> None:
         self.coordinator: Broker | None = None
         self._cluster = cluster
         self._group_id = group_id
-        config = cluster.config
-        self._connect = connect or partial(
-            open_connection, security=config.security, client_id=config.client_id, timeout=config.connect_timeout
-        )
         self._connection: BrokerConnection | None = None
         self._discarded: list[BrokerConnection] = []
         self._opening = asyncio.Lock()
@@ -131,7 +124,7 @@ class CoordinatorLink:
                 if self.coordinator is None:
                     raise ConnectionFailedError(f"group {self._group_id!r}", "its coordinator is not known yet")
                 address = await self._address_of(self.coordinator)
-                opening = self._connect(address.host, address.port)
+                opening = self._cluster.connect(address.host, address.port)
                 self._connection = await self._cluster.of_this_cluster(opening)
             return self._connection
 
@@ -179,7 +172,6 @@ class MemberSession:
     :param cluster: an open ``ClusterClient``; sessions may share it.
     :param member: the callbacks.
     :param options: group and timeouts.
-    :param connect: opens a connection. Default: ``open_connection``. Replaced in tests.
     :param now: the clock. Replaced in tests.
 
     Entering starts the join without waiting for it; use ``await wait_stable()`` to wait. An error that ends the
@@ -192,7 +184,6 @@ class MemberSession:
         member: GroupMember,
         options: MemberOptions,
         *,
-        connect: Connector | None = None,
         now: clock.Clock = clock.now,
     ) -> None:
         self.membership = Membership(options, member.protocol_type)
@@ -201,7 +192,7 @@ class MemberSession:
         self._options = options
         self._request_timeout = cluster.config.request_timeout
         self._left_running: asyncio.Event | None = None
-        self._link = CoordinatorLink(cluster, options.group_id, connect)
+        self._link = CoordinatorLink(cluster, options.group_id)
         self._now = now
         self._changed = asyncio.Event()
         self._finding = asyncio.Lock()

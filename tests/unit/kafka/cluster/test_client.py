@@ -75,13 +75,13 @@ async def test_connections_that_are_opened_ahead_and_go_to_no_known_broker_are_c
     async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake:
         fake.control(METADATA, lambda _, version, __: fake.metadata(version, ports=elsewhere(fake._ports)))
         one, made = client(fake), []
-        connect = one._connect
+        connect = one.connect
 
         async def remember(host: str, port: int) -> BrokerConnection:
             made.append(await connect(host, port))  # or the garbage collector might close it
             return made[-1]
 
-        one._connect = remember
+        one.connect = remember
         async with one as cluster:
             assert not cluster._connections
             assert not cluster._opening
@@ -242,7 +242,7 @@ async def test_a_further_connection_comes_after_the_brokers_own_so_that_a_login_
             tried.append(port)
             raise refused
 
-        cluster._connect = refuse
+        cluster.connect = refuse
         attempts = (cluster.connection(1, number) for number in range(1, 9))
         results = await asyncio.gather(*attempts, return_exceptions=True)
         assert all(result is refused for result in results)

@@ -259,7 +259,8 @@ async def test_a_heartbeat_that_waited_for_a_connection_is_not_sent_behind_a_joi
             if generation == 1:
                 await prepare.wait()
 
-    async with MemberSession(cluster, Slow(), OPTIONS, connect=slowly) as session:
+    cluster.connect = slowly
+    async with MemberSession(cluster, Slow(), OPTIONS) as session:
         await session.wait_stable()
         session.rejoin("because")
         group.beats.append(ErrorCode.not_coordinator)  # the coordinator moves, so there is a connection to open
@@ -383,7 +384,8 @@ async def test_who_is_cancelled_while_leaving_leaves_no_connection_open(
     group.cluster.control(LEAVE_GROUP, silent)
 
     async def work() -> None:
-        async with MemberSession(cluster, Recorder(), OPTIONS, connect=connect) as session:
+        cluster.connect = connect
+        async with MemberSession(cluster, Recorder(), OPTIONS) as session:
             await session.wait_stable()
 
     task = asyncio.create_task(work())
