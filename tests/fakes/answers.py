@@ -53,50 +53,42 @@ def _parts(value: Any) -> list[Any]:
     return [part for part in value if is_dataclass(part)] if isinstance(value, tuple) else []
 
 
-def _throttled(schema: Any, name: str, **fields: Any) -> Any:
-    response = getattr(schema, name)
-    if "throttle_time" in response.__dataclass_fields__:
-        fields["throttle_time"] = NO_THROTTLE
-    return response(**fields)
-
-
-def _fits(entity: Any, **fields: Any) -> Any:
+def fitting(entity: Any, **fields: Any) -> Any:
     """Make an entity of the fields that its version has."""
+    fields = {"throttle_time": NO_THROTTLE, **fields}
     return entity(**{name: value for name, value in fields.items() if name in entity.__dataclass_fields__})
 
 
-def find_coordinator(version: int, errors: dict[str, ErrorCode], node: int = 1) -> Any:
+def _topics(topic: Any, partition: Any, parts: Mapping[tuple[str, int], Mapping[str, Any]]) -> tuple[Any, ...]:
+    """Make topics of partitions with these fields."""
+    by_topic: dict[str, list[Any]] = {}
+    for (name, number), values in parts.items():
+        by_topic.setdefault(name, []).append(fitting(partition, partition_index=number, **values))
+    return tuple(
+        fitting(topic, name=name, topic_name=name, topic_id=None, partitions=tuple(some))
+        for name, some in by_topic.items()
+    )
+
+
+def _coordinators(version: int, found: Mapping[str, tuple[int, str, int, ErrorCode]]) -> Any:
     schema = response_schema(FIND_COORDINATOR, version)
-    host = "b1" if node >= 0 else ""
-    if version >= 4:
-        coordinators = tuple(
-            schema.Coordinator(key=key, node_id=node, host=host, port=9092, error_code=code, error_message=None)
-            for key, code in errors.items()
-        )
-        return schema.FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=coordinators)
-    ((_, code),) = errors.items()
-    fields: dict[str, Any] = {"error_code": code, "node_id": node, "host": host, "port": 9092}
-    if version >= 1:
-        fields["error_message"] = None
-    return _throttled(schema, "FindCoordinatorResponse", **fields)
+    rows = [
+        {"key": key, "node_id": node, "host": host, "port": port, "error_code": code, "error_message": None}
+        for key, (node, host, port, code) in found.items()
+    ]
+    if version >= BATCHING[FIND_COORDINATOR]:
+        return fitting(schema.FindCoordinatorResponse, coordinators=tuple(schema.Coordinator(**row) for row in rows))
+    (row,) = rows
+    return fitting(schema.FindCoordinatorResponse, **row)
+
+
+def find_coordinator(version: int, errors: dict[str, ErrorCode]) -> Any:
+    return _coordinators(version, {key: (1, "b1", 9092, code) for key, code in errors.items()})
 
 
 def find_coordinators(version: int, found: Mapping[str, int], ports: Mapping[int, int]) -> Any:
     """Name the coordinator of each key, with the broker's real address."""
-    schema = response_schema(FIND_COORDINATOR, version)
-    if version >= 4:
-        coordinators = tuple(
-            schema.Coordinator(
-                key=key, node_id=node, host="127.0.0.1", port=ports[node], error_code=NONE, error_message=None
-            )
-            for key, node in found.items()
-        )
-        return schema.FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=coordinators)
-    ((_, node),) = found.items()
-    fields: dict[str, Any] = {"error_code": NONE, "node_id": node, "host": "127.0.0.1", "port": ports[node]}
-    if version >= 1:
-        fields["error_message"] = None
-    return _throttled(schema, "FindCoordinatorResponse", **fields)
+    return _coordinators(version, {key: (node, "127.0.0.1", ports[node], NONE) for key, node in found.items()})
 
 
 def api_versions(ranges: Mapping[int, tuple[int, int]]) -> Any:
@@ -116,26 +108,16 @@ def metadata(
     brokers = tuple(
         schema.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port) for node, port in ports.items()
     )
-    answered = tuple(
-        _fits(
-            schema.MetadataResponseTopic,
-            error_code=NONE,
-            name=topic,
-            topic_id=UUID(int=7),
-            partitions=tuple(
-                schema.MetadataResponsePartition(
-                    error_code=NONE,
-                    partition_index=index,
-                    leader_id=leader,
-                    replica_nodes=(leader,),
-                    isr_nodes=(leader,),
-                )
-                for index, leader in enumerate(leaders)
-            ),
-        )
-        for topic, leaders in topics.items()
-    )
-    return _throttled(schema, "MetadataResponse", brokers=brokers, topics=answered, cluster_id=cluster_id)
+    answered = []
+    for topic, leaders in topics.items():
+        rows: list[dict[str, Any]] = [
+            {"partition_index": number, "leader_id": leader, "replica_nodes": (leader,), "isr_nodes": (leader,)}
+            for number, leader in enumerate(leaders)
+        ]
+        partitions = tuple(schema.MetadataResponsePartition(error_code=NONE, **row) for row in rows)
+        kind, topic_id = schema.MetadataResponseTopic, UUID(int=7)
+        answered.append(fitting(kind, error_code=NONE, name=topic, topic_id=topic_id, partitions=partitions))
+    return fitting(schema.MetadataResponse, brokers=brokers, topics=tuple(answered), cluster_id=cluster_id)
 
 
 def offset_fetch(
@@ -143,44 +125,33 @@ def offset_fetch(
 ) -> Any:
     """Make an answer in which every group has the same partitions: (topic, partition) -> (offset, error)."""
     schema = response_schema(OFFSET_FETCH, version)
-    batched = version >= 8
-    topic_class = schema.OffsetFetchResponseTopics if batched else schema.OffsetFetchResponseTopic
-    partition_class = schema.OffsetFetchResponsePartitions if batched else schema.OffsetFetchResponsePartition
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), (offset, code) in (partitions or {}).items():
-        item = _fits(
-            partition_class,
-            partition_index=partition,
-            committed_offset=offset,
-            committed_leader_epoch=5,
-            metadata="m",
-            error_code=code,
-        )
-        by_topic.setdefault(topic, []).append(item)
-    topics = tuple(topic_class(name=topic, partitions=tuple(parts)) for topic, parts in by_topic.items())
-    if batched:
-        answers = tuple(
-            schema.OffsetFetchResponseGroup(group_id=group_id, topics=topics, error_code=code)
-            for group_id, code in groups.items()
-        )
-        return schema.OffsetFetchResponse(throttle_time=NO_THROTTLE, groups=answers)
+    parts = {
+        where: {"committed_offset": offset, "committed_leader_epoch": 5, "metadata": "m", "error_code": code}
+        for where, (offset, code) in (partitions or {}).items()
+    }
+    if version >= BATCHING[OFFSET_FETCH]:
+        topics = _topics(schema.OffsetFetchResponseTopics, schema.OffsetFetchResponsePartitions, parts)
+        of_group = schema.OffsetFetchResponseGroup
+        answers = tuple(of_group(group_id=key, topics=topics, error_code=code) for key, code in groups.items())
+        return fitting(schema.OffsetFetchResponse, groups=answers)
+    topics = _topics(schema.OffsetFetchResponseTopic, schema.OffsetFetchResponsePartition, parts)
     ((_, code),) = groups.items()
-    return _throttled(schema, "OffsetFetchResponse", topics=topics, error_code=code)
+    return fitting(schema.OffsetFetchResponse, topics=topics, error_code=code)
 
 
 def delete_groups(version: int, groups: dict[str, ErrorCode]) -> Any:
     schema = response_schema(DELETE_GROUPS, version)
     results = tuple(schema.DeletableGroupResult(group_id=key, error_code=code) for key, code in groups.items())
-    return _throttled(schema, "DeleteGroupsResponse", results=results)
+    return fitting(schema.DeleteGroupsResponse, results=results)
 
 
 def list_groups(version: int, code: ErrorCode, groups: tuple[str, ...] = (), *, kind: str = "classic") -> Any:
     schema = response_schema(LIST_GROUPS, version)
     listed = tuple(
-        _fits(schema.ListedGroup, group_id=group_id, protocol_type="consumer", group_state="Empty", group_type=kind)
+        fitting(schema.ListedGroup, group_id=group_id, protocol_type="consumer", group_state="Empty", group_type=kind)
         for group_id in groups
     )
-    return _throttled(schema, "ListGroupsResponse", error_code=code, groups=listed)
+    return fitting(schema.ListGroupsResponse, error_code=code, groups=listed)
 
 
 def describe_groups(
@@ -190,85 +161,51 @@ def describe_groups(
 
     :param message: that of each group, with its name in braces.
     """
-    schema = response_schema(DESCRIBE_GROUPS, version)
-    described = tuple(
-        _fits(
-            schema.DescribedGroup,
-            error_code=code,
-            error_message=message and message.format(group_id),
-            group_id=group_id,
-            group_state=state,
-            protocol_type="consumer",
-            protocol_data="range",
-            members=(),
-            authorized_operations=-(2**31),
-        )
-        for group_id, code in groups.items()
-    )
-    return _throttled(schema, "DescribeGroupsResponse", groups=described)
+    said = {group_id: message and message.format(group_id) for group_id in groups}
+    return _described(DESCRIBE_GROUPS, version, groups, state, said)
 
 
 def modern_group_describe(api: Api, version: int, groups: dict[str, ErrorCode]) -> Any:
+    return _described(api, version, groups, "Stable", dict.fromkeys(groups))
+
+
+def _described(
+    api: Api, version: int, groups: dict[str, ErrorCode], state: str, messages: Mapping[str, str | None]
+) -> Any:
     schema = response_schema(api, version)
+    same = {"protocol_type": "consumer", "protocol_data": "range", "assignor_name": "uniform", "members": ()}
+    same |= {"group_state": state, "group_epoch": 1, "assignment_epoch": 1, "authorized_operations": -(2**31)}
     described = tuple(
-        _fits(
-            schema.DescribedGroup,
-            error_code=code,
-            error_message=None,
-            group_id=group_id,
-            group_state="Stable",
-            group_epoch=1,
-            assignment_epoch=1,
-            assignor_name="uniform",
-            members=(),
-            authorized_operations=-(2**31),
-        )
-        for group_id, code in groups.items()
+        fitting(schema.DescribedGroup, error_code=code, error_message=messages[key], group_id=key, **same)
+        for key, code in groups.items()
     )
-    return _throttled(schema, f"{api.name}Response", groups=described)
+    return fitting(getattr(schema, f"{api.name}Response"), groups=described)
 
 
 def list_offsets(version: int, partitions: dict[tuple[str, int], tuple[int, ErrorCode]]) -> Any:
     schema = response_schema(LIST_OFFSETS, version)
-    topics = tuple(
-        schema.ListOffsetsTopicResponse(
-            name=topic,
-            partitions=(
-                _fits(
-                    schema.ListOffsetsPartitionResponse,
-                    partition_index=partition,
-                    error_code=code,
-                    timestamp=-1,
-                    offset=offset,
-                    leader_epoch=3,
-                ),
-            ),
-        )
-        for (topic, partition), (offset, code) in partitions.items()
-    )
-    return _throttled(schema, "ListOffsetsResponse", topics=topics)
+    parts = {
+        where: {"error_code": code, "timestamp": -1, "offset": offset, "leader_epoch": 3}
+        for where, (offset, code) in partitions.items()
+    }
+    topics = _topics(schema.ListOffsetsTopicResponse, schema.ListOffsetsPartitionResponse, parts)
+    return fitting(schema.ListOffsetsResponse, topics=topics)
+
+
+def _codes(partitions: Mapping[tuple[str, int], ErrorCode]) -> dict[tuple[str, int], dict[str, Any]]:
+    return {where: {"error_code": code} for where, code in partitions.items()}
 
 
 def offset_commit(version: int, partitions: dict[tuple[str, int], ErrorCode]) -> Any:
     schema = response_schema(OFFSET_COMMIT, version)
-    topics = tuple(
-        schema.OffsetCommitResponseTopic(
-            name=topic, partitions=(schema.OffsetCommitResponsePartition(partition_index=partition, error_code=code),)
-        )
-        for (topic, partition), code in partitions.items()
-    )
-    return _throttled(schema, "OffsetCommitResponse", topics=topics)
+    topics = _topics(schema.OffsetCommitResponseTopic, schema.OffsetCommitResponsePartition, _codes(partitions))
+    return fitting(schema.OffsetCommitResponse, topics=topics)
 
 
 def offset_delete(code: ErrorCode, partitions: dict[tuple[str, int], ErrorCode]) -> Any:
     schema = response_schema(OFFSET_DELETE, 0)
-    topics = tuple(
-        schema.OffsetDeleteResponseTopic(
-            name=topic, partitions=(schema.OffsetDeleteResponsePartition(partition_index=partition, error_code=item),)
-        )
-        for (topic, partition), item in partitions.items()
-    )
-    return _throttled(schema, "OffsetDeleteResponse", error_code=code, topics=topics)
+    topics = _topics(schema.OffsetDeleteResponseTopic, schema.OffsetDeleteResponsePartition, _codes(partitions))
+    return fitting(schema.OffsetDeleteResponse, error_code=code, topics=topics)
 
 
 def share_offsets(
@@ -277,32 +214,24 @@ def share_offsets(
     starts: Mapping[str, Mapping[tuple[str, int], tuple[int, ErrorCode]]] | None = None,
 ) -> Any:
     schema = response_schema(DESCRIBE_SHARE_OFFSETS, version)
-
-    def topics(group_id: str) -> Any:
-        for (topic, number), (start, code) in (starts or {}).get(group_id, {}).items():
-            part = schema.DescribeShareGroupOffsetsResponsePartition(
-                partition_index=number, start_offset=start, leader_epoch=0, error_code=code
-            )
-            yield schema.DescribeShareGroupOffsetsResponseTopic(topic_name=topic, topic_id=None, partitions=(part,))
-
-    made = [
-        schema.DescribeShareGroupOffsetsResponseGroup(group_id=one, topics=tuple(topics(one)), error_code=code)
-        for one, code in groups.items()
-    ]
-    return _throttled(schema, "DescribeShareGroupOffsetsResponse", groups=tuple(made))
+    topic, part, group = (
+        getattr(schema, f"DescribeShareGroupOffsetsResponse{name}") for name in ("Topic", "Partition", "Group")
+    )
+    made = []
+    for group_id, code in groups.items():
+        parts = {
+            where: {"start_offset": start, "leader_epoch": 0, "error_code": each}
+            for where, (start, each) in (starts or {}).get(group_id, {}).items()
+        }
+        made.append(group(group_id=group_id, topics=_topics(topic, part, parts), error_code=code))
+    return fitting(schema.DescribeShareGroupOffsetsResponse, groups=tuple(made))
 
 
 def altered_share_offsets(code: ErrorCode, partitions: Mapping[tuple[str, int], ErrorCode]) -> Any:
     schema = response_schema(ALTER_SHARE_OFFSETS, 0)
-    topics = [
-        schema.AlterShareGroupOffsetsResponseTopic(
-            topic_name=topic,
-            topic_id=None,
-            partitions=(schema.AlterShareGroupOffsetsResponsePartition(partition_index=number, error_code=each),),
-        )
-        for (topic, number), each in partitions.items()
-    ]
-    return _throttled(schema, "AlterShareGroupOffsetsResponse", error_code=code, responses=tuple(topics))
+    topic, part = schema.AlterShareGroupOffsetsResponseTopic, schema.AlterShareGroupOffsetsResponsePartition
+    topics = _topics(topic, part, _codes(partitions))
+    return fitting(schema.AlterShareGroupOffsetsResponse, error_code=code, responses=topics)
 
 
 ALL_CODES = tuple(ErrorCode)

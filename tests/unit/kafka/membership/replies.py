@@ -1,18 +1,12 @@
 """Answers to membership requests, made with kio as a broker would send them."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from airflow_kafka_groups.kafka.protocol.codec import response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-
-
-def fitting(entity: Any, **fields: Any) -> Any:
-    """Make an entity of the fields that its version has."""
-    fields["throttle_time"] = timedelta()
-    return entity(**{name: value for name, value in fields.items() if name in entity.__dataclass_fields__})
+from tests.fakes.answers import fitting
 
 
 def join(

@@ -69,7 +69,7 @@ from airflow_kafka_groups.kafka.protocol.codec import (
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, operations
 from tests.fakes import answers
-from tests.fakes.answers import _fits, fields_left_out, frame
+from tests.fakes.answers import fields_left_out, fitting, frame
 from tests.fakes.apis import ALL_APIS
 from tests.unit.kafka.membership import replies
 from tests.unit.kafka.protocol.texts import TEXTS
@@ -406,7 +406,7 @@ groups = st.lists(
 
 def frame_of(api: Api, version: int, drawn: list[dict[str, Any]]) -> bytes:
     schema = response_schema(api, version)
-    described = tuple(_fits(schema.DescribedGroup, **group, topology=None, members=()) for group in drawn)
+    described = tuple(fitting(schema.DescribedGroup, **group, topology=None, members=()) for group in drawn)
     response = getattr(schema, f"{api.name}Response")(throttle_time=timedelta(seconds=1), groups=described)
     return HEADER + encode_body(response)
 
@@ -518,10 +518,10 @@ def test_a_members_own_error_in_leave_group_is_seen(version: int) -> None:
     schema = response_schema(LEAVE_GROUP, version)
     code = ErrorCode.unknown_member_id
     if version < membership.FIRST_BATCHED_LEAVE_VERSION:
-        response = replies.fitting(schema.LeaveGroupResponse, error_code=code)
+        response = fitting(schema.LeaveGroupResponse, error_code=code)
     else:
         member = schema.MemberResponse(member_id="m", group_instance_id=None, error_code=code)
-        response = replies.fitting(schema.LeaveGroupResponse, error_code=ErrorCode.none, members=(member,))
+        response = fitting(schema.LeaveGroupResponse, error_code=ErrorCode.none, members=(member,))
     assert answers.decoded(response).error is code
 
 
