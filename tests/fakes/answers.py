@@ -173,7 +173,12 @@ def _described(
     api: Api, version: int, groups: dict[str, ErrorCode], state: str, messages: Mapping[str, str | None]
 ) -> Any:
     schema = response_schema(api, version)
-    same = {"protocol_type": "consumer", "protocol_data": "range", "assignor_name": "uniform", "members": ()}
+    same: dict[str, Any] = {
+        "protocol_type": "consumer",
+        "protocol_data": "range",
+        "assignor_name": "uniform",
+        "members": (),
+    }
     same |= {"group_state": state, "group_epoch": 1, "assignment_epoch": 1, "authorized_operations": -(2**31)}
     described = tuple(
         fitting(schema.DescribedGroup, error_code=code, error_message=messages[key], group_id=key, **same)

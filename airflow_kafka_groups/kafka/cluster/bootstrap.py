@@ -173,9 +173,6 @@ class Bootstrap:
         opening = self._openings.get(address)
         if opening is None:
             host, port = address
-            opening = asyncio.create_task(self._open(host, port), name=f"bootstrap connection to {host}:{port}")
+            opening = asyncio.create_task(self._connect(host, port), name=f"bootstrap connection to {host}:{port}")
             self._openings[address] = opening
         return opening
-
-    async def _open(self, host: str, port: int) -> BrokerConnection:
-        return await self._connect(host, port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -135,7 +135,7 @@ class BrokerConnection:
         await self._pipeline.aclose()
 
 
-Connector = Callable[[str, int], Awaitable[BrokerConnection]]
+Connector = Callable[[str, int], Coroutine[Any, Any, BrokerConnection]]
 """Opens a connection to a host and port."""
 
 

@@ -24,7 +24,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError, RemoteProtocolError
 from airflow_kafka_groups.kafka.models import BrokerId
@@ -114,17 +114,6 @@ COORDINATOR_CODES: Mapping[ErrorCode, KeyStatus] = {
 """What a coordinator may answer about one of its groups. Every other code is final."""
 
 
-K_contra = TypeVar("K_contra", contravariant=True)
-
-
-class KeySizes(Protocol[K_contra]):
-    """The sizes of keys, where a broker can do only so much for one request."""
-
-    def fit(self, keys: Sequence[K_contra]) -> int:
-        """Return how many of these keys, from the first on, fit into one request; at least one."""
-        ...
-
-
 class AdminHandler(ABC, Generic[K, V]):
     """One Kafka API, as the engine sees it. What is not abstract has the default of an API that reads."""
 
@@ -135,8 +124,6 @@ class AdminHandler(ABC, Generic[K, V]):
     """Whether a request changes groups. Then the client's change policy is asked about every key first."""
     resend_after_loss: bool = True
     """Whether a request is sent again when its answer was lost. Never for a deletion."""
-    sizes: KeySizes[Any] | None = None
-    """What limits a request besides the number of keys; ``None`` for nothing."""
     send_by: float = math.inf
     """The time, on ``cluster.clock``, after which no request leaves: the keys that are left fail unsent."""
     connections: int = 1
@@ -153,6 +140,10 @@ class AdminHandler(ABC, Generic[K, V]):
     @abstractmethod
     def batch_size(self) -> int:
         """The most keys of one request."""
+
+    def fit(self, keys: Sequence[K]) -> int:
+        """Return how many of so many keys, from the first on, a broker can do in one request; at least one."""
+        return len(keys)
 
     def subject(self, key: K) -> str:
         """Return what a key is, for its error."""

@@ -280,9 +280,7 @@ class RequestQueue(Generic[K]):
         size = ceil(len(queue) / ceil(len(queue) / handler.batch_size))  # even, rather than a small one at the end
         popleft = queue.popleft
         keys = tuple([popleft() for _ in range(size)])
-        if handler.sizes is None:
-            return keys
-        fitting = handler.sizes.fit(keys)
+        fitting = handler.fit(keys)
         queue.extendleft(reversed(keys[fitting:]))
         return keys[:fitting]
 

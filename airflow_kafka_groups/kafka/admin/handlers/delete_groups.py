@@ -139,6 +139,9 @@ class DeleteGroupsHandler(KeyedHandler[str, None], ChangingHandler[str, None]):
     batch_size: int = BATCHES_IN_ONE * 200
     api: ClassVar[Api] = DELETE_GROUPS
 
+    def fit(self, keys: Sequence[str]) -> int:
+        return self.sizes.fit(keys)
+
     def build(self, keys: Sequence[str], version: int) -> Message:
         return delete_groups.build(keys, version)
 

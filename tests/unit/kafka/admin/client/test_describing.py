@@ -31,8 +31,11 @@ NOT_FOUND = ErrorCode.group_id_not_found
 MODERN_DESCRIBES = (CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE)
 
 
-def say(fake: FakeCluster, message: str | None) -> None:
-    """Let no API find a group, and DescribeGroups say this about it."""
+OFF = ErrorCode.unsupported_version
+
+
+def say(fake: FakeCluster, message: str | None = None, consumer: ErrorCode = NOT_FOUND) -> None:
+    """Let no API find a group, DescribeGroups say this about it, and ConsumerGroupDescribe answer with this code."""
     fake.control(
         DESCRIBE_GROUPS,
         lambda _, version, request: answers.describe_groups(
@@ -40,11 +43,7 @@ def say(fake: FakeCluster, message: str | None) -> None:
         ),
     )
     for api in MODERN_DESCRIBES:
-
-        def answer(_: int, version: int, request: Any, api: Any = api) -> Any:
-            return answers.modern_group_describe(api, version, dict.fromkeys(request.group_ids, NOT_FOUND))
-
-        fake.control(api, answer)
+        fake.control(api, _refusing(api, consumer if api is CONSUMER_GROUP_DESCRIBE else NOT_FOUND))
 
 
 async def test_a_group_that_the_broker_says_is_of_no_type_is_asked_for_once() -> None:
@@ -65,17 +64,9 @@ async def test_a_group_is_absent_only_when_the_apis_of_all_types_say_so(message:
         described = (await admin.describe_consumer_groups(["gone"]))["gone"].unwrap()
         assert (described.state, described.type) == (GroupState.DEAD, GroupType.UNKNOWN)
         assert [len(fake.requests(api)) for api in MODERN_DESCRIBES] == [1, 1, 1]
-        fake.control(
-            STREAMS_GROUP_DESCRIBE,
-            lambda _, version, request: answers.modern_group_describe(
-                STREAMS_GROUP_DESCRIBE, version, dict.fromkeys(request.group_ids, ErrorCode.none)
-            ),
-        )
+        fake.control(STREAMS_GROUP_DESCRIBE, _refusing(STREAMS_GROUP_DESCRIBE, ErrorCode.none))
         described = (await admin.describe_consumer_groups(["gone"]))["gone"].unwrap()
         assert (described.state, described.type) == (GroupState.STABLE, GroupType.STREAMS)
-
-
-OFF = ErrorCode.unsupported_version
 
 
 def _refusing(api: Api, code: ErrorCode) -> Control:
@@ -87,12 +78,7 @@ def _refusing(api: Api, code: ErrorCode) -> Control:
 
 def switch_off(fake: FakeCluster, listed: tuple[str, ...]) -> None:
     """Let brokers answer as Kafka 4.1 does with ``group.coordinator.rebalance.protocols=classic``."""
-    fake.control(
-        DESCRIBE_GROUPS,
-        lambda _, version, request: answers.describe_groups(version, dict.fromkeys(request.groups, NOT_FOUND), "Dead"),
-    )
-    for api in (CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE):
-        fake.control(api, _refusing(api, OFF if api is CONSUMER_GROUP_DESCRIBE else NOT_FOUND))
+    say(fake, consumer=OFF)
     fake.control(
         LIST_GROUPS, lambda _, version, request: answers.list_groups(version, ErrorCode.none, listed, kind="consumer")
     )

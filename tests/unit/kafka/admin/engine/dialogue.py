@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.engine.driver import AdminDriver
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, KeySizes
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult
 from airflow_kafka_groups.kafka.admin.engine.request_queue import DriverLimits, RequestSpec, Stage
 from airflow_kafka_groups.kafka.models import Broker, BrokerId
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, OFFSET_FETCH, Api
@@ -31,7 +31,15 @@ class ToyHandler(AdminHandler[str, Any]):
     batch_size: int = 10
     tries: int | None = None
     doubt: bool = False
-    sizes: KeySizes[str] | None = None
+    budget: int | None = None
+    """What each of two buckets may be, of keys of 10: those in upper case and the others."""
+
+    def fit(self, keys: Sequence[str]) -> int:
+        if self.budget is None:
+            return len(keys)
+        uppers = [sum(map(str.isupper, keys[:size])) for size in range(len(keys) + 1)]
+        fitting = [size for size, upper in enumerate(uppers) if 10 * max(upper, size - upper) <= self.budget]
+        return max(fitting[-1], 1)
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         return self.tries

@@ -1,7 +1,5 @@
 """The driver's behaviour as scripted dialogues: each ``asks()`` says what is sent, each line below what comes back."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -395,11 +393,11 @@ class TestTooMuch:
         assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b")]
 
     def test_requests_are_cut_by_what_they_make_a_bucket_write(self) -> None:
-        talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), handler=ToyHandler(sizes=ToySizes(budget=20)))
+        talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), handler=ToyHandler(budget=20))
         assert talk.asks() == [("ask", 1, "aAbB"), ("ask", 1, "cC")], "10 each: two of a bucket fit"
 
     def test_a_key_that_is_heavier_than_the_budget_goes_alone(self) -> None:
-        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(sizes=ToySizes(budget=5)))
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(budget=5))
         assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b"), ("ask", 1, "c")]
 
     def test_requests_are_of_equal_size_rather_than_with_a_small_one_at_the_end(self) -> None:
@@ -416,19 +414,6 @@ class TestTooMuch:
 
 
 SINGLE = ToyHandler(batch_size=1)
-
-
-@dataclass(frozen=True)
-class ToySizes:
-    budget: int
-
-    def fit(self, keys: Sequence[str]) -> int:
-        sizes = range(len(keys), 0, -1)
-        return next((size for size in sizes if 10 * max(self._filled(keys[:size])) <= self.budget), 1)
-
-    def _filled(self, keys: Sequence[str]) -> tuple[int, int]:
-        upper = sum(key.isupper() for key in keys)
-        return upper, len(keys) - upper
 
 
 class TestFailures:
