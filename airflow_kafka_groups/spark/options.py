@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 
 from airflow_kafka_groups.exceptions import ArgumentError
+from airflow_kafka_groups.spark.unread.group import ISOLATION_LEVELS
 from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, POLICY_DOUBTS
-from airflow_kafka_groups.spark.unread.request import ISOLATION_LEVELS
 
 KAFKA_PROPERTIES = "--kafka-properties"
 TABLE = "--table"

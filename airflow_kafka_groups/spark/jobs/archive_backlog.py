@@ -33,8 +33,8 @@ from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.snapshots import logs_since, read_snapshot, rows_of_groups, with_other_ids
+from airflow_kafka_groups.spark.unread.group import commits_in_snapshot
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, parse_ranges, plan_backlog, range_rows
-from airflow_kafka_groups.spark.unread.request import commits_in_snapshot
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.formats import FORMAT, check_format, digest_of
 

@@ -29,9 +29,8 @@ from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_reading
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged, warn, write_summary
 from airflow_kafka_groups.spark.session import SPARK_ERRORS, options_hidden
-from airflow_kafka_groups.spark.unread.commit import NotCommittedError
+from airflow_kafka_groups.spark.unread.group import BacklogRequest, NotCommittedError, look, parse_fetched
 from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, BacklogContext, BacklogPolicy, with_context
-from airflow_kafka_groups.spark.unread.request import BacklogRequest, look, parse_fetched
 from airflow_kafka_groups.spark.unread.run import (
     PROCESSED,
     PROCESSING,
@@ -258,7 +257,7 @@ def process_backlog(
     2. *Record*: what is to be read, and that this process begins (``unread.run``). A restart continues from the record.
     3. *Read and process*, a slice at a time: a bounded DataFrame is passed to the function. If it raises, nothing of
        the slice is committed.
-    4. *Commit* the slice: only if the group was not used meanwhile (``unread.commit``).
+    4. *Commit* the slice: only if the group was not used meanwhile (``unread.group``).
 
     :param spark: the session; it must have the Kafka connector.
     :param request: the request; a group id means all its topics.

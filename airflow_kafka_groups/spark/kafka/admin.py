@@ -20,7 +20,7 @@ from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.session import jvm_of
-from airflow_kafka_groups.spark.unread.commit import GroupStatus, OffsetsClient, TooLateError
+from airflow_kafka_groups.spark.unread.group import GroupStatus, OffsetsClient, TooLateError
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
 _AT_ONCE = 2_000

@@ -22,7 +22,8 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JobError, StorageError
 from airflow_kafka_groups.observe.offset_values import Commit, Commits, Partition, Range, commit_rows, parse_commits
-from airflow_kafka_groups.spark.unread.commit import (
+from airflow_kafka_groups.spark.unread.group import (
+    BacklogRequest,
     NotCommittedError,
     NotVerifiedError,
     Observed,
@@ -30,6 +31,7 @@ from airflow_kafka_groups.spark.unread.commit import (
     commit_ends,
     moved,
     offsets_to_commit,
+    plan,
 )
 from airflow_kafka_groups.spark.unread.ranges import (
     Backlog,
@@ -42,7 +44,6 @@ from airflow_kafka_groups.spark.unread.ranges import (
     range_rows,
     without,
 )
-from airflow_kafka_groups.spark.unread.request import BacklogRequest, plan
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import FORMAT, check_format, digest_of
 from airflow_kafka_groups.storage.paths import new_id

@@ -38,8 +38,8 @@ from airflow_kafka_groups.spark.jobs.archive_backlog import (
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.snapshots import rows_of_groups
+from airflow_kafka_groups.spark.unread.group import commits_in_snapshot
 from airflow_kafka_groups.spark.unread.ranges import Backlog
-from airflow_kafka_groups.spark.unread.request import commits_in_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.shorthand import seen
 from tests.lab.workload.groups import commit_offsets

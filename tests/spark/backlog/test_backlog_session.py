@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session import options_hidden
-from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
+from airflow_kafka_groups.spark.unread.group import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.unread.run import READ_NOTHING
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet

@@ -15,9 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.spark.jobs.process_group_backlog import process_backlog
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.unread.commit import NotCommittedError
+from airflow_kafka_groups.spark.unread.group import BacklogRequest, NotCommittedError
 from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy
-from airflow_kafka_groups.spark.unread.request import BacklogRequest
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer
 from tests.lab.workload.topics import quiet

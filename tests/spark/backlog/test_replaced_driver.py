@@ -24,8 +24,8 @@ from airflow_kafka_groups.spark.jobs.process_group_backlog import BacklogOutput
 from airflow_kafka_groups.spark.kafka import admin as client
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
-from airflow_kafka_groups.spark.unread import commit
-from airflow_kafka_groups.spark.unread.commit import GroupStatus, NotCommittedError, NotVerifiedError, commit_ends
+from airflow_kafka_groups.spark.unread import group as guarded
+from airflow_kafka_groups.spark.unread.group import GroupStatus, NotCommittedError, NotVerifiedError, commit_ends
 from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from airflow_kafka_groups.spark.unread.run import COMMITTED, PROCESSED, Attempt, Record, TakenOverError
 from tests.lab.spark.archive import quick_options
@@ -34,7 +34,7 @@ from tests.pages import ROOT
 from tests.spark.backlog_driver import AFTER_COMMIT, AFTER_ENTRY, BEFORE_ENTRY, EXITED, PLACES
 from tests.spark.kafka import Submit, behind, committed, write_properties
 from tests.unit.spark.unread.scene import A0, A1, BACKLOG, Scene
-from tests.unit.spark.unread.test_commit import ENDS, OBSERVED
+from tests.unit.spark.unread.test_group import ENDS, OBSERVED
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.safety]
 
@@ -172,7 +172,7 @@ def test_a_process_that_stood_still_after_it_read_the_group_commits_nothing(
     monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     clock = [100.0]
-    for module in (commit, client):
+    for module in (guarded, client):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]), raising=False)
     group = StandsStill(clock, seconds)
     late = seconds > 15

@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from airflow_kafka_groups.spark.bundle import main as bundle
 from airflow_kafka_groups.spark.jobs import judge_staleness
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
-from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
+from airflow_kafka_groups.spark.unread.group import NotCommittedError, NotVerifiedError
 from tests.histories.judged import verdict_folder
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
-from airflow_kafka_groups.spark.unread.commit import GroupStatus, Observed, OffsetsClient
+from airflow_kafka_groups.spark.unread.group import GroupStatus, Observed, OffsetsClient
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext
 from airflow_kafka_groups.spark.unread.run import Attempt, Record, Run, open_record
 from airflow_kafka_groups.storage.file_storage import LocalStorage

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JobError, StorageError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition, Range
-from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
+from airflow_kafka_groups.spark.unread.group import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext, cut, range_rows
 from airflow_kafka_groups.spark.unread.run import (
     ATTEMPT,

@@ -9,9 +9,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Range
-from airflow_kafka_groups.spark.unread.commit import NotCommittedError, Observed
+from airflow_kafka_groups.spark.unread.group import BacklogRequest, FetchedOffsets, NotCommittedError, Observed
 from airflow_kafka_groups.spark.unread.ranges import Backlog, range_rows
-from airflow_kafka_groups.spark.unread.request import BacklogRequest, FetchedOffsets
 from airflow_kafka_groups.spark.unread.run import (
     ABANDONED,
     COMMITTED,
