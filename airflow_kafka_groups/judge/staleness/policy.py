@@ -1,13 +1,10 @@
-"""The staleness policy: how long a group must be idle, and how well observed; and its command line."""
+"""The staleness policy: how long a group must be idle, and how well observed."""
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from airflow_kafka_groups.durations import read_duration
 from airflow_kafka_groups.exceptions import ArgumentError
 
 _LONGEST_SECONDS = 100 * 366 * 86_400
@@ -38,54 +35,3 @@ class StalenessPolicy:
         if not (math.isfinite(gap) and (gap == 0 or 0.001 <= gap <= _LONGEST_SECONDS)):
             remedy = "give 0 (no limit) or a time such as 2d: at least 0.001 and below 100 years"
             raise ArgumentError("--max-gap", gap, remedy)
-
-
-def add_policy(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a policy."""
-    add = parser.add_argument
-    add(
-        *("--min-idle", "--min-idle-seconds"),
-        dest="min_idle_seconds",
-        metavar="TIME",
-        required=True,
-        type=duration("seconds"),
-        help="idle time a stale group must have, such as 7d, or seconds (inclusive)",
-    )
-    add("--min-observations", type=count, default=2, help="observations within the idle time (default 2)")
-    add(
-        *("--max-gap", "--max-gap-seconds"),
-        dest="max_gap_seconds",
-        metavar="TIME",
-        type=duration("seconds"),
-        default=0.0,
-        help="a longer gap restarts the idle time (default 0: no limit)",
-    )
-
-
-def policy_of(arguments: argparse.Namespace) -> StalenessPolicy:
-    """Return the policy of a command line. Raises ``ArgumentError``."""
-    return StalenessPolicy(
-        min_idle_seconds=arguments.min_idle_seconds,
-        min_observations=arguments.min_observations,
-        max_gap_seconds=arguments.max_gap_seconds,
-    )
-
-
-def duration(unit: str) -> Callable[[str], float]:
-    """Return a reader of durations for argparse, in a unit."""
-
-    def read(text: str) -> float:
-        try:
-            return read_duration(text, unit)
-        except ValueError as exc:
-            raise argparse.ArgumentTypeError(str(exc)) from None
-
-    return read
-
-
-def count(text: str) -> int:
-    """Parse a whole number for argparse."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number: give e.g. 2") from None

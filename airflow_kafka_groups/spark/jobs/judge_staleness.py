@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from airflow_kafka_groups.durations import read_duration
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence, LastCommits
-from airflow_kafka_groups.judge.staleness.policy import add_policy, count, duration, policy_of
+from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.fleet import (
     ALL,
@@ -57,12 +58,28 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         help=f"name of the cluster, as the snapshots have it; repeatable, '{ALL}' for all in BASE",
     )
-    add_policy(parser)
-    add("--max-snapshots", type=count, default=5000, help="complete snapshots to use (default 5000)")
-    add("--max-days", type=duration("days"), default=0.0, help="days of history to use (default 0: no limit)")
+    add(
+        *("--min-idle", "--min-idle-seconds"),
+        dest="min_idle_seconds",
+        metavar="TIME",
+        required=True,
+        type=_duration("seconds"),
+        help="idle time a stale group must have, such as 7d, or seconds (inclusive)",
+    )
+    add("--min-observations", type=_count, default=2, help="observations within the idle time (default 2)")
+    add(
+        *("--max-gap", "--max-gap-seconds"),
+        dest="max_gap_seconds",
+        metavar="TIME",
+        type=_duration("seconds"),
+        default=0.0,
+        help="a longer gap restarts the idle time (default 0: no limit)",
+    )
+    add("--max-snapshots", type=_count, default=5000, help="complete snapshots to use (default 5000)")
+    add("--max-days", type=_duration("days"), default=0.0, help="days of history to use (default 0: no limit)")
     add(
         "--offsets-retention-minutes",
-        type=count,
+        type=_count,
         default=0,
         help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: as the snapshot has it)",
     )
@@ -76,6 +93,27 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--snapshot-id", help="snapshot to judge (default: the newest that is not of named groups)")
     add_table(parser, "the verdicts")
     add_table(parser, "the observations that it does not have yet", _OBSERVATIONS_TABLE)
+
+
+def _duration(unit: str) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            return read_duration(text, unit)
+        except ValueError as exc:
+            raise argparse.ArgumentTypeError(str(exc)) from None
+
+    return read
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number: give e.g. 2") from None
+
+
+def _policy(arguments: argparse.Namespace) -> StalenessPolicy:
+    return StalenessPolicy(**{name: getattr(arguments, name) for name in StalenessPolicy.__slots__})
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -158,7 +196,7 @@ def _judge_cluster(judging: _Judging, cluster: str) -> dict[str, Any]:
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    snapshot_id, policy = history.judged.snapshot_id, policy_of(arguments)
+    snapshot_id, policy = history.judged.snapshot_id, _policy(arguments)
     store = ObservationStore(storage, history)
     runner.reduce(store)
     groups = store.stored[snapshot_id].groups
@@ -233,7 +271,7 @@ def _write_tables(
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    policy_of(arguments)
+    _policy(arguments)
     check_clusters(
         arguments.cluster,
         of_one={"--snapshot-id": arguments.snapshot_id},
