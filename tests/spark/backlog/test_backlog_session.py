@@ -1,4 +1,4 @@
-"""The user's session and functions, slices and streams, outcomes and their results, and records that retention removed."""
+"""The user's session and functions, slices and streams, outcomes and results, and what retention removed."""
 
 import json
 import time
