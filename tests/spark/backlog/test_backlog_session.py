@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,7 +25,7 @@ from airflow_kafka_groups.spark.session import SPARK_ERRORS, options_hidden
 from airflow_kafka_groups.spark.unread.group import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.unread.run import READ_NOTHING
 from tests.lab.workload.groups import commit_offsets
-from tests.lab.workload.topics import quiet
+from tests.lab.workload.topics import delete_records, quiet
 from tests.pages import shown_parts
 from tests.spark.kafka import Submit, add, behind, committed, fetched_file, fresh_topics, write_properties
 
@@ -291,13 +290,12 @@ def test_results_of_slices_are_added_up_by_a_query(
 
 def test_a_try_whose_records_are_gone_names_the_way_on(submit: Submit, kafka: str, tmp_path: Path) -> None:
     behind(kafka, "br", {("br", 0): (0, 20)})
-    admin, slices = AdminClient(quiet(kafka)), []
+    slices = list[int]()
 
     def cut(records: Any) -> None:
         slices.append(records.count())
         if len(slices) == 1:
-            for future in admin.delete_records([TopicPartition("br", 0, 15)]).values():
-                future.result(timeout=30)
+            delete_records(kafka, {("br", 0): 15})
 
     asked: list[Any] = ["--group", "br", cut, "--records", str(tmp_path / "records")]
     asked += ["--max-records-per-slice", "5"]
@@ -316,12 +314,11 @@ def test_a_new_run_in_the_output_of_one_that_was_given_up_is_told_to_keep_its_co
     submit: Submit, kafka: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     behind(kafka, "bo", {("bo", 0): (0, 20)})
-    admin, output = AdminClient(quiet(kafka)), tmp_path / "out"
+    output = tmp_path / "out"
 
     def cut(records: DataFrame, context: Any) -> DataFrame:
         if context.slice == 2:
-            for future in admin.delete_records([TopicPartition("bo", 0, 15)]).values():
-                future.result(timeout=30)
+            delete_records(kafka, {("bo", 0): 15})
         return records
 
     asked: list[Any] = ["--group", "bo", cut, "--output", str(output)]

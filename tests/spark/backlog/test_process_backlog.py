@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as CommittedPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
@@ -19,7 +17,7 @@ from airflow_kafka_groups.spark.unread.group import BacklogRequest, NotCommitted
 from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer
-from tests.lab.workload.topics import quiet
+from tests.lab.workload.topics import delete_records, quiet
 from tests.spark.kafka import Submit, add, behind, committed, fetched_file, fill, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -224,9 +222,7 @@ def test_what_retention_removed_and_what_was_never_committed_are_decided_by_name
 ) -> None:
     fill(kafka, {("pb-r", 0): 8, ("pb-r", 1): 2})
     commit_offsets(kafka, {"pb-r": {("pb-r", 0): 1}})
-    admin = AdminClient(quiet(kafka))  # its futures fail once it is gone
-    for future in admin.delete_records([TopicPartition("pb-r", 0, 5)]).values():
-        future.result(60)
+    delete_records(kafka, {("pb-r", 0): 5})
     output = ["--group", "pb-r", "--output", str(tmp_path / "out")]
     with pytest.raises(JobError, match=r"committed at 1, and its log starts at 5.*--on-data-loss skip-to-start"):
         submit(*output)
