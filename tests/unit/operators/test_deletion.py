@@ -12,14 +12,11 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
     PlanError,
 )
-from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.records import records
 from tests.unit.operators.scene import Planned, Site
-
-CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
 
 
 @pytest.fixture(autouse=True)
@@ -50,13 +47,6 @@ def test_a_dry_run_deletes_nothing_and_says_what_it_would(site: Site, backed_up:
     assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({}), "nothing to wait for"
 
 
-@pytest.mark.parametrize("dry_run", ["", "no", "None", 1, None])
-def test_a_dry_run_switch_that_is_unclear_deletes_nothing(site: Site, backed_up: Planned, dry_run: Any) -> None:
-    with pytest.raises(ConfigurationError, match="dry_run"):
-        site.apply(backed_up, dry_run=dry_run)
-    assert site.admin.deleted == []
-
-
 def test_a_plan_that_is_not_the_approved_one_is_refused(site: Site, backed_up: Planned) -> None:
     with pytest.raises(PlanError, match="not the one that was asked for"):
         site.apply({**backed_up, "digest": "0" * 64})
@@ -64,7 +54,7 @@ def test_a_plan_that_is_not_the_approved_one_is_refused(site: Site, backed_up: P
 
 
 def test_a_read_only_connection_refuses_all_but_a_dry_run(site: Site, backed_up: Planned) -> None:
-    site.patch.setenv(CONNECTION, '{"conn_type": "kafka_groups", "host": "b1", "extra": {"read_only": true}}')
+    site.connect(read_only=True)
     with pytest.raises(ConfigurationError, match="read-only"):
         site.apply(backed_up)
     with pytest.raises(ConfigurationError, match="read-only"):
@@ -74,7 +64,7 @@ def test_a_read_only_connection_refuses_all_but_a_dry_run(site: Site, backed_up:
 
 
 def test_a_plan_that_names_a_group_protected_since_is_refused(site: Site, backed_up: Planned) -> None:
-    site.patch.setenv(CONNECTION, '{"conn_type": "kafka_groups", "host": "b", "extra": {"protected_groups": ["a"]}}')
+    site.connect(protected_groups=["a"])
     with pytest.raises(PlanError, match="protects"):
         site.apply(backed_up)
     assert site.admin.deleted == []
@@ -130,23 +120,15 @@ def test_an_unknown_group_fails_the_task_before_anything_is_deleted(site: Site) 
         ({"plan_id": "", "plan_digest": "0" * 64}, "plan_id"),
         ({"plan_id": "x", "plan_digest": "y"}, "plan_digest"),
         ({"plan_id": "../../x", "plan_digest": "0" * 64}, "plan_id"),
+        *(({"group_ids": ["a"], "dry_run": unclear}, "dry_run") for unclear in ("", "no", "None", 1, None)),
+        *(({"group_ids": ["a"], "approval_rule": unclear}, "approval_rule") for unclear in ("Never", "")),
+        *(({"group_ids": ["a"], "approve_above": unclear}, "approve_above") for unclear in (-1, "some")),
+        # Arguments that exclude each other.
+        *(({}, "group_ids"), ({"group_ids": ["a"], "plan_id": "x", "plan_digest": "y"}, "group_ids")),
+        *(({"plan_id": "x"}, "plan_digest"), ({"group_ids": [], "plan_digest": "y"}, "plan_digest")),
     ],
 )
 def test_bad_input_is_a_clear_error_and_deletes_nothing(site: Site, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigurationError, match=field):
         site.delete(**arguments)
     assert (site.admin.deleted, records(site.storage)) == ([], [])
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"group_ids": ["a"], "plan_id": "x", "plan_digest": "y"},
-        {"plan_id": "x"},
-        {"group_ids": [], "plan_digest": "y"},
-    ],
-)
-def test_arguments_that_exclude_each_other_are_refused_when_the_dag_is_parsed(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        DeleteGroupsOperator(task_id="t", storage_path="/x", **arguments)

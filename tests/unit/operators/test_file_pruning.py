@@ -1,5 +1,6 @@
 """Pruning of files: what a later decision needs stays, and nothing else of an old set."""
 
+import asyncio
 import json
 import os
 from collections import Counter
@@ -11,26 +12,18 @@ import pytest
 
 from airflow_kafka_groups.change.backlog import write_backlog
 from airflow_kafka_groups.change.file_pruning import FileKind, FileSet, PruneReport, PruningLimits, prune
-from airflow_kafka_groups.operators.pruning import PruneFilesOperator
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import TableName
+from tests.fakes.groups import FakeGroup, Ticking
 from tests.fakes.wanted import want
 from tests.unit.operators import scene
 from tests.unit.operators.scene import Site
 
 pytestmark = pytest.mark.safety
 
-DAYS = {**dict.fromkeys(FileKind, 365.0), FileKind.SNAPSHOT: 60.0, FileKind.CLEANUP: 730.0}
-
 _NOW = datetime.now(UTC)
-
-
-def prune_by(storage: Path, *, newest: int = 1, dry_run: bool = False, **days: float) -> PruneReport:
-    limits = {kind: days.get(kind.value, most) for kind, most in DAYS.items() if days.get(kind.value, most)}
-    layout = Layout(storage, scene.CLUSTER)
-    return prune(layout, PruningLimits(days=limits, keep_newest=newest), now=datetime.now(UTC), dry_run=dry_run)
 
 
 def id_of(days: float) -> str:
@@ -48,28 +41,14 @@ def write(storage: Path, where: str, content: dict[str, Any], cluster: str = sce
     return path
 
 
-def whole_snapshot(storage: Path, days: float, cluster: str = scene.CLUSTER) -> Path:
-    id_, none = id_of(days), {"name": "", "rows": 0, "sha256": ""}
-    seen = dict.fromkeys(("bytes", "groups", "seen", "not_described"), 0)
-    members = {**none, **seen, "reasons": {}, "carried_from": [], "not_carried": {}}
-    manifest = SnapshotManifest.from_json(
-        {
-            **dict.fromkeys(("groups", "failed_groups", "rows"), 0),
-            **dict.fromkeys(("started_at", "observed_at"), ago(days).isoformat()),
-            **dict.fromkeys(("complete", "sees_all_topics"), True),
-            "format": 1,
-            "snapshot_id": id_,
-            "cluster": cluster,
-            "kafka_cluster_id": None,
-            "airflow_run": "",
-            "missing_brokers": {},
-            "scope": {},
-            "files": [],
-            "members": members,
-            "subscriptions": none,
-        }
-    )
-    return write(storage, f"manifests/{id_}.json", manifest.to_json(), cluster)
+def snapshot(storage: Path, days: float) -> Path:
+    return write(storage, f"manifests/{id_of(days)}.json", {"snapshot_id": id_of(days)})
+
+
+def run(storage: Path, *, newest: int = 1, **days: float) -> PruneReport:
+    """Prune by these limits in days, which are 60 by default."""
+    limits = PruningLimits(days={kind: days.get(kind.value, 60.0) for kind in FileKind}, keep_newest=newest)
+    return prune(Layout(storage, scene.CLUSTER), limits, now=datetime.now(UTC), dry_run=False)
 
 
 def change(storage: Path, days: float) -> Path:
@@ -80,12 +59,13 @@ def change(storage: Path, days: float) -> Path:
 
 @pytest.mark.promise(5)
 def test_a_restored_group_is_not_planned_again_once_its_record_is_removed(site: Site) -> None:
-    site.judged_once(["a"], ["live"])  # idle for 30 days by its snapshots
-    whole_snapshot(site.storage, 30)
+    site.admin.groups = {"a": FakeGroup(), "live": FakeGroup()}
+    asyncio.run(take_snapshot(site.admin, site.layout, now=Ticking(ago(30))))
+    site.judge(site.take_snapshot(), ["a"])  # idle for 30 days by its snapshots
     record, _ = change(site.storage, 5), change(site.storage, 0)
     want(Layout(site.storage, "other"), "a", at=ago(5), what="restore")
     assert site.plan(max_share=1)["counts"]["planned"] == 0, "its idle time counts from the restore"
-    assert prune_by(site.storage, change=3).removed["change"] == (record.name[:25],)
+    assert run(site.storage, change=3).removed["change"] == (record.name[:25],)
     assert site.plan(max_share=1)["counts"]["planned"] == 0
 
 
@@ -101,7 +81,7 @@ def test_a_backup_is_kept_for_as_long_after_the_last_deletion_as_the_limit_says(
         plan_id = id_of(days)
         write(tmp_path, f"{folder}/{plan_id}.json", {"plan_id": plan_id, "expires_at": ago(end).isoformat()})
         backups.append(write(tmp_path, f"backups/{plan_id}.json", {"plan_id": plan_id}))
-    assert len(prune_by(tmp_path, cleanup=60).removed["cleanup"]) == (0 if kept else 1)
+    assert len(run(tmp_path).removed["cleanup"]) == (0 if kept else 1)
     assert backups[0].exists() is kept
 
 
@@ -109,14 +89,14 @@ def test_files_of_a_time_to_come_take_no_place_among_the_newest(tmp_path: Path) 
     """A worker's clock was a year ahead for some hours: after a pause, all backups from before it were removed."""
     ids = map(id_of, (90, 80, -300, -301))
     backups = [write(tmp_path, f"backups/{id_}.json", {"plan_id": id_}) for id_ in ids]
-    whole_snapshot(tmp_path, 0)
-    assert prune_by(tmp_path, cleanup=60, newest=2).removed["cleanup"] == ()
+    snapshot(tmp_path, 0)
+    assert run(tmp_path, newest=2).removed["cleanup"] == ()
     assert all(path.exists() for path in backups)
 
 
 def test_of_the_record_of_a_change_its_beginning_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By length: each may have hundreds of megabytes."""
-    whole_snapshot(tmp_path, 0)
+    snapshot(tmp_path, 0)
     groups = [{"group_id": f"g{number}", "kept": None} for number in range(5_000)]
     for days in (200, 0):
         content = {"run_id": id_of(days), "what": "reset", "groups": groups}
@@ -131,20 +111,11 @@ def test_of_the_record_of_a_change_its_beginning_is_read(tmp_path: Path, monkeyp
         return content
 
     monkeypatch.setattr(Storage, "read", noted)
-    assert prune_by(tmp_path, change=30).removed["change"] == (id_of(200),)
+    assert run(tmp_path, change=30).removed["change"] == (id_of(200),)
     assert 0 < sum(lengths) < 10_000
 
 
 # Nothing of an old set stays for good, and nothing half done takes the place of what is to stay.
-
-
-def snapshot(storage: Path, days: float) -> Path:
-    return write(storage, f"manifests/{id_of(days)}.json", {"snapshot_id": id_of(days)})
-
-
-def run(storage: Path, newest: int = 1) -> PruneReport:
-    limits = PruningLimits(days=dict.fromkeys(FileKind, 60.0), keep_newest=newest)
-    return prune(Layout(storage, scene.CLUSTER), limits, now=datetime.now(UTC), dry_run=False)
 
 
 @pytest.mark.parametrize("folder", ["summaries/observations", "summaries/verdicts"])
@@ -295,44 +266,32 @@ def test_what_names_its_cluster_by_no_text_ends_no_pruning(tmp_path: Path, named
 OLD = "20200101T000000Z-00000001"
 
 
-def prune_files(storage: Path) -> dict[str, Any]:
-    found: dict[str, Any] = PruneFilesOperator(
-        task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, keep_newest=1, dry_run=False
-    ).execute({})
-    return found
-
-
-def new_id() -> str:
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-00000002"
-
-
 @pytest.mark.parametrize("above", ["kafka", "backups/kafka", "plans/kafka"])
 def test_a_plan_or_a_backup_alone_goes_whatever_the_folders_above_are_called(tmp_path: Path, above: str) -> None:
     storage = tmp_path / above
     times = {"expires_at": "2020-01-02T00:00:00+00:00"}
-    for number, plan_id in enumerate((OLD, OLD.replace("0101T", "0102T"), new_id())):
-        if number != 1:
-            write(storage, f"plans/{plan_id}.parquet", {})
-            write(storage, f"plans/{plan_id}.json", {"plan_id": plan_id, **times})
-            continue
-        write(storage, f"backups/{plan_id}-0a1b2c3d.parquet", {})
-        write(storage, f"backups/{plan_id}.json", {"plan_id": plan_id})
-    found = prune_files(storage)
-    assert found["foreign"] == {}
-    assert found["removed"]["cleanup"] == 2
+    for plan_id in (OLD, id_of(0)):
+        write(storage, f"plans/{plan_id}.parquet", {})
+        write(storage, f"plans/{plan_id}.json", {"plan_id": plan_id, **times})
+    backup = OLD.replace("0101T", "0102T")
+    write(storage, f"backups/{backup}-0a1b2c3d.parquet", {})
+    write(storage, f"backups/{backup}.json", {"plan_id": backup})
+    found = run(storage)
+    assert found.foreign == {}
+    assert len(found.removed["cleanup"]) == 2
 
 
 def keeps_only(odd: Path, storage: Path) -> None:
     """Check that a pruning keeps an odd entry, and removes another old set."""
     listing = write(storage, f"listings/{OLD}.json", {})
     for kind in ("listings", "manifests", "plans"):
-        newest = new_id()
+        newest = id_of(0)
         ids = {"snapshot_id": newest, "plan_id": newest, "expires_at": "2020-01-02T00:00:00+00:00"}
         write(storage, f"{kind}/{newest}.json", ids)
-    found = prune_files(storage)
+    found = run(storage)
     assert odd.exists()
     assert not listing.exists()
-    assert len(found["foreign"]) == 1
+    assert len(found.foreign) == 1
 
 
 @pytest.mark.parametrize("where", [f"data/{OLD}", f"tables/observations/snapshot_id={OLD}"])
@@ -371,13 +330,12 @@ def test_what_a_killed_process_was_about_to_write_is_not_kept_for_ever(tmp_path:
     left = tmp_path / scene.CLUSTER / where
     left.parent.mkdir(parents=True)
     left.write_text("to")
-    recent = left.with_name(left.name.replace(OLD, new_id()))
+    recent = left.with_name(left.name.replace(OLD, id_of(0)))
     recent.write_text("to")
     foreign = left.with_name(f".{OLD}.notes{LEFT}")
     foreign.write_text("mine")
-    newest = new_id()
-    write(tmp_path, f"manifests/{newest}.json", {"snapshot_id": newest})
-    assert prune_files(tmp_path)["foreign"] == {}
+    snapshot(tmp_path, 0)
+    assert run(tmp_path).foreign == {}
     assert not left.exists()
     assert recent.exists(), "its process may be writing still"
     assert foreign.exists()
@@ -385,12 +343,10 @@ def test_what_a_killed_process_was_about_to_write_is_not_kept_for_ever(tmp_path:
 
 @pytest.mark.safety
 def test_what_a_killed_process_has_left_is_not_the_newest_of_a_kind(tmp_path: Path) -> None:
-    backup = OLD
-    write(tmp_path, f"backups/{backup}.json", {"plan_id": backup})
-    left = write(tmp_path, f"plans/.{new_id()}.json{LEFT}", {})
-    newest = new_id()
-    write(tmp_path, f"manifests/{newest}.json", {"snapshot_id": newest})
-    assert prune_files(tmp_path)["removed"]["cleanup"] == 0
+    write(tmp_path, f"backups/{OLD}.json", {"plan_id": OLD})
+    left = write(tmp_path, f"plans/.{id_of(0)}.json{LEFT}", {})
+    snapshot(tmp_path, 0)
+    assert run(tmp_path).removed["cleanup"] == ()
     assert left.exists()
 
 
@@ -401,7 +357,7 @@ def test_two_prunings_at_once_both_come_to_their_end(
     """What the other one has removed since this one looked is no error of the storage."""
     name = f"listings/{OLD}.json" if kind == "file" else f"data/{OLD}/part-00000.parquet"
     gone = write(tmp_path, name, {})
-    newest = new_id()
+    newest = id_of(0)
     for where in ("manifests", "listings"):
         write(tmp_path, f"{where}/{newest}.json", {"snapshot_id": newest})
     looked: list[str] = []
@@ -415,7 +371,7 @@ def test_two_prunings_at_once_both_come_to_their_end(
             gone.parent.rmdir()
 
     monkeypatch.setattr(FileSet, "look_into", look_while_another_removes)
-    prune_files(tmp_path)
+    run(tmp_path)
     assert looked == [OLD]
 
 
@@ -431,9 +387,9 @@ def test_what_a_killed_job_was_about_to_write_holds_up_no_pruning(tmp_path: Path
     folder = f"tables/verdicts/snapshot_id={OLD}"
     torn = write(tmp_path, f"{folder}/{left}", {})
     later = OLD.replace("0101T", "0102T")
-    for snapshot_id in (OLD, later, new_id()):
+    for snapshot_id in (OLD, later, id_of(0)):
         write(tmp_path, f"manifests/{snapshot_id}.json", {"snapshot_id": snapshot_id})
-    found = prune_files(tmp_path)
-    assert (found["foreign"], found["removed"]["snapshot"]) == ({}, 2)
+    found = run(tmp_path)
+    assert (found.foreign, len(found.removed["snapshot"])) == ({}, 2)
     assert not torn.exists()
     assert not (tmp_path / scene.CLUSTER / folder).exists()

@@ -1,12 +1,10 @@
 """A pruning that has to be approved prunes only what a person has approved."""
 
 import asyncio
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.kafka.models import TopicPartition
@@ -17,7 +15,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators import scene
-from tests.unit.operators.test_approval import ANN, context
+from tests.unit.operators.test_approval import Airflow, context
 
 
 @pytest.fixture
@@ -26,8 +24,8 @@ def made(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
     found = cluster(**{"z|ap": FakeGroup(offsets, members=1, subscribed=frozenset({"live"}))})
     admin.log, admin.groups = found.log, found.groups
     asyncio.run(snapshots(admin, Layout(tmp_path, scene.CLUSTER), 4, first=utc_now() - 3 * HOUR))
-    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
-    return PlanTopicPruningOperator(task_id="p", min_idle_seconds="2h", max_share=1, **stored).execute({})
+    task = PlanTopicPruningOperator(task_id="p", min_idle_seconds="2h", max_share=1, **scene.stored(tmp_path))
+    return task.execute({})
 
 
 def prune(storage: Path, made: dict[str, Any]) -> dict[str, Any]:
@@ -36,13 +34,9 @@ def prune(storage: Path, made: dict[str, Any]) -> dict[str, Any]:
     return counts
 
 
-def answer(confirmed: str, *keep: str) -> dict[str, Any]:
-    return {
-        "chosen_options": ["Approve"],
-        "params_input": {"confirm_groups": confirmed, "exclude_groups": list(keep)},
-        "responded_at": datetime(2026, 1, 1, tzinfo=UTC),
-        "responded_by_user": ANN,
-    }
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    return Airflow(monkeypatch)
 
 
 def test_the_form_asks_for_what_is_checked(made: dict[str, Any], tmp_path: Path) -> None:
@@ -54,10 +48,8 @@ def test_the_form_asks_for_what_is_checked(made: dict[str, Any], tmp_path: Path)
 
 
 def test_only_what_was_approved_is_pruned(
-    admin: FakeAdmin, made: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    admin: FakeAdmin, made: dict[str, Any], tmp_path: Path, airflow: Airflow
 ) -> None:
-    monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
-    monkeypatch.setattr(ApprovalOperator, "execute_complete", lambda operator, context, event: event)
     with pytest.raises(PlanError, match="nobody was asked"):
         prune(tmp_path, made)
     task = ApprovePruningOperator(**scene.of_plan(tmp_path, made))
@@ -68,31 +60,30 @@ def test_only_what_was_approved_is_pruned(
     assert "z|ap" not in task.body, "nothing of the cluster is taken for markup"
     with pytest.raises(PlanError, match="not answered"):
         prune(tmp_path, made)
-    with pytest.raises(PlanError, match="2 topics are planned, and '1' were confirmed: type 2 to approve it"):
-        task.execute_complete(context(), answer("1"))
-    with pytest.raises(PlanError, match="misspelt"):
-        task.execute_complete(context(), answer("2", "app"))
-    done = task.execute_complete(context(), answer("2", "app [old]"))
+    for given, why in (
+        ({"confirm_groups": "1"}, "2 topics are planned, and '1' were confirmed: type 2 to approve it"),
+        ({"confirm_groups": "2", "exclude_groups": ["app"]}, "misspelt"),
+        ({"confirm_groups": "2", "exclude_groups": "app"}, "the topics to keep cannot be read"),
+    ):
+        with pytest.raises(PlanError, match=why):
+            task.execute_complete(context(), {**airflow.answer, "params_input": given})
+    airflow.answer["params_input"] = {"confirm_groups": "2", "exclude_groups": ["app [old]"]}
+    done = task.execute_complete(context(), airflow.answer)
     assert (done["approved"], done["plan_digest"]) == (True, made["digest"])
     counts = prune(tmp_path, made)
     assert (counts["deleted"], counts["kept"]) == (1, 1)
     assert TopicPartition("old", 0) in admin.groups["app"].offsets
 
 
-def test_the_question_and_its_errors_speak_of_topics(
-    made: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
+@pytest.mark.usefixtures("airflow")
+def test_the_question_speaks_of_topics(made: dict[str, Any], tmp_path: Path) -> None:
     task = ApprovePruningOperator(approval_rule="above_cap", approve_above=1, **scene.of_plan(tmp_path, made))
     assert "groups" not in task.subject.replace("live groups", "")
     task.execute(context())
     assert task.body is not None
     assert "2 topics are planned, and more than 1 have to be approved" in task.body
-    unreadable = {**answer("2"), "params_input": {"confirm_groups": "2", "exclude_groups": "app"}}
-    with pytest.raises(PlanError, match="the topics to keep cannot be read"):
-        task.execute_complete(context(), unreadable)
 
 
-def test_a_dry_run_asks_nobody(admin: FakeAdmin, made: dict[str, Any], tmp_path: Path) -> None:
+def test_a_dry_run_asks_nobody(made: dict[str, Any], tmp_path: Path) -> None:
     task = ApprovePruningOperator(dry_run=True, **scene.of_plan(tmp_path, made))
     assert task.execute(context()) == {"required": False}

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -207,20 +206,17 @@ def test_the_form_that_airflow_shows_names_the_plan(
 @pytest.mark.parametrize("given", [{"confirm_groups": 2}, {"exclude_groups": "a"}, {"confirm_groups": [], "x": 1}])
 @pytest.mark.parametrize("chosen", ["Approve", "Reject"])
 def test_an_answer_that_counts_does_not_fail_the_task_that_seals_it(
-    site: Site, backed_up: Planned, given: dict[str, Any], chosen: str
+    site: Site, backed_up: Planned, airflow: Airflow, given: dict[str, Any], chosen: str
 ) -> None:
     """Airflow's operator checks the fields once more, by their types. A try that fails asks again, after a no too."""
-    site.patch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
     ask(site.storage, backed_up).execute(context())
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    person = {"id": "42", "name": "Ann"}
-    answer = {"chosen_options": [chosen], "params_input": given, "responded_at": at, "responded_by_user": person}
+    airflow.answer |= {"chosen_options": [chosen], "params_input": given}
     resumed = ask(site.storage, backed_up)
     if chosen == "Approve" and given != {"confirm_groups": 2}:
         with pytest.raises(PlanError, match="nothing was deleted"):
-            resumed.execute_complete(context(), answer)
+            resumed.execute_complete(context(), airflow.answer)
         return
-    assert resumed.execute_complete(context(), answer)["approved"] is (chosen == "Approve")
+    assert resumed.execute_complete(context(), airflow.answer)["approved"] is (chosen == "Approve")
 
 
 def test_who_triggers_a_run_does_not_fill_in_what_the_approver_has_to_type(site: Site, backed_up: Planned) -> None:
