@@ -18,7 +18,6 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.change_offsets import (
     ChangeTerms,
     Earlier,
@@ -367,7 +366,6 @@ class _Run(OffsetRequest):
             dry_run=terms.dry_run,
             rewrite=True,
             chunk_groups=_CHUNK_GROUPS,
-            max_read_age_seconds=MAX_READ_AGE_SECONDS,
             progress=terms.progress,
         )
         proposed = {change.group_id: change for change in changes}

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
-from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS, protect_none
+from airflow_kafka_groups.change.deletion.request import protect_none
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import unread_of, unread_part
 from airflow_kafka_groups.change.restore.earlier_tries import (
@@ -128,7 +128,6 @@ class OffsetRequest(ABC):
             changes,
             dry_run=terms.dry_run,
             may_be_absent=self.may_be_absent,
-            max_read_age_seconds=MAX_READ_AGE_SECONDS,  # clients without membership may have committed since
             progress=terms.progress,
         )
 

@@ -15,6 +15,7 @@ from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.current_logs import SameTopics, why_kept
 from airflow_kafka_groups.exceptions import (
     BrokerError,
@@ -65,23 +66,22 @@ async def apply_changes(
     may_be_absent: bool = False,
     rewrite: bool = False,
     chunk_groups: int | None = None,
-    max_read_age_seconds: float | None = None,
     progress: Progress = ignore_progress,
 ) -> list[ChangeResult]:
     """Apply the changes in chunks, and return one result each, in order.
+
+    No commit leaves later than 15 s after the reading of its chunk began, nor to another broker than the one that was
+    read: who commits without membership may have moved its groups meanwhile.
 
     :param dry_run: run all checks but write nothing.
     :param may_be_absent: also write groups that do not exist, which creates them. Default false: such a group is kept.
     :param rewrite: also commit offsets that are committed already: the commit's time is what changes. Then the brokers
         must confirm each offset, since reading it back shows no difference. Default false.
     :param chunk_groups: the number of groups that are read, and then written, at once. Default 1,000.
-    :param max_read_age_seconds: the seconds after the reading of a chunk began, after which no commit of it leaves: who
-        commits without membership may have moved its groups meanwhile. Nor does one go to another broker than the one
-        that was read. Default: no limit.
     """
     size = chunk_groups or _CHUNK_GROUPS
     topics = SameTopics(admin, changes)
-    one = partial(_apply_chunk, admin, topics, dry_run, may_be_absent, rewrite, max_read_age_seconds)
+    one = partial(_apply_chunk, admin, topics, dry_run, may_be_absent, rewrite)
     order = await _commit_order(admin, [change.group_id for change in changes], size)
     results: list[ChangeResult] = []
     under_way: deque[asyncio.Task[list[ChangeResult]]] = deque()
@@ -130,7 +130,6 @@ async def _apply_chunk(
     dry_run: bool,
     may_be_absent: bool,
     rewrite: bool,
-    max_age: float | None,
     chunk: Sequence[Change],
     again: bool = True,
 ) -> list[ChangeResult]:
@@ -159,15 +158,14 @@ async def _apply_chunk(
         else:
             ready[change.group_id] = change
     if ready:
-        send_within = None if max_age is None else max(read_at + max_age - clock.now(), 0.0)
+        send_within = max(read_at + MAX_READ_AGE_SECONDS - clock.now(), 0.0)
         named = [readings[group_id].group for group_id in ready]
         coordinators = {group.group_id: group.coordinator for group in named if group is not None}
-        only = None if max_age is None else coordinators
-        written, moved = await _write(admin, ready, rewrite, send_within, only)
+        written, moved = await _write(admin, ready, rewrite, send_within, coordinators)
         results |= written
         if moved and again:
             once_more = [ready[group_id] for group_id in moved]
-            reread = await _apply_chunk(admin, topics, dry_run, may_be_absent, rewrite, max_age, once_more, again=False)
+            reread = await _apply_chunk(admin, topics, dry_run, may_be_absent, rewrite, once_more, again=False)
             results |= {result.group_id: result for result in reread if not isinstance(result.reason, Unread)}
     return [results[change.group_id] for change in chunk]
 
@@ -186,8 +184,8 @@ async def _write(
     admin: MaintenanceClient,
     ready: Mapping[str, Change],
     rewrite: bool,
-    send_within: float | None,
-    coordinators: Mapping[str, BrokerId] | None,
+    send_within: float,
+    coordinators: Mapping[str, BrokerId],
 ) -> tuple[dict[str, ChangeResult], list[str]]:
     """Commit and read back; return the results, and the groups of which nothing was committed as they have moved."""
     after = {group_id: change.after for group_id, change in ready.items()}
@@ -221,8 +219,8 @@ async def _write(
 async def _commit(
     admin: MaintenanceClient,
     after: Mapping[str, Commits],
-    send_within: float | None,
-    coordinators: Mapping[str, BrokerId] | None,
+    send_within: float,
+    coordinators: Mapping[str, BrokerId],
     share_groups: Collection[str],
 ) -> Mapping[str, GroupResult[None]]:
     """Commit offsets: to the brokers that described the groups, and to any broker those of groups that none described.
@@ -230,7 +228,7 @@ async def _commit(
     An error that says that a group is absent names no broker. It is no reason to ask any broker about the others.
     """
     alter = partial(admin.alter_consumer_group_offsets, send_within=send_within, share_groups=share_groups)
-    if coordinators is None or coordinators.keys() >= after.keys():
+    if coordinators.keys() >= after.keys():
         return await alter(after, coordinators=coordinators)
     described = {group_id: of_group for group_id, of_group in after.items() if group_id in coordinators}
     absent = {group_id: of_group for group_id, of_group in after.items() if group_id not in coordinators}

@@ -71,9 +71,7 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
                 changes = [Change(group_id=group, before=BEFORE, after=BEFORE) for group in set_back]
                 describing = asyncio.create_task(admin.describe_consumer_groups(pruned))
                 changing = asyncio.create_task(
-                    apply_changes(
-                        cast("MaintenanceClient", admin), changes, dry_run=False, rewrite=True, max_read_age_seconds=15
-                    )
+                    apply_changes(cast("MaintenanceClient", admin), changes, dry_run=False, rewrite=True)
                 )
                 await asyncio.sleep(0.5)
             finally:

@@ -24,7 +24,6 @@ from tests.fakes.groups import DOUBTS, EPOCH, FakeGroup, broker_error, timeout
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BEFORE = {T0: OffsetAndMetadata(5, "", EPOCH)}
 AFTER = {T0: OffsetAndMetadata(7)}
-AGE: dict[str, Any] = {"max_read_age_seconds": 15.0}
 
 
 def cluster(**groups: FakeGroup) -> FakeAdmin:
@@ -94,7 +93,7 @@ async def test_a_group_that_moves_is_read_again_and_its_newer_commits_are_left_a
     admin = many("a")
     moving(admin, 1, offset=9)
     change = Change(group_id="a", before=BEFORE, after=BEFORE if rewrite else AFTER)
-    assert await outcome(admin, change, rewrite=rewrite, **AGE) is ChangeOutcome.KEPT
+    assert await outcome(admin, change, rewrite=rewrite) is ChangeOutcome.KEPT
     assert admin.groups["a"].offsets == {T0: OffsetAndMetadata(9)}
 
 
@@ -102,7 +101,7 @@ async def test_a_group_that_moves_as_it_was_is_changed_at_its_new_broker() -> No
     admin = many("ab")
     moving(admin, 1)
     changes = changes_of("ab")
-    results = await apply_changes(admin, changes, dry_run=False, max_read_age_seconds=15)
+    results = await apply_changes(admin, changes, dry_run=False)
     assert [result.outcome for result in results] == [ChangeOutcome.CHANGED] * 2
     assert [group.offsets for group in admin.groups.values()] == [AFTER] * 2
     assert admin.asked("alter") == ["a", "b", "a"]
@@ -116,14 +115,14 @@ async def test_a_group_whose_broker_has_gone_is_read_again_and_changed_at_the_ne
         admin.errors = {"a": gone.pop()} if call == "alter" and gone else {}
 
     admin.before = go
-    assert await outcome(admin, **AGE) is ChangeOutcome.CHANGED
+    assert await outcome(admin) is ChangeOutcome.CHANGED
     assert admin.asked("alter") == ["a", "a"]
 
 
 async def test_a_group_that_moves_again_and_again_is_not_written() -> None:
     admin = many("a")
     moving(admin, 5)
-    assert await outcome(admin, **AGE) is ChangeOutcome.FAILED
+    assert await outcome(admin) is ChangeOutcome.FAILED
     assert admin.asked("alter") == ["a", "a"]
 
 
@@ -404,7 +403,7 @@ async def test_a_group_that_is_absent_is_no_reason_to_ask_any_broker_about_the_o
 
     admin.before = another_broker_takes_over
     changes = [Change(group_id="a", before=BEFORE, after=AFTER), Change(group_id="gone", after=AFTER)]
-    results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True, max_read_age_seconds=15)
+    results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
     assert [result.outcome for result in results] == [ChangeOutcome.KEPT, ChangeOutcome.CHANGED]
     assert (admin.groups["a"].offsets, admin.groups["gone"].offsets) == (used, AFTER)
 
