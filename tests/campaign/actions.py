@@ -21,6 +21,7 @@ from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
 from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.verdicts import JudgedBy
 from airflow_kafka_groups.observe.fingerprint import fingerprint
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
@@ -149,7 +150,7 @@ def _plan(session: Session, step: Step) -> Awaitable[None] | None:
             evidence=Evidence(commits_until=newest.manifest.observed_at if world.reads_commits else None)
         )
         policy, reader = replace(POLICY, require_commit_log=world.reads_commits), cast("SnapshotReader", newest)
-        plan = make_plan(verdicts_of(found, judged_by), reader, policy, session.process.now(), history)
+        plan = make_plan(verdicts_of(found, judged_by), reader, policy, session.process.now(), Known(history=history))
         if plan.groups:
             await asyncio.to_thread(save_plan, session.layout, plan)
             terms = ApprovalTerms(rule=ALWAYS if step.a else NEVER)

@@ -31,12 +31,9 @@ from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.ledger import Known, Ledger
-from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups
-from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdict, Verdicts, load_verdicts
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, recorded_view
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, SnapshotReader, latest_manifest
@@ -47,6 +44,7 @@ from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, new_id
 
 _SHORT_IDLE_SECONDS = 3_600.0
+NOTHING_KNOWN = Known()
 
 
 def make_plan(
@@ -54,19 +52,16 @@ def make_plan(
     snapshot: SnapshotReader,
     policy: PlanPolicy,
     now: datetime,
-    history: DeletionHistory | None = None,
+    known: Known = NOTHING_KNOWN,
     notes: Sequence[str] = (),
     *,
     owners: OwnerRules = NO_OWNERS,
     notices: Mapping[str, Notice] | None = None,
-    kept_alive: Mapping[str, KeptAlive] | None = None,
-    seen: Mapping[str, SignOfLife] | None = None,
 ) -> DeletionPlan:
     """Make a plan, which may be empty.
 
-    :param history: the journal: every deletion and every proof of life resets a group's idle time. Default: none.
+    :param known: what the ledger knows: deletions, proofs and signs of life restart idle times. Default: nothing.
     :param notes: warnings of the caller, such as the floors of the site that changed the policy. Default: none.
-    :param seen: the last sign of life of each group in the snapshots of all connections. Default: none.
 
     Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
     from its user, or if the job bridged longer gaps than the policy allows or did not read the log of commits that the
@@ -78,15 +73,8 @@ def make_plan(
         raise PlanError(f"group {group_id!r} has two verdicts: run the Spark job again")
     _require_judged(manifest, policy, verdicts.judged_by)
     ruled = RuledGroups(verdicts, snapshot, policy, owners)
-    objections = Objections(
-        ruled,
-        policy,
-        policy.groups.refused(verdicts.group_ids),
-        {} if history is None else history.idle_resets(),
-        notices or {},
-        kept_alive or {},
-        seen or {},
-    )
+    refused, resets = policy.groups.refused(verdicts.group_ids), known.history.idle_resets()
+    objections = Objections(ruled, policy, refused, resets, notices or {}, known.kept_alive, known.seen)
     by_verdict: Counter[str] = Counter()
     candidates: list[Ranked] = []
     found: dict[int, tuple[GroupSummary, datetime | None, str]] = {}
@@ -270,7 +258,7 @@ def plan_snapshot(
         *([] if notifies else without_notifier(bounded.rules, bounded.notify)),
     ]
     cluster_id = snapshot.manifest.kafka_cluster_id
-    known = Known()  # without an id nothing is planned
+    known = NOTHING_KNOWN  # without an id nothing is planned
     if cluster_id:  # before the verdicts are read: a pruning spares records for the judgement's sake
         since = snapshot.manifest.started_at - timedelta(seconds=bounded.longest_idle_seconds) - CLOCK_SLACK
         known = Ledger(layout, cluster_id).known(since=since)
@@ -283,11 +271,9 @@ def plan_snapshot(
         snapshot,
         bounded,
         now,
-        history=known.history,
-        notes=(*notes, *others),
+        known,
+        (*notes, *others),
         owners=NO_OWNERS if file is None else file.owners,
-        kept_alive=known.kept_alive,
-        seen=known.seen,
         notices=read_notices(layout, cluster_id, bounded.rules),
     )
     return plan, save_plan(layout, plan)

@@ -39,6 +39,7 @@ from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import load_plan, save_plan
 from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, snapshot_ids
@@ -205,7 +206,7 @@ async def _plan(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
     history = await asyncio.to_thread(read_history, layout, await admin.cluster_id())
     found = verdicts(seen, newest, 0, min_idle=MIN_IDLE)
     reader = SnapshotReader(layout, newest.manifest.snapshot_id)
-    plan = make_plan(verdicts_of(found), reader, policy, utc_now(), history)
+    plan = make_plan(verdicts_of(found), reader, policy, utc_now(), Known(history=history))
     if not plan.groups:
         return
     # Noted first: a plan may be saved by a worker that is killed before it could say so.

@@ -21,6 +21,7 @@ from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal, read_history
+from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -225,7 +226,7 @@ async def test_what_may_be_deleted_is_deleted_no_second_time_by_this_plan_or_the
     snapshot_of = await snapshot(admin, layout)
     history = read_history(layout, CLUSTER_ID)
     found = verdicts_of(judge(snapshot_of))
-    assert make_plan(found, snapshot_of, POLICY, LATER + timedelta(minutes=5), history).groups == ()
+    assert make_plan(found, snapshot_of, POLICY, LATER + timedelta(minutes=5), Known(history=history)).groups == ()
 
 
 async def test_one_cluster_in_two_folders_has_one_journal(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from airflow_kafka_groups.change.plan.notify import Notified, OwnerNotice, notif
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.notice_book import read_notices
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.patterns import EVERYTHING
@@ -65,7 +66,7 @@ class Story:
             at + timedelta(minutes=1),
             owners=self.file.owners,
             notices=read_notices(self.layout, CLUSTER_ID, policy.rules),
-            kept_alive=kept_alive,
+            known=Known(kept_alive=kept_alive or {}),
         )
         save_plan(self.layout, plan)
         return plan

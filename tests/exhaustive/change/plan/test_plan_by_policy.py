@@ -17,7 +17,6 @@ from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy, PolicySour
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times, load_plan, save_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory
 from airflow_kafka_groups.ledger.verdicts import JudgedBy
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.report.html import render_report
@@ -247,8 +246,8 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     times: dict[str, Any] = {"marked_at": NOW - timedelta(days=5), "notified_at": NOW - timedelta(days=4)}
     mark = Notice(fingerprint=fingerprint, owner="someone", contact="all@example.com", told_seconds=1.0, **times)
 
-    async def planned(notice: Notice, history: DeletionHistory | None = None) -> list[str]:
-        return (await plan_by(file, admin, tmp_path, notices={"told": notice}, history=history)).group_ids
+    async def planned(notice: Notice) -> list[str]:
+        return (await plan_by(file, admin, tmp_path, notices={"told": notice})).group_ids
 
     assert await planned(mark) == ["told"]
     assert await planned(replace(mark, notified_at=NOW - timedelta(days=2))) == []

@@ -19,6 +19,7 @@ from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction, Rul
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.verdicts import JudgedBy
 from airflow_kafka_groups.observe.fingerprint import fingerprint
@@ -106,7 +107,7 @@ async def test_a_group_that_is_kept_alive_is_not_planned(
 ) -> None:
     reader = await snapshot_of(tmp_path, "dead", "kept")
     runs = {"kept": KeptAlive(NOW + at, NOW + until)}
-    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER, kept_alive=runs)
+    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER, known=Known(kept_alive=runs))
     assert set(plan.group_ids) == ({"dead"} if kept else {"dead", "kept"})
     assert reasons(plan) == ({"kept": "excluded"} if kept else {})
 
@@ -122,7 +123,7 @@ async def test_the_reason_says_from_when_an_idle_time_counts_that_is_shorter_tha
     verdicts = judge(reader, idle_seconds=9 * 86_400.0)
     at = verdicts[1].observed_at - timedelta(days=2)
     kept = {"restored": KeptAlive(at, at, "a restore"), "restored before": KeptAlive(NOW - timedelta(days=10), NOW)}
-    plan = make_plan(verdicts_of(verdicts), reader, POLICY, LATER, kept_alive=kept)
+    plan = make_plan(verdicts_of(verdicts), reader, POLICY, LATER, known=Known(kept_alive=kept))
     found = {group.group_id: (group.idle_seconds, group.reason) for group in plan.groups}
     assert found == {
         "judged": (9 * 86_400.0, "idle for 9 days"),

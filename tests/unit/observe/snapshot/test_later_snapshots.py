@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.ledger import Known, Ledger
 from airflow_kafka_groups.observe.snapshot import cluster_folders
 from airflow_kafka_groups.observe.snapshot.cluster_folders import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
@@ -85,7 +85,7 @@ async def restore_by_a_clock_that_is_behind(admin: FakeAdmin, layout: Layout, pa
 async def next_plan(admin: FakeAdmin, layout: Layout) -> DeletionPlan:
     reader = await snapshot(admin, layout)
     policy, kept = replace(POLICY, min_idle_seconds=WEEK.total_seconds()), Ledger(layout, CLUSTER_ID).wanted()
-    return make_plan(verdicts_of(judge(reader)), reader, policy, LATER, kept_alive=kept)
+    return make_plan(verdicts_of(judge(reader)), reader, policy, LATER, Known(kept_alive=kept))
 
 
 async def test_a_group_that_is_restored_by_a_connection_without_snapshots_is_spared(

@@ -21,6 +21,7 @@ from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTe
 from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
 from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
@@ -114,7 +115,7 @@ async def test_a_longer_idle_time_counts_from_a_restore_whose_record_is_gone_by_
         PlanPolicy(max_share=1.0).by_file(file),
         LATER,
         owners=file.owners,
-        kept_alive={"b1": KeptAlive(restored, restored, "a restore")},
+        known=Known(kept_alive={"b1": KeptAlive(restored, restored, "a restore")}),
     )
     assert plan.group_count == 3
     edited = policy_of(tmp_path, POLICY.replace("idle: 2d", f"idle: {idle}"))

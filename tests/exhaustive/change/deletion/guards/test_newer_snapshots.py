@@ -12,7 +12,7 @@ from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
-from airflow_kafka_groups.ledger.ledger import fold_snapshots
+from airflow_kafka_groups.ledger.ledger import Known, fold_snapshots
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
@@ -134,7 +134,7 @@ async def test_a_slow_snapshot_elsewhere_counts_also_of_a_group_that_was_restore
     admin.groups["a"] = FakeGroup()
     reader, restored = await snapshot(admin, layout), NOW - timedelta(minutes=61)
     kept_alive = {"a": KeptAlive(restored, restored, "a restore")}
-    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER, kept_alive=kept_alive)
+    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER, Known(kept_alive=kept_alive))
     save_plan(layout, plan)
     await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
