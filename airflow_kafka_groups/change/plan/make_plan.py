@@ -74,7 +74,7 @@ def make_plan(
     _require_judged(manifest, policy, verdicts.judged_by)
     ruled = RuledGroups(verdicts, snapshot, policy, owners)
     refused, resets = policy.groups.refused(verdicts.group_ids), known.history.idle_resets()
-    objections = Objections(ruled, policy, refused, resets, notices or {}, known.kept_alive, known.seen)
+    objections = Objections(ruled, policy, refused, resets, notices or {}, known)
     by_verdict: Counter[str] = Counter()
     candidates: list[Ranked] = []
     found: dict[int, tuple[GroupSummary, datetime | None, str]] = {}

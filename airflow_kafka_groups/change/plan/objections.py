@@ -15,9 +15,9 @@ from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, Ruling
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState, has_judged_kind
 from airflow_kafka_groups.ledger.journal.history import IdleReset
-from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
+from airflow_kafka_groups.ledger.ledger import Known
+from airflow_kafka_groups.ledger.life.signs import news_of
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
-from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.ledger.verdicts import Verdict
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
 
@@ -94,8 +94,7 @@ class Objections:
     """The possible objections to deleting a group, except for the caps. ``number`` is the place of its verdict.
 
     :param refused: the groups that the plan's patterns refuse, with the reason.
-    :param kept_alive: the groups that somebody keeps alive or restored: their idle times count from the last such run.
-    :param seen: the last sign of life of each group in the snapshots of all connections.
+    :param resets: the journal's restarts of idle times.
     """
 
     ruled: RuledGroups
@@ -103,14 +102,13 @@ class Objections:
     refused: Mapping[str, str]
     resets: Mapping[str, IdleReset]
     notices: Mapping[str, Notice]
-    kept_alive: Mapping[str, KeptAlive]
-    seen: Mapping[str, SignOfLife]
+    known: Known
 
     def by_record(self, number: int, verdict: Verdict) -> KeptGroup | None:
         """Return the group as kept if its verdict, its rule, or what is on record of it is against a deletion."""
         if (against := keep_by_verdict(verdict, self.ruled.rulings[number], self.refused)) is not None:
             return against
-        kept, reset = self.kept_alive.get(verdict.group_id), self._reset(verdict)
+        kept, reset = self.known.kept_alive.get(verdict.group_id), self._reset(verdict)
         least_idle = self.ruled.idle_seconds(number) if kept is not None or reset is not None else 0.0
         if kept is not None and kept.holds(verdict.observed_at, verdict.observed_at, least_idle):
             wants = f"{kept.what} of {kept.at.isoformat()} wants it to stay"
@@ -121,7 +119,7 @@ class Objections:
 
     def _reset(self, verdict: Verdict) -> IdleReset | None:
         """Return when the idle time of a group restarted: by the journal, or by a sign that the judge has not seen."""
-        news = news_of(self.seen.get(verdict.group_id), verdict.idle_since)
+        news = news_of(self.known.seen.get(verdict.group_id), verdict.idle_since)
         return max(filter(None, (self.resets.get(verdict.group_id), news)), key=lambda each: each.at, default=None)
 
     def counted(self, verdict: Verdict) -> tuple[datetime | None, float | None, str]:
@@ -130,7 +128,7 @@ class Objections:
         A pruning may remove that while the plan waits, and its policy may demand a longer idle time by then.
         """
         since, idle = verdict.idle_since, verdict.idle_seconds
-        kept = self.kept_alive.get(verdict.group_id)
+        kept = self.known.kept_alive.get(verdict.group_id)
         if kept is None or since is None or idle is None:
             return since, idle, verdict.reason
         since = max(since, kept.at)
@@ -154,7 +152,7 @@ class Objections:
         :param demands: the rule with the longest notice: its own, or one before it that the deletion, which knows less
             of the group, asks for.
         """
-        owner, reset, kept = self.ruled.owner(number), self._reset(verdict), self.kept_alive.get(verdict.group_id)
+        owner, reset, kept = self.ruled.owner(number), self._reset(verdict), self.known.kept_alive.get(verdict.group_id)
         signs = verdict.idle_since, None if reset is None else reset.at, None if kept is None else kept.at
         alive_at = max(sign for sign in signs if sign is not None)
         why = why_not_noticed(

@@ -49,29 +49,21 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("seen_by", ["the last reading", "a newer snapshot"])
 @pytest.mark.parametrize(("state", "other"), CASES.values(), ids=CASES)
-async def test_one_that_the_last_reading_saw_keeps_the_topic_for_good(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: GroupState, other: MemberDescription
+async def test_one_that_was_seen_keeps_the_topic_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: GroupState, other: MemberDescription, seen_by: str
 ) -> None:
     """Also if its reader pauses for a deployment, and the task is cleared."""
     admin, layout, of = await ready(tmp_path)
     with monkeypatch.context() as patch:
         shows(patch, admin, state, READER, other)
-        assert await outcomes(admin, layout, of) == {"app [old]": "kept:subscribed"}
-    assert await outcomes(admin, layout, of) == {"app [old]": "kept:alive_before"}
-
-
-@pytest.mark.parametrize(("state", "other"), CASES.values(), ids=CASES)
-async def test_one_that_a_newer_snapshot_saw_keeps_the_topic(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: GroupState, other: MemberDescription
-) -> None:
-    admin, layout, of = await ready(tmp_path)
-    with monkeypatch.context() as patch:
-        shows(patch, admin, state, READER, other)
-        await take_snapshot(admin, layout, now=Ticking(of.created_at))
-    assert await outcomes(admin, layout, of, now=Ticking(of.created_at + HOUR / 2)) == {
-        "app [old]": "kept:alive_before"
-    }
+        if seen_by == "a newer snapshot":
+            await take_snapshot(admin, layout, now=Ticking(of.created_at))
+        else:
+            assert await outcomes(admin, layout, of) == {"app [old]": "kept:subscribed"}
+    later = Ticking(of.created_at + HOUR / 2)
+    assert await outcomes(admin, layout, of, now=later) == {"app [old]": "kept:alive_before"}
 
 
 async def test_one_that_an_incomplete_snapshot_saw_without_the_offsets_keeps_the_topic(tmp_path: Path) -> None:

@@ -101,6 +101,18 @@ def meanwhile(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, begin: Callable
     return begun
 
 
+def before_intent(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any], number: int = 1) -> None:
+    """Act right before the intent of this number is written."""
+    intend, intents = RunJournal.intend, itertools.count(1)
+
+    def after_it(journal: RunJournal, *what: Any, **how: Any) -> None:
+        if next(intents) == number:
+            act()
+        intend(journal, *what, **how)
+
+    monkeypatch.setattr(RunJournal, "intend", after_it)
+
+
 @pytest.mark.promise(2)
 async def test_a_group_that_a_request_on_its_way_deletes_is_restored_and_not_called_unchanged(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
@@ -157,13 +169,8 @@ async def test_a_restore_that_is_recorded_right_before_the_intent_is_heeded_by_i
 ) -> None:
     """The deletion has looked for such records already, and the restore finds no intent."""
     admin, layout, plan = scene
-    intend, restored = RunJournal.intend, list[RecordedChanges]()
-
-    def after_a_restore(journal: RunJournal, *what: Any, **how: Any) -> None:
-        restored.append(asyncio.run(restore(admin, layout, plan.plan_id)))
-        intend(journal, *what, **how)
-
-    monkeypatch.setattr(RunJournal, "intend", after_a_restore)
+    restored = list[RecordedChanges]()
+    before_intent(monkeypatch, lambda: restored.append(asyncio.run(restore(admin, layout, plan.plan_id))))
     report = (await delete_plan(admin, layout, plan)).report
     (result,) = restored[0].results
     assert (result.outcome, set(admin.groups)) == ("unchanged", {"a"})
@@ -176,17 +183,11 @@ async def test_a_group_that_is_restored_before_the_last_request_is_not_called_to
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin, layout, plan = scene
-    intend, intents = RunJournal.intend, itertools.count(1)
-
-    def after_a_restore(journal: RunJournal, *what: Any, **how: Any) -> None:
-        if next(intents) == 2:
-            asyncio.run(restore(admin, layout, plan.plan_id))
-        intend(journal, *what, **how)
+    before_intent(monkeypatch, lambda: asyncio.run(restore(admin, layout, plan.plan_id)), number=2)
 
     async def delete(ids: Any, *_: Any, **__: Any) -> Any:
         return GroupResults(GroupResult(id_, error=NotSentError("could not leave in time")) for id_ in ids)
 
-    monkeypatch.setattr(RunJournal, "intend", after_a_restore)
     monkeypatch.setattr(admin, "delete_consumer_groups", delete)
     report = (await delete_plan(admin, layout, plan)).report
     assert {item.group_id: item.code for item in report.outcomes} == {"a": "excluded", "b": "too_slow"}
@@ -234,18 +235,14 @@ async def test_a_restore_while_a_deletion_by_name_watches_or_is_about_to_intend_
 ) -> None:
     admin, layout, plan = scene
     await restore(admin, layout, plan.plan_id)  # before it was named: whoever named it knows
-    intend, restored = RunJournal.intend, list[RecordedChanges]()
+    restored = list[RecordedChanges]()
 
     async def watch(_: float) -> None:
         if moment == "watch":
             restored.append(await restore(admin, layout, plan.plan_id))
 
-    def after_a_restore(journal: RunJournal, *what: Any, **how: Any) -> None:
-        if moment == "intent":
-            restored.append(asyncio.run(restore(admin, layout, plan.plan_id)))
-        intend(journal, *what, **how)
-
-    monkeypatch.setattr(RunJournal, "intend", after_a_restore)
+    if moment == "intent":
+        before_intent(monkeypatch, lambda: restored.append(asyncio.run(restore(admin, layout, plan.plan_id))))
     report = (await delete_names(admin, layout, ["a", "b"], sleep=watch)).report
     (result,) = restored[0].results
     assert (result.outcome, set(admin.groups)) == ("unchanged", {"a"})
