@@ -179,11 +179,11 @@ async def _commits_of_unused(admin: MaintenanceClient, group_id: str) -> Commits
     reading = (await read_groups(admin, [group_id]))[group_id]
     before = {} if reading.committed is None else commits_in(reading.committed)
     why = why_kept(Change(group_id=group_id, before=before), reading, may_be_absent=True)
+    if isinstance(why, Unread):
+        raise MaintenanceError(f"group {group_id!r} cannot be read: {why}")
     if why is not None:
-        remedy = "try again" if isinstance(why, Unread) else "stop its consumers, or give this work a group of its own"
-        raise MaintenanceError(
-            f"what group {group_id!r} has not read cannot be committed later: {why}. To go on, {remedy}"
-        )
+        remedy = "stop its consumers, or give this work a group of its own"
+        raise MaintenanceError(f"group {group_id!r} is in use, or of another kind ({why}): {remedy}")
     return before
 
 
