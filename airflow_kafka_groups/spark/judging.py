@@ -96,10 +96,8 @@ _LISTED_AT_ONCE = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str
 """For a local disk, which is listed more quickly than a job starts that lists."""
 
 _BASENAME = "mapreduce.output.basename"
-_MOVED_ONCE = {
-    "mapreduce.fileoutputcommitter.algorithm.version": "2",
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-}
+_AT_ONCE = {"mapreduce.job.outputformat.class": "org.apache.hadoop.mapreduce.lib.output.NullOutputFormat"}
+"""Tasks write files where they are to be, instead of moving them there: an object store copies what is moved."""
 
 _MADE = pa.schema({"made": pa.string(), "content": pa.binary()})
 _PARTS = pa.schema({"bucket": pa.int32(), "place": pa.int32(), "content": pa.binary()})
@@ -175,7 +173,8 @@ class InTasks:
         with self._working(store, _SETTINGS):
             made = self._files(paths).mapInArrow(partial(_reduced_files, sources, disk), from_arrow_schema(_MADE))
             if disk is not None:
-                return _described((f"{_MADE.names[0]}={row[0]}", "") for row in made.select(_MADE.names[0]).collect())
+                rows = made.select(_MADE.names[0]).collect()
+                return _described({(f"{_MADE.names[0]}={row[0]}", ""): None for row in rows})
             _write_contents(made, stage)
         return _described(store.storage.sizes_below(stage))
 
@@ -327,11 +326,10 @@ def _write_contents(made: DataFrame, folder: str) -> None:
     """Write each row's bytes to a file, in a folder whose name describes it.
 
     Spark has no writer of bytes. Its writer of text adds what a line ends with, here what a file of Parquet ends with.
-    A file has its place in the folder as soon as its task has ended: an object store copies what is moved once more.
     """
     lines = made.select("made", F.col("content").cast("string").alias("value"))
     options = {"lineSep": _MAGIC.decode(), "maxRecordsPerFile": "1", "compression": "none"}
-    lines.write.partitionBy("made").options(**options, **_MOVED_ONCE).mode("errorifexists").text(folder)
+    lines.write.partitionBy("made").options(**options, **_AT_ONCE).mode("errorifexists").text(folder)
 
 
 class _Made(NamedTuple):
@@ -340,15 +338,18 @@ class _Made(NamedTuple):
     """Where it is in the hidden folder; empty if it is in its place."""
 
 
-def _described(places: Iterable[tuple[str, str]]) -> dict[str, dict[int, _Made]]:
+def _described(places: Mapping[tuple[str, str], int | None]) -> dict[str, dict[int, _Made]]:
     """Return the files of each snapshot, by the number of what they were made of.
 
-    :param places: folders whose names describe their only file, and that file's name.
+    :param places: folders whose names describe their file, the file's name and its size. A task that was killed may
+        leave a part of a file beside it.
     """
     found: dict[str, dict[int, _Made]] = {}
-    for folder, name in places:
+    for (folder, name), there in places.items():
         if (said := _FACTS.fullmatch(folder)) and not name.startswith((".", "_")):
             groups, oldest, newest, size = map(int, said["facts"].split(","))
+            if there not in (None, size):
+                continue
             file = ObservationFile.of(groups, oldest, newest, size, said["sha256"])
             path = name and f"{folder}/{name}"
             found.setdefault(said["snapshot_id"], {})[int(said["number"])] = _Made(file, path)

@@ -104,7 +104,8 @@ class Storage:
 
         A file that exists with the same content counts as created: the answer to an earlier try may have been lost.
 
-        :param durable: whether a disk's file survives a power cut. Default true; false where it can be made again.
+        :param durable: whether a disk's file survives a power cut, and is read back. Default true; false where it can
+            be made again, and whoever reads it can tell.
 
         Raises ``FileExistsAlreadyError`` when it exists with other content, and ``StorageError`` when the storage fails
         or returns other bytes than were written.
@@ -124,7 +125,7 @@ class Storage:
                         f"{path} could not be created: the storage says that it exists, and does not have it ({exc})"
                     ) from exc
                 raise FileExistsAlreadyError(f"{path} exists with other content; it is never overwritten") from None
-        if self.read(path) != data:
+        if durable and self.read(path) != data:
             raise StorageError(f"{path} does not hold what was written to it: check the storage, then run again")
 
     def read(self, path: StoragePath | str, start: int | None = None, end: int | None = None) -> bytes | None:

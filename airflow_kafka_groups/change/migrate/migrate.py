@@ -67,7 +67,7 @@ class OnSpark:
 
         try:
             pq.write_table(places_to_table(wanted, counterparts), sink := pa.BufferOutputStream())
-            FILES.create(self.places, sink.getvalue().to_pybytes(), durable=False)
+            FILES.create(self.places, sink.getvalue().to_pybytes())
             self.submit()
             files = (FILES.read(self.output / name) for name in FILES.files(self.output) if is_data_file(name))
             found = translations_of(pq.read_table(pa.BufferReader(content or b"")) for content in files)

@@ -197,6 +197,8 @@ class ObservationStore:
         self.stored: dict[str, ObservationManifest] = {}
         """The observations of all snapshots, by id."""
 
+        self._there: dict[str, set[str]] = {}
+
     def missing(self) -> list[SnapshotManifest]:
         """Look for observations, and return the snapshots that have none."""
         self.stored = self._find()
@@ -221,7 +223,9 @@ class ObservationStore:
         names = set(self.storage.files(f"{self.history.folder}/{paths.summaries(paths.TableName.OBSERVATIONS)}"))
         known = [each for each in self.history.read if f"{each.snapshot_id}.json" in names]
         texts = self.storage.read_many([self._manifest(each.snapshot_id) for each in known], skip_unreadable=True)
-        sizes = self.storage.sizes_below(self.root) if known else {}
+        sizes, self._there = self.storage.sizes_below(self.root), {}
+        for folder, name in sizes:
+            self._there.setdefault(folder, set()).add(name)
         found = {}
         for manifest, text in zip(known, texts, strict=True):
             stored, folder = parse(text), f"{PARTITION}={manifest.snapshot_id}"
@@ -255,10 +259,10 @@ class ObservationStore:
         made = ObservationManifest(snapshot_id=name, cluster=manifest.cluster, source=source, files=tuple(files))
         create(self.storage, self._manifest(name), (json.dumps(plain(made), indent=1) + "\n").encode())
         # What jobs of other versions left of the snapshot: readers of the table would count its groups twice.
-        names = {file.name for file in files}
-        for other in self.storage.files(f"{self.root}/{PARTITION}={name}"):
-            if paths.is_data_file(other) and other not in names:
-                self.storage.remove(f"{self.root}/{PARTITION}={name}/{other}")
+        folder = f"{PARTITION}={name}"
+        for other in self._there.get(folder, set()) - {file.name for file in files}:
+            if paths.is_data_file(other):
+                self.storage.remove(f"{self.root}/{folder}/{other}")
         self.reduced.add(name)
         self.stored[name] = made
 
