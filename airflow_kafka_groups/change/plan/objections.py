@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.plan.rulings import RuledGroups
 from airflow_kafka_groups.durations import show_duration
@@ -15,11 +16,13 @@ from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, Ruling
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState, has_judged_kind
 from airflow_kafka_groups.ledger.journal.history import IdleReset
-from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.life.signs import news_of
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.ledger.verdicts import Verdict
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.ledger.ledger import Known
 
 COUNTS_ANEW = "its idle time counts from then on"
 """How the reason ends of a group that needs time, and no edit of a pattern."""
