@@ -389,7 +389,8 @@ def _conditions(rule: Rule, by_client: bool) -> list[_Condition]:
     """Return the conditions besides those of the id; the known facts come first."""
     match, found = rule.match, list[_Condition]()
     if match.types:
-        found.append(lambda facts: _of_type(facts.group_type, match.types))
+        unknown = GroupType.UNKNOWN.value
+        found.append(lambda facts: None if facts.group_type == unknown else facts.group_type in match.types)
     if match.owners:
         found.append(
             lambda facts: (
@@ -413,7 +414,3 @@ def _of_family(group_id: str, match: Match) -> bool:
         return True
     found = family_of(group_id)
     return found is not None and bool({found.name, found.shape} & set(match.families))
-
-
-def _of_type(found: str, wanted: Sequence[str]) -> bool | None:
-    return None if found == GroupType.UNKNOWN.value else found in wanted

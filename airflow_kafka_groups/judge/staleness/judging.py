@@ -180,8 +180,3 @@ class VerdictCounts:
         """Count groups with a verdict, and their lag."""
         self.groups[verdict] += groups
         self.lag[verdict] += lag
-
-    def add_all(self, verdicts: pa.Table) -> None:
-        """Count the verdicts of a table."""
-        for verdict, lag in zip(verdicts["verdict"].to_pylist(), verdicts["lag"].to_pylist(), strict=True):
-            self.add(verdict, 1, lag or 0)

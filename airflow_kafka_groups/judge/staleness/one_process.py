@@ -68,7 +68,8 @@ class OneProcess:
         def verdicts() -> Iterator[pa.Table]:
             for part in lives.judged():
                 table = judge(part, policy, retention)
-                counts.add_all(table)
+                for verdict, lag in zip(table["verdict"].to_pylist(), table["lag"].to_pylist(), strict=True):
+                    counts.add(verdict, 1, lag or 0)
                 yield table
 
         folder = ReplacedFolder(store.storage, output)

@@ -132,7 +132,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         write_archive(of_groups(records, backlogs), output, arguments.format)
         counts = check_archive(spark, output, arguments.format, backlogs, compacted)
         _check_nothing_expired(admin, ranges, ids)
-    warnings += logged(_lacks(hidden, without))
+    lacks = [_HIDDEN.format(hidden)] if hidden else []
+    warnings += logged([*lacks, *([_WITHOUT_COMMIT.format(len(without), *without[0])] if without else [])])
     decided = sorted({what for backlog in backlogs.values() for what in backlog.decided})
     summary = {
         "job": JOB,
@@ -230,11 +231,6 @@ def _without_commit(admin: KafkaAdmin, groups: Mapping[str, Mapping[Partition, C
     )
     logs = admin.log_ends({where for _, where in found}, read_committed=False)
     return [(group_id, where) for group_id, where in found if logs[where].end > logs[where].start]
-
-
-def _lacks(hidden: int, without: Sequence[tuple[str, Partition]]) -> list[str]:
-    lacks = [_HIDDEN.format(hidden)] if hidden else []
-    return [*lacks, _WITHOUT_COMMIT.format(len(without), *without[0])] if without else lacks
 
 
 def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range], ids: Mapping[str, str]) -> None:

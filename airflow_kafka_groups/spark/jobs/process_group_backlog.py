@@ -138,7 +138,9 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
         max_records_per_slice=arguments.max_records_per_slice,
         start_over=arguments.start_over,
     )
-    records = records_folder(spark, arguments)
+    # Every try of the same command finds the same ones.
+    near = arguments.backlog or arguments.output or arguments.result
+    records = arguments.records or beside(spark, near, BACKLOG_RECORDS)
     for path in filter(None, (arguments.output, records)):
         require_shared(spark, path)
     most = arguments.max_records_per_partition
@@ -152,14 +154,6 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
         raise
     finally:
         summary["warnings"] = [*warnings, *summary["warnings"]]
-
-
-def records_folder(spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """Return the folder of the records: every try of the same command finds the same one."""
-    if arguments.records:
-        return str(arguments.records)
-    known = arguments.backlog or arguments.output or arguments.result
-    return beside(spark, known, BACKLOG_RECORDS)
 
 
 def handler(transform: str | None, output: BacklogOutput | None) -> Handler:

@@ -95,7 +95,8 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         wanted = sorted(set(partitions))
         found: dict[Partition, Commit | None] = {}
         for start in range(0, len(wanted), _AT_ONCE):
-            found |= self._fetch(group_id, wanted[start : start + _AT_ONCE])
+            for entry in self._listed(group_id, wanted[start : start + _AT_ONCE]).entrySet():
+                found[partition_of(entry.getKey())] = _commit(entry.getValue())
         unread = [where for where in wanted if where not in found]
         if unread:
             raise JobError(
@@ -180,10 +181,6 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
                 if not any(error in str(exc) for error in (_UNKNOWN_TOPIC, *absent)):
                     raise
         return found
-
-    def _fetch(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit | None]:
-        answer = self._listed(group_id, partitions)
-        return {partition_of(entry.getKey()): _commit(entry.getValue()) for entry in answer.entrySet()}
 
     def _listed(self, group_id: str, partitions: Iterable[Partition] | None) -> Any:
         admin = self._kafka.clients.admin

@@ -216,7 +216,11 @@ def _answer(
     """
     error = result.error
     if error is None:
-        return _of_topics(result.unwrap(), filters), {}
+        offsets = result.unwrap()
+        if filters.has_topic:
+            of_query = tuple(topic for topic in offsets.topics if filters.holds(TOPIC, topic.topic))
+            offsets = GroupOffsets(offsets.group_id, of_query)
+        return offsets, {}
     if options.failures == "fail":
         reached = not isinstance(error, ConnectionFailedError | TimeoutError)
         raise SourceError(
@@ -231,12 +235,6 @@ def _answer(
             "hide its row: filter after the read (persist() it first), or exclude the group"
         )
     return readable_part(result)
-
-
-def _of_topics(offsets: GroupOffsets, filters: PushedFilters) -> GroupOffsets:
-    if not filters.has_topic:
-        return offsets
-    return GroupOffsets(offsets.group_id, tuple(topic for topic in offsets.topics if filters.holds(TOPIC, topic.topic)))
 
 
 def run(work: Coroutine[Any, Any, T], where: str, what: str = "groups") -> T:
