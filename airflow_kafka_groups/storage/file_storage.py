@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -94,10 +94,19 @@ class Storage:
         """Whether strings name files on a local disk."""
         return self._backend is DISK
 
-    def _find(self, path: StoragePath | str) -> tuple[Backend, Any]:
-        if isinstance(path, str) and self._backend is not None:
-            return self._backend, self._at(path)
-        return (DISK if isinstance(path, Path) else OBJECTS), path
+    @contextmanager
+    def _on(
+        self, what: str, path: StoragePath | str, *absence: type[FileNotFoundError]
+    ) -> Iterator[tuple[Backend, Any]]:
+        """Return the backend of a path, and its own path. Whatever is raised inside is ``StorageError``.
+
+        :param what: what is done with the path, for the message, and ``absence`` what is no error.
+        """
+        with storage_errors(what, path), suppress(*absence):
+            if isinstance(path, str) and self._backend is not None:
+                yield self._backend, self._at(path)
+            else:
+                yield (DISK if isinstance(path, Path) else OBJECTS), path
 
     def create(self, path: StoragePath | str, data: bytes, *, durable: bool = True) -> None:
         """Create a file with this content, and read it back. Nobody sees a part of it.
@@ -110,8 +119,7 @@ class Storage:
         Raises ``FileExistsAlreadyError`` when it exists with other content, and ``StorageError`` when the storage fails
         or returns other bytes than were written.
         """
-        with storage_errors("created", path):
-            backend, place = self._find(path)
+        with self._on("created", path) as (backend, place):
             try:
                 backend.create(place, data, durable=durable)
             except FileExistsError as exc:
@@ -133,8 +141,7 @@ class Storage:
 
         :param start: where to begin, and ``end`` where to end. Default: all of it.
         """
-        with storage_errors("read", path), suppress(FileNotFoundError):
-            backend, place = self._find(path)
+        with self._on("read", path, FileNotFoundError) as (backend, place):
             return backend.read(place, start, end)
         return None
 
@@ -143,8 +150,7 @@ class Storage:
 
         :param data: the content, or its parts: on a disk, one at a time is in memory.
         """
-        with storage_errors("written", path):
-            backend, place = self._find(path)
+        with self._on("written", path) as (backend, place):
             same = backend.replace(place, [data] if isinstance(data, bytes) else data)
         if not same:
             raise StorageError(f"{path} differs from what was written: check the storage, then run again")
@@ -155,8 +161,7 @@ class Storage:
         Each with whether it is a folder: in an object store it can be both. A store may list late: a name that is
         missing here may exist.
         """
-        with storage_errors("listed", folder), suppress(FileNotFoundError):
-            backend, place = self._find(folder)
+        with self._on("listed", folder, FileNotFoundError) as (backend, place):
             return backend.list(place)
         return {}
 
@@ -179,27 +184,23 @@ class Storage:
 
     def sizes_below(self, folder: StoragePath | str) -> dict[tuple[str, str], int]:
         """Return the sizes of all files in the folders of a folder by (their folder's name, name)."""
-        with storage_errors("listed", folder), suppress(FileNotFoundError):
-            backend, place = self._find(folder)
+        with self._on("listed", folder, FileNotFoundError) as (backend, place):
             return backend.sizes_below(place)
         return {}
 
     def is_file(self, path: StoragePath | str) -> bool:
         """Return whether a file exists, also one that is not regular."""
-        with storage_errors("looked for", path):
-            backend, place = self._find(path)
+        with self._on("looked for", path) as (backend, place):
             return backend.is_file(place)
 
     def exists(self, path: StoragePath | str) -> bool:
         """Return whether a file or folder exists. Not as fsspec does it: there, any error is an absence."""
-        with storage_errors("looked for", path):
-            backend, place = self._find(path)
+        with self._on("looked for", path) as (backend, place):
             return backend.is_file(place) or backend.is_folder(place)
 
     def remove(self, path: StoragePath | str) -> None:
         """Remove a file; one that is gone counts as removed."""
-        with storage_errors("removed", path), suppress(FileNotFoundError):
-            backend, place = self._find(path)
+        with self._on("removed", path, FileNotFoundError) as (backend, place):
             backend.remove(place)
 
     def remove_folder(self, folder: StoragePath | str, *, everything: bool = False) -> None:
@@ -208,20 +209,17 @@ class Storage:
         :param everything: whether also what is in it. Default false: then what somebody else put into it stays, and is
             an error.
         """
-        with storage_errors("removed", folder), suppress(FileNotFoundError):
-            backend, place = self._find(folder)
+        with self._on("removed", folder, FileNotFoundError) as (backend, place):
             backend.remove_folder(place, everything=everything)
 
     def sync(self, path: StoragePath | str) -> None:
         """Make a local file and its name durable; object stores do this themselves."""
-        with storage_errors("made durable", path):
-            backend, place = self._find(path)
+        with self._on("made durable", path) as (backend, place):
             backend.sync(place)
 
     def describe(self, path: StoragePath | str) -> FileStatus:
         """Return a file's size, and when it was written."""
-        with storage_errors("looked for", path):
-            backend, place = self._find(path)
+        with self._on("looked for", path) as (backend, place):
             return FileStatus(*backend.describe(place))
 
     def read_bytes(self, path: StoragePath | str) -> bytes:
@@ -282,8 +280,7 @@ class Storage:
 
     def local(self, path: StoragePath | str) -> Path | None:
         """Return the path on a local disk, ``None`` for an object store."""
-        with storage_errors("read", path):
-            backend, place = self._find(path)
+        with self._on("read", path) as (backend, place):
             return place if backend is DISK else None
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.storage.layout import StoragePath
+
 
 class BotoError(Exception):
     """Not an OSError, like botocore's."""
@@ -97,6 +99,24 @@ class RefusingPath:
             self._refuse()
         assert detail
         return [{"name": str(path), "type": "directory" if path.is_dir() else "file"} for path in Path(key).iterdir()]
+
+
+class StorePath:
+    """A path in an object store with a file system of fsspec's shape."""
+
+    def __init__(self, fs: Any, path: str) -> None:
+        self.fs, self.path = fs, path
+
+    def __truediv__(self, part: str) -> StorePath:
+        return StorePath(self.fs, f"{self.path}/{part}")
+
+    def __str__(self) -> str:
+        return f"s3://{self.path}"
+
+
+def path_in(fs: Any, path: str = "bucket/groups") -> StoragePath:
+    """Return a path in an object store."""
+    return StorePath(fs, path)  # type: ignore[return-value]
 
 
 def refuse_listing(monkeypatch: pytest.MonkeyPatch, folder: object) -> None:

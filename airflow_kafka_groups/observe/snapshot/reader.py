@@ -192,22 +192,20 @@ def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManife
     :param to_judge: pass over snapshots of named groups, where there is another one behind at most 1,000: they show
         nothing of all others.
     """
-    incomplete, named, passed = 0, None, 0
+    incomplete, named = 0, list[SnapshotManifest]()
     ids = snapshot_ids(layout)
     for snapshot_id in reversed(ids):
         manifest = _read_manifest(layout, snapshot_id)  # it was listed
         if not manifest.complete:
             incomplete += 1
-            if incomplete == _MOST_READ:
-                break
         elif to_judge and manifest.of_named_groups:
-            named, passed = named or manifest, passed + 1
-            if passed == MOST_PASSED:
-                break
+            named.append(manifest)
         else:
             return manifest
-    if named is not None:
-        return named
+        if incomplete == _MOST_READ or len(named) == MOST_PASSED:
+            break
+    if named:
+        return named[0]
     if incomplete < len(ids):
         raise SnapshotError(
             f"the newest {incomplete} of {len(ids)} snapshots in {layout.manifests} are incomplete, and older ones are "
@@ -289,20 +287,21 @@ class SnapshotReader:
         import pyarrow.compute as pc
 
         found: dict[str, set[str]] = {}
-        for name, *_ in self.manifest.files:
-            for batch in self._batches(name, None, ["group_id", "topic", "committed_offset"]):
-                rows = batch.filter(pc.is_valid(batch["committed_offset"]))
-                for group_id, topic in {*zip(rows["group_id"].to_pylist(), rows["topic"].to_pylist(), strict=True)}:
-                    found.setdefault(group_id, set()).add(topic)
+        for batch in self._all_batches(None, ["group_id", "topic", "committed_offset"]):
+            rows = batch.filter(pc.is_valid(batch["committed_offset"]))
+            for group_id, topic in {*zip(rows["group_id"].to_pylist(), rows["topic"].to_pylist(), strict=True)}:
+                found.setdefault(group_id, set()).add(topic)
         return {group_id: frozenset(topics) for group_id, topics in found.items()}
 
     def topics_of(self, group_ids: Collection[str]) -> set[str]:
         """Return all topics that the given groups have rows of. Raises ``SnapshotError``."""
         import pyarrow.compute as pc
 
-        files = [file.name for file in self.manifest.files]
-        batches = (batch for name in files for batch in self._batches(name, set(group_ids), ["group_id", "topic"]))
+        batches = self._all_batches(set(group_ids), ["group_id", "topic"])
         return {topic for batch in batches for topic in pc.unique(batch["topic"]).drop_null().to_pylist()}
+
+    def _all_batches(self, wanted: set[str] | None, columns: list[str]) -> Iterator[Any]:
+        return (batch for file in self.manifest.files for batch in self._batches(file.name, wanted, columns))
 
     @contextmanager
     def _parquet(self, name: str) -> Iterator[Any]:

@@ -18,9 +18,10 @@ from airflow_kafka_groups.observe.snapshot.cluster_folders import (
 )
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.file_storage import FILES, READERS
-from airflow_kafka_groups.storage.layout import Layout, StoragePath
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
+from tests.fakes.refusing_path import path_in
 from tests.unit.change.scene import backed_up, layout_in, snapshot
 
 FOLDER = "bucket/prod/data/20200101T000000Z-00000001"
@@ -50,19 +51,8 @@ class Objects:
         del self.names[key]
 
 
-class At:
-    """A path in a store."""
-
-    def __init__(self, fs: Objects) -> None:
-        self.fs, self.path, self.protocol = fs, FOLDER, fs.protocol[0]
-
-    def __str__(self) -> str:
-        return self.path
-
-
 def remove(fs: Objects) -> dict[str, bool]:
-    path: StoragePath = At(fs)  # type: ignore[assignment]
-    FILES.remove_folder(path)
+    FILES.remove_folder(path_in(fs, FOLDER))
     return fs.names
 
 

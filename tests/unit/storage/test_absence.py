@@ -1,13 +1,18 @@
 """What libraries of Azure and Google make of a 404, as it was seen with their emulators: no file, whoever said so."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fsspec.asyn import get_loop  # type: ignore[import-untyped]
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import StoragePath
+from tests.fakes.refusing_path import path_in
 
 pytestmark = pytest.mark.safety
 
@@ -73,45 +78,31 @@ class Gcsfs:
         return {"items": [{"name": name} for name in sorted(self.listed) if name.startswith(prefix)][:1]}
 
 
-class At:
-    """A path in such a store."""
-
-    def __init__(self, fs: Any, path: str = "bucket/groups") -> None:
-        self.fs, self.path = fs, path
-
-    def __str__(self) -> str:
-        return self.path
-
-
-def at(fs: Any, path: str = "bucket/groups") -> StoragePath:
-    return At(fs, path)  # type: ignore[return-value]
-
-
 EACH = pytest.mark.parametrize("ask", [FILES.read, FILES.names, FILES.remove])
 
 
 @EACH
 @pytest.mark.parametrize("fs", [Adlfs("BlobNotFound"), Gcsfs([]), Gcsfs(["groups-of-others/1.json", "groups2"])])
 def test_what_the_store_itself_calls_absent_is_absent(ask: Callable[[StoragePath], Any], fs: Any) -> None:
-    assert not ask(at(fs))
+    assert not ask(path_in(fs))
 
 
 def test_a_folder_is_no_file() -> None:
     """A folder called STOP stops nothing."""
-    assert FILES.read(at(Gcsfs(["groups/1.json"]))) is None
+    assert FILES.read(path_in(Gcsfs(["groups/1.json"]))) is None
 
 
 @EACH
 @pytest.mark.parametrize("fs", [Adlfs("ContainerNotFound"), Gcsfs(None)])
 def test_a_container_or_bucket_that_does_not_exist_is_no_empty_one(ask: Callable[[StoragePath], Any], fs: Any) -> None:
     with pytest.raises(StorageError, match="check the name of the bucket"):
-        ask(at(fs))
+        ask(path_in(fs))
 
 
 @EACH
 def test_the_404_of_a_proxy_before_azure_is_no_absence(ask: Callable[[StoragePath], Any]) -> None:
     with pytest.raises(StorageError, match="does not say what is missing"):
-        ask(at(Adlfs(None)))
+        ask(path_in(Adlfs(None)))
 
 
 @pytest.mark.parametrize(
@@ -120,4 +111,47 @@ def test_the_404_of_a_proxy_before_azure_is_no_absence(ask: Callable[[StoragePat
 def test_a_moment_s_404_of_a_proxy_before_google_is_no_absence(ask: Callable[[StoragePath], Any], there: str) -> None:
     """A stop switch, an approval that was withdrawn or the record of a restore would be "not there"."""
     with pytest.raises(StorageError, match="is listed"):
-        ask(at(Gcsfs([there])))
+        ask(path_in(Gcsfs([there])))
+
+
+class Container:
+    """A client of azure-storage-blob for a container."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    async def __aenter__(self) -> Container:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close nothing."""
+
+    async def walk_blobs(self, name_starts_with: str, delimiter: str) -> AsyncIterator[Any]:
+        assert delimiter == "/"
+        below = [name[len(name_starts_with) :] for name in self.names if name.startswith(name_starts_with)]
+        for entry in sorted({first + slash for first, slash, _ in (name.partition("/") for name in below)}):
+            yield SimpleNamespace(name=name_starts_with + entry)
+
+
+def blobs(*names: str) -> StoragePath:
+    """Return a path in a store with these blobs, and one that is called like the path: adlfs lists that one alone."""
+    client = SimpleNamespace(get_container_client=lambda container: Container(["prod/changes", *names]))
+    fs = SimpleNamespace(
+        protocol=("abfs", "az", "abfss"),
+        loop=get_loop(),
+        service_client=client,
+        invalidate_cache=lambda key: None,
+        ls=lambda key, detail: [{"name": "lab/prod/changes", "type": "file"}],
+    )
+    return path_in(fs, "lab/prod/changes")
+
+
+def test_the_records_of_restores_are_found_beside_a_blob_with_the_name_of_their_folder() -> None:
+    """Whoever uploads one would hide them all: what somebody restored could be deleted again."""
+    folder = blobs("prod/changes/1-restore-before.json", "prod/changes/more/2.json", "prod/changes2/3.json")
+    assert FILES.names(folder) == ["1-restore-before.json", "more"]
+    assert FILES.list(folder) == {"1-restore-before.json": {False}, "more": {True}}
+
+
+def test_a_file_is_no_folder_with_files() -> None:
+    assert FILES.names(blobs("prod/changes2/3.json")) == []

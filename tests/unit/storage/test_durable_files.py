@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.layout import StoragePath
+from airflow_kafka_groups.storage import disk
+from airflow_kafka_groups.storage.file_storage import FILES, LocalStorage
 from tests.fakes.network_folder import NetworkFolder
+from tests.fakes.refusing_path import BotoError, path_in
+from tests.histories.judged import judge, write_hour
+from tests.histories.lake import CLUSTER
+from tests.histories.shorthand import snapshot_id
 
 
 @pytest.fixture
@@ -120,20 +124,21 @@ def test_where_a_share_cannot_sync_folders_snapshots_are_taken_and_no_intent_cou
         FILES.replace(tmp_path / "new" / "other", b"x")
 
 
+def refused_link(source: object, target: object) -> None:
+    raise OSError(errno.EPERM, "no links here")
+
+
 def test_without_hard_links_a_full_disk_leaves_no_torn_file(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next number of a journal would be taken for good, by an entry that nobody can read."""
     FILES.create(folder / "before", b"x")
     full, sync = [True], os.fsync
-
-    def link(source: object, target: object) -> None:
-        raise OSError(errno.EPERM, "no links here")
 
     def fill_up(descriptor: int) -> None:
         if full[0] and os.readlink(f"/proc/self/fd/{descriptor}").endswith("/one"):
             raise OSError(errno.ENOSPC, "No space left on device")
         sync(descriptor)
 
-    monkeypatch.setattr("os.link", link)
+    monkeypatch.setattr("os.link", refused_link)
     monkeypatch.setattr("os.fsync", fill_up)
     with pytest.raises(StorageError, match="No space left"):
         FILES.create(folder / "one", b"all of it")
@@ -149,9 +154,6 @@ def test_without_hard_links_a_file_that_could_not_be_created_is_somebody_else_s(
     """A network file system may fail an open without saying that another run has created the file meanwhile."""
     opened = Path.open
 
-    def link(source: object, target: object) -> None:
-        raise OSError(errno.EPERM, "no links here")
-
     def fail(path: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
         if path.name == "one" and mode == "xb":
             path.write_bytes(b"of another run")
@@ -159,7 +161,7 @@ def test_without_hard_links_a_file_that_could_not_be_created_is_somebody_else_s(
         return opened(path, mode, *rest, **more)
 
     FILES.create(folder / "before", b"x")
-    monkeypatch.setattr("os.link", link)
+    monkeypatch.setattr("os.link", refused_link)
     monkeypatch.setattr(Path, "open", fail)
     with pytest.raises(StorageError, match="Input/output error"):
         FILES.create(folder / "one", b"all of it")
@@ -169,18 +171,11 @@ def test_without_hard_links_a_file_that_could_not_be_created_is_somebody_else_s(
 def test_without_hard_links_the_file_is_still_created_exclusively(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def link(source: object, target: object) -> None:
-        raise OSError(errno.EPERM, "no links here")
-
-    monkeypatch.setattr("os.link", link)
+    monkeypatch.setattr("os.link", refused_link)
     FILES.create(tmp_path / "one", b"first")
     with pytest.raises(FileExistsAlreadyError):
         FILES.create(tmp_path / "one", b"second")
     assert FILES.names(tmp_path) == ["one"]
-
-
-class BotoError(Exception):
-    """Not an OSError, like botocore's."""
 
 
 class Store:
@@ -224,29 +219,14 @@ class Store:
         return [{"name": name, "type": "file"} for name in (key, *sorted(found - self.hidden))]
 
 
-class StorePath:
-    def __init__(self, fs: Store, path: str) -> None:
-        self.fs, self.path = fs, path
-
-    def __truediv__(self, part: str) -> StorePath:
-        return StorePath(self.fs, f"{self.path}/{part}")
-
-    def __str__(self) -> str:
-        return f"s3://{self.path}"
-
-
-def in_store(store: Store) -> StoragePath:
-    return StorePath(store, "bucket/journal")  # type: ignore[return-value]
-
-
 def test_an_object_store_is_asked_for_an_exclusive_create() -> None:
     store = Store()
-    folder = in_store(store)
+    folder = path_in(store)
     FILES.create(folder / "one", b"first")
     with pytest.raises(FileExistsAlreadyError):
         FILES.create(folder / "one", b"second")
     FILES.create(folder / "sub" / "two", b"2")
-    store.hidden = {"bucket/journal/one"}
+    store.hidden = {"bucket/groups/one"}
     assert FILES.names(folder) == ["one", "sub"], "the listing cache was dropped"
 
 
@@ -255,9 +235,9 @@ def test_an_object_store_is_asked_for_an_exclusive_create() -> None:
 def test_every_error_of_the_storage_is_a_storage_error_and_never_absence(error: Exception) -> None:
     store = Store()
     store.fails = error
-    folder = in_store(store)
+    folder = path_in(store)
     for ask in (lambda: FILES.read(folder / "x"), lambda: FILES.names(folder), lambda: FILES.create(folder / "x", b"")):
-        with pytest.raises(StorageError, match=r"s3://bucket/journal.*" + type(error).__name__):
+        with pytest.raises(StorageError, match=r"s3://bucket/groups.*" + type(error).__name__):
             ask()
 
 
@@ -270,14 +250,14 @@ def test_a_client_that_drops_the_condition_creates_nothing() -> None:
 
     store = Former()
     with pytest.raises(StorageError, match=r"install s3fs 2024\.12 or newer"):
-        FILES.create(in_store(store) / "x", b"mine")
+        FILES.create(path_in(store) / "x", b"mine")
     assert store.files == {}
 
 
 def test_a_file_whose_creation_was_answered_by_an_error_is_not_taken_as_created() -> None:
     store = Store()
     store.after = BotoError("connection reset")
-    folder = in_store(store)
+    folder = path_in(store)
     with pytest.raises(StorageError, match="connection reset"):
         FILES.create(folder / "x", b"mine")
     store.after = None
@@ -286,7 +266,7 @@ def test_a_file_whose_creation_was_answered_by_an_error_is_not_taken_as_created(
 
 def test_a_storage_that_returns_other_bytes_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
-    folder = in_store(store)
+    folder = path_in(store)
     monkeypatch.setattr(Store, "cat_file", lambda self, key, start: b"other")
     with pytest.raises(StorageError, match="does not hold what was written"):
         FILES.create(folder / "x", b"mine")
@@ -309,3 +289,67 @@ def test_a_folder_in_which_this_user_may_create_nothing_is_named(
     monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != tmp_path)  # root may create files everywhere
     with pytest.raises(StorageError, match=rf"this user may create nothing in {tmp_path};"):
         FILES.require_writable(tmp_path / "prod")
+
+
+@pytest.mark.safety
+def test_a_file_that_is_deleted_while_its_folder_is_listed_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hadoop passes it over, too: a pruning, or another snapshot's temporary file, must not stop a judgement."""
+    folder = tmp_path / "data" / "snapshot"
+    folder.mkdir(parents=True)
+    for name in ("a", "b"):
+        (folder / name).write_text("12345")
+    listed = disk._entries
+
+    def meanwhile(there: Path) -> list[os.DirEntry[str]]:
+        found = listed(there)
+        if there == folder:
+            (folder / "a").unlink()
+        return found
+
+    monkeypatch.setattr(disk, "_entries", meanwhile)
+    assert LocalStorage().sizes_below(f"{tmp_path}/data") == {("snapshot", "b"): 5}
+
+
+@pytest.mark.safety
+def test_what_another_machine_has_created_on_nfs_is_there_for_jobs_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest that is taken for absent could be that of the only snapshot that shows a group in use."""
+    folder, file = tmp_path / "new", tmp_path / "new" / "one"
+    folder.mkdir()
+    file.write_text("x")
+    mount, storage = NetworkFolder(monkeypatch), LocalStorage()
+    for look, expected in (
+        (lambda: storage.read_text(str(file)), "x"),
+        (lambda: storage.read(str(file)), b"x"),
+        (lambda: storage.files(str(folder)), ["one"]),
+        (lambda: storage.folders(str(tmp_path)), ["new"]),
+    ):
+        mount.hidden = {folder, file}
+        assert look() == expected
+    assert storage.read(f"{folder}/two") is None
+    assert storage.files(f"{tmp_path}/three/four") == []
+
+
+@pytest.mark.safety
+def test_a_file_that_is_not_replaced_keeps_its_checksum(tmp_path: Path) -> None:
+    there, checksum = tmp_path / "x", tmp_path / ".x.crc"
+    there.write_text("theirs")
+    checksum.write_text("of theirs")
+    with pytest.raises(StorageError, match="exists with other content"):
+        LocalStorage().create(str(there), b"mine")
+    assert (there.read_text(), checksum.read_text()) == ("theirs", "of theirs")
+
+
+@pytest.mark.safety
+def test_an_entry_that_cannot_be_looked_at_is_not_passed_over(tmp_path: Path) -> None:
+    """It may be the manifest of the only snapshot that shows a group in use."""
+    for number in (0, 1):
+        write_hour(tmp_path, number)
+    manifest = tmp_path / CLUSTER / "manifests" / f"{snapshot_id(0)}.json"
+    manifest.rename(tmp_path / "manifest")
+    manifest.symlink_to(manifest.name)
+    with pytest.raises(StorageError, match=r"manifests could not be listed: .*symbolic links"):
+        judge(tmp_path)

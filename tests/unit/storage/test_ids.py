@@ -2,14 +2,16 @@
 
 import hashlib
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
 from airflow_kafka_groups.checks import is_digest
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.storage.formats import canonical_json, digest_of
+from airflow_kafka_groups.storage.layout import Layout, check_cluster, cluster_folder
 from airflow_kafka_groups.storage.paths import (
     ID_EXAMPLE,
-    cluster_name_from,
     is_cluster_name,
     is_id,
     new_id,
@@ -42,6 +44,7 @@ def test_an_id_has_its_time_in_utc_and_sorts_by_it() -> None:
             f"{ID_EXAMPLE}\n",
             f"../{ID_EXAMPLE}",
             f"{ID_EXAMPLE}/..",
+            "../../etc/passwd",
             "\uff12\uff10\uff12\uff160101T000000Z-0123abcd",  # digits, and after all others when sorted
             7,
             None,
@@ -49,18 +52,25 @@ def test_an_id_has_its_time_in_utc_and_sorts_by_it() -> None:
         *("20261301T000000Z-0123abcd", "20260230T000000Z-0123abcd", "20260101T250000Z-0123abcd"),
     ],
 )
-def test_what_new_id_cannot_have_made_is_no_id(value: object) -> None:
+def test_what_new_id_cannot_have_made_is_no_id_and_leaves_no_folder(value: object, tmp_path: Path) -> None:
     assert not is_id(value)
+    with pytest.raises(ConfigurationError, match="plan_id"):
+        Layout(tmp_path, "prod").plan(value)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "_a", ".a", "a b", "ä", "x" * 101, None, "a\n", 7])
 def test_a_name_that_a_storage_cannot_take_is_no_cluster_name(name: object) -> None:
     assert not is_cluster_name(name)
+    with pytest.raises(ConfigurationError, match="letters, digits"):
+        check_cluster(name)
 
 
-@pytest.mark.parametrize("text", ["Prod: EU/1", "__x", "a" * 200, "9", "a.b-c_d"])
-def test_a_cluster_name_is_made_from_a_connection_id(text: str) -> None:
-    assert is_cluster_name(cluster_name_from(text))
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [("Prod: EU/1", "Prod_EU_1"), ("__x", "x"), ("a" * 200, "a" * 100), ("9", "9"), ("a.b-c_d", "a.b-c_d")],
+)
+def test_a_cluster_name_is_made_from_a_connection_id(text: str, folder: str) -> None:
+    assert cluster_folder(text) == folder
 
 
 def test_a_time_needs_a_zone() -> None:

@@ -2,49 +2,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError, StorageError
+from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, StorageError
 from airflow_kafka_groups.storage import json_files as storage
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import read_json
-from airflow_kafka_groups.storage.layout import Layout, check_cluster, check_id, cluster_folder
-from airflow_kafka_groups.storage.paths import new_id
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.refusing_path import BotoError, RefusingPath
 
 ID = "20260301T120000Z-0123abcd"
-
-
-def test_ids_sort_by_time_and_suit_hadoop() -> None:
-    early, late = new_id(datetime(2026, 1, 1, tzinfo=UTC)), new_id(datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC))
-    assert early < late
-    assert check_id("snapshot_id", early) == early
-    assert early.startswith("20260101T000000Z-")
-
-
-@pytest.mark.parametrize("value", ["", "../../etc/passwd", f"{ID}/x", f"{ID}\n", "20260301", 7, None])
-def test_an_id_cannot_leave_its_folder(value: object, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="plan_id"):
-        Layout(tmp_path, "prod").plan(value)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "_hidden", ".hidden", "a b", "ä", "x" * 101, None, "a\n"])
-def test_a_cluster_name_that_storage_cannot_take_is_refused(name: object) -> None:
-    with pytest.raises(ConfigurationError, match="letters, digits"):
-        check_cluster(name)
-
-
-@pytest.mark.parametrize(
-    ("text", "folder"),
-    [("kafka_default", "kafka_default"), ("Prod: EU/1", "Prod_EU_1"), ("__x", "x"), ("a" * 200, "a" * 100)],
-)
-def test_a_folder_name_is_made_of_any_text(text: str, folder: str) -> None:
-    assert cluster_folder(text) == folder
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

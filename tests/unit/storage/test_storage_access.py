@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions import PlanError, PolicyError, StorageError
+from airflow_kafka_groups.exceptions import JournalError, PlanError, PolicyError, StorageError
 from airflow_kafka_groups.judge.policy.policy_file import load_policy
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
-from airflow_kafka_groups.storage.access import storage_errors, without_secrets
+from airflow_kafka_groups.storage.access import storage_errors, unless_damaged, without_secrets
 from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.json_files import elsewhere, read_json
 from airflow_kafka_groups.storage.layout import Layout
 
 
@@ -103,3 +103,42 @@ def test_a_long_error_is_looked_through_once() -> None:
     """It took minutes: from each hyphen, all that follows was looked through for the name of a secret."""
     text = "a-" * 100_000
     assert without_secrets(f"{text} token={SECRET}") == f"{text} token=…"
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (KeyError("at"), "KeyError: 'at'"),
+        (TypeError("no number"), "TypeError: no number"),
+        (ValueError("no time"), "ValueError: no time"),
+        (AttributeError("items"), "AttributeError: items"),
+        (OverflowError("too large"), "OverflowError: too large"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_reading_raises_says_that_the_content_is_damaged(error: Exception, shown: str) -> None:
+    with pytest.raises(PlanError) as caught, unless_damaged(PlanError, "plan 'p'"):
+        raise error
+    assert str(caught.value) == f"plan 'p' is damaged: {shown}"
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [StorageError("the disk is gone"), JournalError("it has a gap"), OSError("no space")])
+def test_an_error_that_says_what_is_wrong_stays(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, unless_damaged(PlanError, "plan 'p'"):
+        raise error
+    assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        ("prod", "it was copied or renamed. Move it back to the folder 'prod', and pass cluster='prod'"),
+        ("here", "it was copied or changed. Restore the file that belongs there"),
+        ("../x", "it was copied or changed. Restore the file that belongs there"),
+        (None, "it was copied or changed. Restore the file that belongs there"),
+    ],
+)
+def test_a_file_of_another_folder_is_sent_back(cluster: object, said: str) -> None:
+    assert elsewhere(cluster, "here") == said

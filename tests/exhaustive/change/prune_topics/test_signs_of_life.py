@@ -36,7 +36,7 @@ from tests.unit.change.prune_topics.scene import (
     snapshots,
     subscribe,
 )
-from tests.unit.observe.snapshot.test_later_snapshots import Slow
+from tests.unit.observe.snapshot.test_cluster_folders import Slow
 
 pytestmark = pytest.mark.safety
 

@@ -22,7 +22,7 @@ from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.change.deletion.steps import delete, fates
 from tests.unit.change.scene import LATER, POLICY, backed_up, judge, layout_in, planned, snapshot
-from tests.unit.observe.snapshot.test_later_snapshots import Slow
+from tests.unit.observe.snapshot.test_cluster_folders import Slow
 
 pytestmark = pytest.mark.safety
 
