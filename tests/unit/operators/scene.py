@@ -70,10 +70,7 @@ def _once(admin: FakeAdmin, storage: Path, name: str, make: Callable[[], Result]
 
 
 def take_snapshot(storage: Path) -> str:
-    operator = ListGroupOffsetsOperator(task_id="list_offsets", storage_path=str(storage), cluster=CLUSTER)
-    snapshot_id = operator.execute({})["snapshot_id"]
-    assert isinstance(snapshot_id, str)
-    return snapshot_id
+    return str(run(ListGroupOffsetsOperator, storage)["snapshot_id"])
 
 
 def judge(
@@ -152,21 +149,26 @@ def of_plan(storage: Path, planned: dict[str, Any], task_id: str = "t") -> dict[
     return {"task_id": task_id, **stored(storage), "plan_id": planned["plan_id"], "plan_digest": planned["digest"]}
 
 
+def run(kind: Any, storage: Path, given: Any = None, /, **arguments: Any) -> dict[str, Any]:
+    """Run an operator with this context, and check that an XCom can have what it returns."""
+    found: dict[str, Any] = kind(**{"task_id": "t", **stored(storage), **arguments}).execute(given or {})
+    assert json.loads(json.dumps(found)) == found
+    return found
+
+
 def plan(storage: Path, **arguments: Any) -> dict[str, Any]:
-    operator = PlanCleanupOperator(task_id="plan", storage_path=str(storage), cluster=CLUSTER, **arguments)
-    return operator.execute({})
+    return run(PlanCleanupOperator, storage, **arguments)
 
 
 def back_up(storage: Path, planned: dict[str, Any]) -> dict[str, Any]:
-    operator = BackupGroupOffsetsOperator(**of_plan(storage, planned, "backup"))
-    return operator.execute({})
+    return run(BackupGroupOffsetsOperator, storage, **of_plan(storage, planned))
 
 
-def delete(storage: Path, **arguments: Any) -> dict[str, Any]:
+def delete(storage: Path, given: Any = None, /, **arguments: Any) -> dict[str, Any]:
     """Run the operator that deletes."""
     if "group_ids" in arguments:
         arguments.setdefault("observe_seconds", 0.01)
-    return DeleteGroupsOperator(task_id="t", storage_path=str(storage), cluster=CLUSTER, **arguments).execute({})
+    return run(DeleteGroupsOperator, storage, given, **arguments)
 
 
 def apply(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
@@ -195,6 +197,10 @@ class Site:
             partial(delete, storage),
             partial(apply, storage),
         )
+
+    def run(self, kind: Any, given: Any = None, /, **arguments: Any) -> dict[str, Any]:
+        """Run an operator with that storage."""
+        return run(kind, self.storage, given, **arguments)
 
     def connect(self, **extra: Any) -> None:
         """Restrict what the connection may do."""

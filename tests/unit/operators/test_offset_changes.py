@@ -27,14 +27,8 @@ from tests.unit.operators.scene import Site
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
-def run(kind: Any, storage: Path, **arguments: Any) -> dict[str, Any]:
-    found = kind(task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, **arguments).execute({})
-    assert json.loads(json.dumps(found)) == found
-    return dict(found)
-
-
 def reset(storage: Path, **arguments: Any) -> dict[str, Any]:
-    return run(ResetGroupOffsetsOperator, storage, **{"group_ids": ["a"], **arguments})
+    return scene.run(ResetGroupOffsetsOperator, storage, **{"group_ids": ["a"], **arguments})
 
 
 def records(storage: Path) -> list[dict[str, Any]]:
@@ -91,7 +85,7 @@ def test_the_record_outlasts_a_crash_of_the_machine(
     site.patch.setattr(os, "fsync", sync)
     seen: list[list[str]] = []
     site.admin.before = lambda name: seen.append(list(synced)) if name == call else None
-    run(kind, site.storage, group_ids=["a"], **arguments)
+    site.run(kind, group_ids=["a"], **arguments)
     assert [sum(name.endswith("-before.json") for name in names) for names in seen] == [1]
 
 
@@ -108,7 +102,7 @@ def test_a_protected_group_and_a_read_only_connection(site: Site) -> None:
     site.patch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
     assert "protects" in reset(site.storage, to="latest")["kept"]["a"]
     with pytest.raises(GroupsFailedError, match="protects"):
-        run(DeleteGroupOffsetsOperator, site.storage, group_ids=["a"], topics=["t"])
+        site.run(DeleteGroupOffsetsOperator, group_ids=["a"], topics=["t"])
     connection["extra"] = {"read_only": True}
     site.patch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
     for kind, arguments in (
@@ -116,14 +110,14 @@ def test_a_protected_group_and_a_read_only_connection(site: Site) -> None:
         (DeleteGroupOffsetsOperator, {"topics": ["t"]}),
     ):
         with pytest.raises(ConfigurationError, match="read-only"):
-            run(kind, site.storage, group_ids=["a"], **arguments)
+            site.run(kind, group_ids=["a"], **arguments)
     assert site.admin.groups["a"].positions == {T0: 5}
 
 
 def test_offsets_are_set_and_groups_made_only_when_asked_for(site: Site) -> None:
     site.admin.groups = {"a": FakeGroup({T0: 5})}
     offsets = {"a": {"t": {"0": 7, "1": 99}}, "new": {"t": {0: 1}}}
-    assert run(AlterGroupOffsetsOperator, site.storage, offsets=offsets)["counts"] == {
+    assert site.run(AlterGroupOffsetsOperator, offsets=offsets)["counts"] == {
         **dict.fromkeys(("would_change", "unchanged", "failed", "unknown"), 0),
         "changed": 1,
         "kept": 1,
@@ -131,7 +125,7 @@ def test_offsets_are_set_and_groups_made_only_when_asked_for(site: Site) -> None
     assert site.admin.groups["a"].positions == {T0: 7, T1: 10}
     assert "new" not in site.admin.groups
     site.admin.groups["new"] = FakeGroup({}, state=GroupState.DEAD)
-    run(AlterGroupOffsetsOperator, site.storage, offsets=json.dumps(offsets), create=True)
+    site.run(AlterGroupOffsetsOperator, offsets=json.dumps(offsets), create=True)
     assert site.admin.groups["new"].positions == {T0: 1}
 
 
@@ -141,10 +135,10 @@ def test_offsets_of_a_topic_are_forgotten_and_on_record(site: Site) -> None:
         "b": FakeGroup({U0: 3}),
     }
     arguments = {"group_ids": ["a", "b"], "topics": ["t"]}
-    dry = run(DeleteGroupOffsetsOperator, site.storage, **arguments, dry_run=True)
+    dry = site.run(DeleteGroupOffsetsOperator, **arguments, dry_run=True)
     assert (dry["counts"]["would_change"], dry["counts"]["unchanged"], dry["partitions"]) == (1, 1, 1)
     assert site.admin.groups["a"].positions == {T0: 5, U0: 3}
-    found = run(DeleteGroupOffsetsOperator, site.storage, **arguments)
+    found = site.run(DeleteGroupOffsetsOperator, **arguments)
     assert site.admin.groups["a"].positions == {U0: 3}
     record, result = [each for each in records(site.storage) if not each["dry_run"]]
     assert Path(found["result_path"]).exists()
@@ -164,7 +158,7 @@ def test_what_was_committed_since_the_record_is_not_forgotten(site: Site) -> Non
 
     site.admin.before = commit
     with pytest.raises(GroupsFailedError, match=r"1 of 3 failed: 'b': .*moved since they were recorded") as failed:
-        run(DeleteGroupOffsetsOperator, site.storage, group_ids=["a", "b", "c"], topics=["t"])
+        site.run(DeleteGroupOffsetsOperator, group_ids=["a", "b", "c"], topics=["t"])
     assert list(failed.value.errors) == ["b"]
     assert [site.admin.groups[id_].positions for id_ in "abc"] == [{U0: 4}, {T0: 6}, {}]
 
@@ -180,7 +174,7 @@ def test_offsets_are_forgotten_by_the_broker_that_described_the_group_and_soon(s
 
     site.admin.before = move
     with pytest.raises(GroupsFailedError, match=r"'b'.*NOT_COORDINATOR"):
-        run(DeleteGroupOffsetsOperator, site.storage, group_ids=["a", "b"], topics=["t"])
+        site.run(DeleteGroupOffsetsOperator, group_ids=["a", "b"], topics=["t"])
     assert [site.admin.groups[id_].positions for id_ in "ab"] == [{}, {T0: 5}]
     assert all(within is not None and within <= 15 for within in site.admin.send_within)
 
@@ -188,9 +182,9 @@ def test_offsets_are_forgotten_by_the_broker_that_described_the_group_and_soon(s
 @pytest.mark.parametrize("given", [["orders:0,1"], ["orders:0"]])
 def test_partitions_of_a_topic_are_no_topic(tmp_path: Path, given: Any) -> None:
     """As kafka-consumer-groups.sh takes them: nothing would match."""
-    for operator, arguments in ((DeleteGroupOffsetsOperator, {}), (ResetGroupOffsetsOperator, {"to": "latest"})):
+    for kind, arguments in ((DeleteGroupOffsetsOperator, {}), (ResetGroupOffsetsOperator, {"to": "latest"})):
         with pytest.raises(ConfigurationError, match=r"topics \(got 'orders:0.*write 'orders', which stands for all"):
-            run(operator, tmp_path, group_ids=["a"], topics=given, **arguments)
+            scene.run(kind, tmp_path, group_ids=["a"], topics=given, **arguments)
 
 
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -205,7 +199,7 @@ def test_the_files_of_a_change_are_those_of_the_page(site: Site, change: str) ->
     """docs/formats.md names them."""
     site.admin.groups = {"a": FakeGroup({T0: 5})}
     kind, arguments = CHANGES[change]
-    run(kind, site.storage, **arguments)
+    site.run(kind, **arguments)
     files = re.findall(r"^  changes/<run>-(\w+)\.json +(.*)", (DOCS / "formats.md").read_text(), re.MULTILINE)
     named = sorted(f"{name}.json" for name, of_changes in files if change in of_changes)
     written = (site.folder / "changes").iterdir()
@@ -227,16 +221,15 @@ OF_TWO: dict[Any, dict[str, Any]] = {
 def test_a_change_that_a_silent_broker_prevents_is_no_success(kind: Any, unread: str, site: Site) -> None:
     """A restore was a success, with a line in its log, for the groups of two brokers out of three."""
     site.admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
-    stored: dict[str, Any] = site.stored
-    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
+    backup = site.run(BackupGroupOffsetsOperator, group_ids=["a", "b"])
     for group_id in "ab":
         site.admin.commit(group_id, *T0, 7)
     arguments = {**OF_TWO[kind], **({"plan_id": backup["plan_id"]} if kind is RestoreGroupOffsetsOperator else {})}
     getattr(site.admin, unread)["b"] = timeout()
-    dry = kind(task_id="t", dry_run=True, **stored, **arguments).execute({})
+    dry = site.run(kind, dry_run=True, **arguments)
     assert list(dry["kept"]) == ["b"], "a dry run says so"
     with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: .b.: it(s offsets)? cannot be (read|described)"):
-        kind(task_id="t", dry_run=False, **stored, **arguments).execute({})
+        site.run(kind, dry_run=False, **arguments)
     assert site.admin.groups["a"].positions != {T0: 7}, "the others are changed"
 
 
@@ -245,8 +238,7 @@ def test_a_change_without_the_partitions_of_a_silent_leader_is_no_success(kind: 
     """A consumer began at the end of a partition: its offset was left out of a restore that was a success."""
     both = {T0: 5, U0: 5}
     site.admin.groups = {"a": FakeGroup(both), "b": FakeGroup({U0: 5})}
-    stored: dict[str, Any] = site.stored
-    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
+    backup = site.run(BackupGroupOffsetsOperator, group_ids=["a", "b"])
     for where in both:
         site.admin.commit("a", *where, 7)
     site.admin.commit("b", *U0, 7)
@@ -256,31 +248,30 @@ def test_a_change_without_the_partitions_of_a_silent_leader_is_no_success(kind: 
         AlterGroupOffsetsOperator: {"offsets": {"a": {"t": {0: 3}, "u": {0: 3}}, "b": {"u": {0: 3}}}},
     }[kind]
     site.admin.ends[U0] = timeout()
-    dry = kind(task_id="t", dry_run=True, **stored, **change).execute({})
+    dry = site.run(kind, dry_run=True, **change)
     assert (list(dry["skipped"]), list(dry["kept"])) == (["a", "b"], ["b"]), "a dry run says so"
     assert "cannot be read" in dry["kept"]["b"]
     assert "deleted or recreated" not in dry["kept"]["b"]
     with pytest.raises(GroupsFailedError, match=r"2 of 2 failed: .*'a': u\[0\] was left out: the log .* 30 s"):
-        kind(task_id="t", dry_run=False, **stored, **change).execute({})
+        site.run(kind, dry_run=False, **change)
     positions = site.admin.groups["a"].positions
     assert (positions[T0] != 7, positions[U0]) == (True, 7), "what could be read is changed"
     del site.admin.ends[U0]
-    assert kind(task_id="t", dry_run=False, **stored, **change).execute({})["counts"]["changed"] == 2
+    assert site.run(kind, dry_run=False, **change)["counts"]["changed"] == 2
     assert {site.admin.groups[name].positions[U0] for name in "ab"} == {positions[T0]}, "and the rest by the next try"
 
 
 def test_a_group_that_was_deleted_meanwhile_is_no_success_and_restored_by_the_next_try(site: Site) -> None:
     """It was kept as one that somebody uses: the task was a success, with the group gone."""
     site.admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
-    stored: dict[str, Any] = site.stored
-    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
+    backup = site.run(BackupGroupOffsetsOperator, group_ids=["a", "b"])
 
     def delete(call: str) -> None:
         if call == "describe":
             site.admin.groups.pop("b", None)
 
     site.admin.before = delete
-    task = RestoreGroupOffsetsOperator(task_id="t", plan_id=backup["plan_id"], dry_run=False, **stored)
+    task = RestoreGroupOffsetsOperator(task_id="t", plan_id=backup["plan_id"], dry_run=False, **site.stored)
     with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: 'b': offsets of it were deleted meanwhile: run it"):
         task.execute({})
     site.admin.before = lambda call: None
@@ -310,10 +301,7 @@ def backed_up(site: Site) -> str:
 
 
 def restore(storage: Path, plan_id: str, **arguments: Any) -> dict[str, Any]:
-    arguments = {"storage_path": str(storage), "cluster": scene.CLUSTER, "plan_id": plan_id, **arguments}
-    found = RestoreGroupOffsetsOperator(task_id="t", **arguments).execute({})
-    assert json.loads(json.dumps(found)) == found
-    return found
+    return scene.run(RestoreGroupOffsetsOperator, storage, **{"plan_id": plan_id, **arguments})
 
 
 def test_deleted_groups_are_restored(site: Site, backed_up: str) -> None:
@@ -323,14 +311,6 @@ def test_deleted_groups_are_restored(site: Site, backed_up: str) -> None:
     assert (found["counts"]["changed"], found["partitions"], found["skipped"]) == (2, 3, {})
     assert {name: group.positions for name, group in site.admin.groups.items()} == {"a": {T0: 5, T1: 6}, "b": {U0: 3}}
     assert restore(site.storage, backed_up)["counts"]["unchanged"] == 2, "twice is once"
-
-
-def create(storage: Path) -> None:
-    """Create group a with the offsets that it had, without a backup."""
-    offsets: dict[str, Any] = {"a": {"t": {0: 5}}}
-    AlterGroupOffsetsOperator(
-        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, offsets=offsets, create=True
-    ).execute({})
 
 
 @pytest.mark.parametrize("by", ["a restore", "a change (alter)"])
@@ -345,7 +325,7 @@ def test_the_idle_time_of_a_group_that_was_restored_begins_anew(site: Site, by: 
     if by == "a restore":
         restore(site.storage, planned["plan_id"], group_ids=["a"])
     else:
-        create(site.storage)
+        site.run(AlterGroupOffsetsOperator, offsets={"a": {"t": {0: 5}}}, create=True)
     site.apply(planned)
     assert sorted(site.admin.groups) == ["a"], "nobody restored b"
 

@@ -1,7 +1,6 @@
 """The operators that prune topics: plan, dry run by default, deletion, undo, and when they fail."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +31,11 @@ def abandoned(admin: FakeAdmin, tmp_path: Path) -> None:
 
 
 def plan(storage: Path, **how: Any) -> dict[str, Any]:
-    given = {"storage_path": str(storage), "cluster": scene.CLUSTER, "min_idle_seconds": "7200", "max_share": 1, **how}
-    found = PlanTopicPruningOperator(task_id="p", **given).execute({})
-    assert json.loads(json.dumps(found)) == found
-    return found
+    return scene.run(PlanTopicPruningOperator, storage, **{"min_idle_seconds": "7200", "max_share": 1, **how})
 
 
 def prune(storage: Path, made: dict[str, Any], **how: Any) -> dict[str, Any]:
-    given = {"storage_path": str(storage), "cluster": scene.CLUSTER, "dry_run": False, **how}
-    task = PruneTopicOffsetsOperator(
-        task_id="d", plan_id=made["plan_id"], plan_digest=how.pop("plan_digest", made["digest"]), **given
-    )
-    found = task.execute({})
-    assert json.loads(json.dumps(found)) == found
-    return found
+    return scene.run(PruneTopicOffsetsOperator, storage, **{**scene.of_plan(storage, made), "dry_run": False, **how})
 
 
 def committed(admin: FakeAdmin) -> set[TopicPartition]:
@@ -67,10 +57,8 @@ def test_a_plan_is_applied_and_undone(admin: FakeAdmin, tmp_path: Path) -> None:
     assert (again["counts"]["gone"], again["partitions"]) == (1, 0)
 
     admin.groups["app"].members = 0
-    restore = RestoreGroupOffsetsOperator(
-        task_id="r", storage_path=str(tmp_path), cluster=scene.CLUSTER, plan_id=made["plan_id"], dry_run=False
-    )
-    assert restore.execute({})["counts"]["changed"] == 1
+    restored = scene.run(RestoreGroupOffsetsOperator, tmp_path, plan_id=made["plan_id"], dry_run=False)
+    assert restored["counts"]["changed"] == 1
     assert committed(admin) == OLD
 
 

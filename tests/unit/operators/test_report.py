@@ -24,7 +24,6 @@ from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.links import REPORT_XCOM
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan
-from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 from airflow_kafka_groups.plugins.report_files import cluster_of, named_reports, newest_by_cluster
@@ -44,15 +43,7 @@ def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
 
 
 def report(storage: Path, plan_id: str) -> dict[str, Any]:
-    operator = CleanupReportOperator(task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, plan_id=plan_id)
-    return operator.execute({})
-
-
-def delete(storage: Path, planned: dict[str, Any], **arguments: Any) -> None:
-    of_plan = {"plan_id": planned["plan_id"], "plan_digest": planned["digest"]}
-    DeleteGroupsOperator(task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, **of_plan, **arguments).execute(
-        {}
-    )
+    return scene.run(CleanupReportOperator, storage, plan_id=plan_id)
 
 
 def test_a_plan_that_never_ran_is_reported(planned: dict[str, Any], tmp_path: Path) -> None:
@@ -83,14 +74,14 @@ def test_without_members_in_any_snapshot_the_report_has_no_column_of_them(
 
 
 def test_a_dry_run_is_reported_as_one(planned: dict[str, Any], tmp_path: Path) -> None:
-    delete(tmp_path, planned, dry_run=True)
+    scene.apply(tmp_path, planned, dry_run=True)
     summary = report(tmp_path, planned["plan_id"])
     assert (summary["dry_run"], summary["outcomes"]) == (True, {"would_delete": 2})
 
 
 def test_a_deletion_is_reported_with_its_files_and_escaped_ids(planned: dict[str, Any], tmp_path: Path) -> None:
-    delete(tmp_path, planned, dry_run=True)
-    delete(tmp_path, planned)
+    scene.apply(tmp_path, planned, dry_run=True)
+    scene.apply(tmp_path, planned)
     summary = report(tmp_path, planned["plan_id"])
     assert (summary["dry_run"], summary["outcomes"], summary["verified_gone"]) == (False, {"deleted": 2}, 2)
     assert json.loads(json.dumps(summary)) == summary
@@ -110,7 +101,7 @@ def test_a_plan_or_record_that_cannot_be_read_fails_the_task(planned: dict[str, 
         report(tmp_path, "20200101T000000Z-00000000")
     with pytest.raises(ConfigurationError):
         report(tmp_path, "../../x")
-    delete(tmp_path, planned, dry_run=True)
+    scene.apply(tmp_path, planned, dry_run=True)
     (record,) = tmp_path.glob("_journal/*/*/ended.json")
     record.write_text("{")
     with pytest.raises(MaintenanceError, match="damaged"):
@@ -132,7 +123,7 @@ def test_who_writes_a_report_names_it_for_the_tab(admin: FakeAdmin, tmp_path: Pa
 
 def test_a_run_that_was_killed_is_reported(planned: dict[str, Any], tmp_path: Path) -> None:
     """The page that an operator opens first: what may be deleted, by whom, and the command that undoes it."""
-    delete(tmp_path, planned)
+    scene.apply(tmp_path, planned)
     (ended,) = (tmp_path / "_journal").glob("*/00000001/ended.json")
     ended.unlink()
     for name in sorted(ended.parent.glob("0*.json"))[1:]:

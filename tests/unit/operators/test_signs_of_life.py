@@ -22,7 +22,6 @@ from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import Sign
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
-from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator, RestoreGroupOffsetsOperator
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
@@ -35,6 +34,11 @@ from tests.unit.operators.scene import Site
 pytestmark = pytest.mark.safety
 
 Look = Callable[[], None]
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
 
 
 def member(admin: FakeAdmin, look: Look) -> None:
@@ -97,12 +101,22 @@ def looks(admin: FakeAdmin, folder: Layout, ago: timedelta) -> Look:
     return look
 
 
-def planned(storage: Path) -> list[str]:
+def proposed(storage: Path) -> dict[str, Any]:
     """Take and judge the newest snapshot of the clean-up, and plan by it."""
     snapshot_id = scene.take_snapshot(storage)
     scene.judge(storage, snapshot_id, stale={"a", "b"})
-    found = scene.plan(storage, snapshot_id=snapshot_id, max_share=1)
-    return load_plan(Layout(storage, scene.CLUSTER), found["plan_id"]).group_ids
+    return scene.plan(storage, snapshot_id=snapshot_id, max_share=1)
+
+
+def planned(storage: Path) -> list[str]:
+    return load_plan(Layout(storage, scene.CLUSTER), proposed(storage)["plan_id"]).group_ids
+
+
+def by_plan(storage: Path) -> dict[str, Any]:
+    """Back the plan up, too."""
+    found = proposed(storage)
+    scene.back_up(storage, found)
+    return found
 
 
 class DecidedBy(StrEnum):
@@ -155,20 +169,10 @@ RECORDED: dict[Sign, Callable[[FakeAdmin, Path], object]] = {
 """How a sign comes to be known that no snapshot shows; all but the first by another connection."""
 
 
-def by_plan(storage: Path) -> dict[str, Any]:
-    """Snapshot, judge, plan and back up."""
-    snapshot_id = scene.take_snapshot(storage)
-    scene.judge(storage, snapshot_id, stale={"a", "b"})
-    found = scene.plan(storage, snapshot_id=snapshot_id, max_share=1)
-    scene.back_up(storage, found)
-    return found
-
-
 @pytest.mark.parametrize("decision", DecidedBy)
 @pytest.mark.parametrize("sign", RECORDED, ids=lambda sign: sign.name)
 @pytest.mark.promise(6)
 def test_a_sign_on_record_keeps_the_group(site: Site, sign: Sign, decision: DecidedBy) -> None:
-    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     if decision is DecidedBy.PLAN:
         RECORDED[sign](site.admin, site.storage)
         assert "a" not in planned(site.storage)
@@ -182,11 +186,9 @@ def test_a_sign_on_record_keeps_the_group(site: Site, sign: Sign, decision: Deci
     if decision is DecidedBy.DELETION:
         site.apply(found, dry_run=False)
     else:
-        named: dict[str, Any] = {"group_ids": ["a", "c"], "observe_seconds": 0.01, "cluster": scene.CLUSTER}
         site.admin.groups |= {"c": FakeGroup()}
-        operator = DeleteGroupsOperator(task_id="named", storage_path=str(site.storage), dry_run=False, **named)
         with pytest.raises(GroupsFailedError, match="1 of 2 failed: 'a'"):
-            operator.execute({})
+            site.delete(group_ids=["a", "c"], dry_run=False)
         assert "c" not in site.admin.groups
     assert "a" in site.admin.groups
 
@@ -199,18 +201,13 @@ OF_CHANGES = {Sign.KEPT_ALIVE, Sign.RESTORED}
 @pytest.mark.promise(6)
 def test_a_sign_since_the_backup_keeps_a_group_that_is_there_again_from_a_restore(site: Site, sign: Sign) -> None:
     """It was made again, and is empty at this moment: its consumers would read again what they have read since."""
-    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     plan_id = by_plan(site.storage)["plan_id"]
     if sign in SHOWN:
         SHOWN[sign](site.admin, looks(site.admin, Layout(site.storage, "other"), timedelta(0)))
     else:
         RECORDED[sign](site.admin, site.storage)
     site.admin.groups |= {"a": FakeGroup({}), "b": FakeGroup({})}
-    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(site.storage), "cluster": scene.CLUSTER}
-    results = [
-        RestoreGroupOffsetsOperator(task_id="restore", **stored, dry_run=dry_run).execute({})
-        for dry_run in (True, False)
-    ]
+    results = [site.run(RestoreGroupOffsetsOperator, plan_id=plan_id, dry_run=dry_run) for dry_run in (True, False)]
     counted = [{name: count for name, count in result["counts"].items() if count} for result in results]
     if sign in OF_CHANGES:
         assert counted == [{"would_change": 2}, {"changed": 2}]
@@ -231,23 +228,20 @@ def test_a_group_that_was_used_is_restored_if_it_is_gone_and_what_that_caused_is
     look()
     del site.admin.groups["a"], site.admin.groups["b"]
     look()
-    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(site.storage), "cluster": scene.CLUSTER}
-    restore = RestoreGroupOffsetsOperator(task_id="restore", **stored)
-    assert restore.execute({})["counts"]["changed"] == 2
+    assert site.run(RestoreGroupOffsetsOperator, plan_id=plan_id)["counts"]["changed"] == 2
     del site.admin.groups["a"].offsets[lost], site.admin.groups["b"].offsets[lost]
     look()
-    assert restore.execute({})["counts"]["changed"] == 2, "each of them came back, and lost an offset"
+    again = site.run(RestoreGroupOffsetsOperator, plan_id=plan_id)
+    assert again["counts"]["changed"] == 2, "each of them came back, and lost an offset"
 
 
 def test_who_overwrites_what_was_committed_since_the_backup_knows_that_the_group_was_used(site: Site) -> None:
-    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     plan_id = by_plan(site.storage)["plan_id"]
     site.admin.groups["a"].members = 1
     asyncio.run(take_snapshot(site.admin, Layout(site.storage, "other")))
     site.admin.groups["a"] = FakeGroup({})
-    stored: dict[str, Any] = {"plan_id": plan_id, "storage_path": str(site.storage), "cluster": scene.CLUSTER}
-    assert "had a member" in RestoreGroupOffsetsOperator(task_id="r", **stored).execute({})["kept"]["a"]
-    found = RestoreGroupOffsetsOperator(task_id="r", overwrite=True, **stored).execute({})
+    assert "had a member" in site.run(RestoreGroupOffsetsOperator, plan_id=plan_id)["kept"]["a"]
+    found = site.run(RestoreGroupOffsetsOperator, plan_id=plan_id, overwrite=True)
     assert found["counts"]["changed"] == 1
 
 
@@ -265,9 +259,7 @@ def test_a_reset_keeps_a_group_that_a_snapshot_shows_in_use_since_it_was_propose
             (site.storage / "aside").rename(manifest)
 
     site.admin.before = finish
-    stored: dict[str, Any] = site.stored
-    reset = ResetGroupOffsetsOperator(task_id="reset", group_ids=["a", "b"], to="earliest", **stored)
-    found = reset.execute({})
+    found = site.run(ResetGroupOffsetsOperator, group_ids=["a", "b"], to="earliest")
     assert (found["counts"]["changed"], [*found["kept"]]) == (1, ["a"])
     assert "it had a member" in found["kept"]["a"]
 
@@ -319,13 +311,11 @@ def test_the_table_has_no_empty_cell() -> None:
 
 
 def test_a_member_that_the_log_of_commits_shows_keeps_the_group(site: Site) -> None:
-    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     in_the_log(site.admin, site.storage, "last_record_at")
     assert planned(site.storage) == ["b"]
 
 
 def test_a_judgement_that_cannot_be_read_keeps_all_groups(site: Site) -> None:
-    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     rows = in_the_log(site.admin, site.storage)
     rows.write_bytes(rows.read_bytes()[:-9])
     with pytest.raises(SnapshotError, match=r"a judgement in the folder 'other': .*Restore its files"):
@@ -336,7 +326,6 @@ def test_a_judgement_that_cannot_be_read_keeps_all_groups(site: Site) -> None:
 
 
 def test_what_cannot_be_read_keeps_all_groups(site: Site) -> None:
-    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     other = Layout(site.storage, "other")
     looks(site.admin, other, timedelta(minutes=30))()
     (rows,) = Path(str(other.snapshot_data(snapshot_ids(other)[0]))).iterdir()
@@ -349,7 +338,7 @@ def test_what_cannot_be_read_keeps_all_groups(site: Site) -> None:
 
 
 def test_a_snapshot_that_was_killed_before_its_manifest_is_no_sign_and_counts_once_it_is_there(site: Site) -> None:
-    site.admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup(), "live": FakeGroup()}
+    site.admin.groups["a"].members = 1
     looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))()
     (manifest,) = site.storage.glob("other/manifests/*.json")
     manifest.rename(site.storage / "aside")
@@ -362,7 +351,6 @@ def test_a_snapshot_that_was_killed_before_its_manifest_is_no_sign_and_counts_on
 @pytest.mark.promise(6)
 def test_a_move_counts_also_where_the_snapshot_from_before_it_is_found_last(site: Site) -> None:
     """As two of one second may be, whose ids are in any order: a live group was deleted by its name."""
-    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     look = looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))
     look()
     (manifest,) = site.storage.glob("other/manifests/*.json")
@@ -377,7 +365,7 @@ def test_a_move_counts_also_where_the_snapshot_from_before_it_is_found_last(site
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", None], ids=["empty", "no table", "gone"])
 def test_the_folded_table_is_made_again_where_it_is_damaged(site: Site, damage: bytes | None) -> None:
-    site.admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup(), "live": FakeGroup()}
+    site.admin.groups["a"].members = 1
     looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))()
     site.admin.groups["a"] = FakeGroup()
     assert planned(site.storage) == ["b"]
@@ -388,7 +376,6 @@ def test_the_folded_table_is_made_again_where_it_is_damaged(site: Site, damage: 
 
 @pytest.mark.promise(10)
 def test_a_log_that_lacks_an_entry_plans_nothing(site: Site) -> None:
-    site.admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "live": FakeGroup()}
     look = looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))
     look()
     look()
@@ -406,7 +393,7 @@ def test_a_log_that_lacks_an_entry_plans_nothing(site: Site) -> None:
 
 
 def test_a_snapshot_lacking_a_broker_shows_life_and_no_absence(site: Site) -> None:
-    site.admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup(), "live": FakeGroup()}
+    site.admin.groups["a"].members = 1
     look = looks(site.admin, Layout(site.storage, "other"), timedelta(minutes=30))
     site.admin.missing_brokers = {2: timeout()}
     look()

@@ -27,21 +27,12 @@ CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
 
 
 def prepare(storage: Path, group_id: str = "a", **arguments: Any) -> dict[str, Any]:
-    operator = GroupOffsetsToSparkOperator(
-        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, group_id=group_id, **arguments
-    )
-    found = operator.execute({})
-    assert json.loads(json.dumps(found)) == found
-    return found
+    return scene.run(GroupOffsetsToSparkOperator, storage, group_id=group_id, **arguments)
 
 
 def commit(storage: Path, backlog_id: str, result_path: str, **arguments: Any) -> dict[str, Any]:
-    operator = CommitGroupBacklogOperator(
-        task_id="t", **scene.stored(storage), backlog_id=backlog_id, result_path=result_path, **arguments
-    )
-    found = operator.execute({})
-    assert json.loads(json.dumps(found)) == found
-    return found
+    given = {"backlog_id": backlog_id, "result_path": result_path, **arguments}
+    return scene.run(CommitGroupBacklogOperator, storage, **given)
 
 
 def row(partition: int, offset: int) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Commit after success: every try works on the same range, and what was used meanwhile is not committed over."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,15 +41,12 @@ def context(run_id: str = "monday", states: dict[str, str] | None = None) -> Any
 
 
 def fix(storage: Path, run_id: str = "monday", **arguments: Any) -> dict[str, Any]:
-    how = {"group_id": "a", "storage_path": str(storage), "cluster": scene.CLUSTER, **arguments}
-    found = FixUnreadRangeOperator(task_id="fix", **how).execute(context(run_id))
-    assert json.loads(json.dumps(found)) == found
-    return found
+    arguments = {"task_id": "fix", "group_id": "a", **arguments}
+    return scene.run(FixUnreadRangeOperator, storage, context(run_id), **arguments)
 
 
 def commit(storage: Path, fixed: dict[str, Any]) -> dict[str, Any]:
-    how = {"storage_path": str(storage), "cluster": scene.CLUSTER}
-    return CommitUnreadRangeOperator(task_id="commit", range_path=fixed["range_path"], **how).execute(context())
+    return scene.run(CommitUnreadRangeOperator, storage, context(), range_path=fixed["range_path"])
 
 
 def test_what_is_fixed_is_read_by_the_tasks_between_and_committed_afterwards(site: Site) -> None:

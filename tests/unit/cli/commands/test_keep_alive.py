@@ -20,10 +20,7 @@ NOW = ("--observe-seconds", "0")
 
 
 def keep(storage: Path, **arguments: Any) -> dict[str, Any]:
-    arguments = {"storage_path": str(storage), "cluster": scene.CLUSTER, "observe_seconds": 0, **arguments}
-    found = KeepOffsetsAliveOperator(task_id="t", **arguments).execute({})
-    assert json.loads(json.dumps(found)) == found
-    return found
+    return scene.run(KeepOffsetsAliveOperator, storage, **{"observe_seconds": 0, **arguments})
 
 
 @pytest.fixture(autouse=True)

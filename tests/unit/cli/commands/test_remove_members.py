@@ -25,8 +25,7 @@ def _groups(admin: FakeAdmin) -> None:
 
 
 def remove(storage: Path, run_id: str = "manual__1", **arguments: Any) -> dict[str, Any]:
-    scope = {"storage_path": str(storage), "cluster": scene.CLUSTER, "group_id": "a"}
-    return RemoveMembersOperator(task_id="t", **{**scope, **arguments}).execute(context(run_id))
+    return scene.run(RemoveMembersOperator, storage, context(run_id), **{"group_id": "a", **arguments})
 
 
 def records(storage: Path) -> list[dict[str, Any]]:

@@ -10,11 +10,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
 from airflow_kafka_groups.kafka.admin.results import GroupResults
-from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.fakes.lease import FakeLease
 from tests.records import records
+from tests.unit.operators import scene
 from tests.unit.operators.scene import Site
 
 HELD = LeaseNotAcquiredError("airflow-kafka-groups-lease", "the lease is held by 'nightly'; waited 60 s for it")
@@ -25,10 +25,8 @@ def _groups(admin: FakeAdmin) -> None:
     admin.groups = {name: FakeGroup() for name in ("a", "b")}
 
 
-def delete(storage: Path, context: Any = None, **arguments: Any) -> dict[str, Any]:
-    arguments = {"group_ids": ["a", "b"], "observe_seconds": 0.01, **arguments}
-    operator = DeleteGroupsOperator(task_id="t", storage_path=str(storage), cluster="prod", **arguments)
-    return operator.execute(context or {})  # type: ignore[arg-type]
+def delete(storage: Path, given: Any = None, **arguments: Any) -> dict[str, Any]:
+    return scene.delete(storage, given, **{"group_ids": ["a", "b"], **arguments})
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

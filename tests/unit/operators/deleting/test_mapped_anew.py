@@ -10,7 +10,6 @@ import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, GroupsFailedError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -21,10 +20,7 @@ pytestmark = pytest.mark.safety
 
 
 def delete(storage: Path, group_id: str, map_index: int) -> dict[str, Any]:
-    operator = DeleteGroupsOperator(
-        task_id="t", **scene.stored(storage), group_ids=[group_id], observe_seconds=0.01, fail_if_kept=False
-    )
-    return operator.execute(context(map_index=map_index))
+    return scene.delete(storage, context(map_index=map_index), group_ids=[group_id], fail_if_kept=False)
 
 
 @pytest.mark.promise(5)
@@ -45,10 +41,8 @@ def test_what_another_of_its_tasks_found_in_use_is_kept(admin: FakeAdmin, tmp_pa
 
 
 def shift(storage: Path, group_id: str, map_index: int, by: int = -2, topics: Any = None) -> dict[str, Any]:
-    operator = ResetGroupOffsetsOperator(
-        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, group_ids=[group_id], shift_by=by, topics=topics
-    )
-    return operator.execute(context(map_index=map_index))
+    arguments = {"group_ids": [group_id], "shift_by": by, "topics": topics}
+    return scene.run(ResetGroupOffsetsOperator, storage, context(map_index=map_index), **arguments)
 
 
 def test_what_another_of_its_tasks_moved_by_a_distance_is_not_moved_again(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -81,10 +75,7 @@ def test_a_task_can_be_mapped_over_the_topics_of_a_group(admin: FakeAdmin, tmp_p
 
 
 def delete_all(storage: Path, *, run_id: str = "manual__1") -> dict[str, Any]:
-    operator = DeleteGroupsOperator(
-        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, group_ids=["a", "b"], observe_seconds=0.01
-    )
-    return operator.execute(context(run_id))
+    return scene.delete(storage, context(run_id), group_ids=["a", "b"])
 
 
 def test_a_deletion_by_name_goes_on_where_its_first_try_stopped(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -124,9 +115,8 @@ def test_a_task_can_be_mapped_over_the_partitions_of_a_group(admin: FakeAdmin, t
     """What another of its tasks set was used since: that says nothing of what this one sets."""
 
     def alter(map_index: int) -> dict[str, Any]:
-        stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
-        offsets: Any = {"a": {"t": {map_index: 3}}}
-        return AlterGroupOffsetsOperator(task_id="t", offsets=offsets, **stored).execute(context(map_index=map_index))
+        offsets = {"a": {"t": {map_index: 3}}}
+        return scene.run(AlterGroupOffsetsOperator, tmp_path, context(map_index=map_index), offsets=offsets)
 
     one, two = TopicPartition("t", 0), TopicPartition("t", 1)
     admin.log = (0, 10)

@@ -1,6 +1,5 @@
 """A change of offsets whose task is retried or cleared: each group is changed once, and nothing that was used since."""
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -35,10 +34,9 @@ pytestmark = pytest.mark.safety
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def shift(storage: Path, by: int = -2, run: Any = None, **arguments: Any) -> dict[str, Any]:
-    scope = {"storage_path": str(storage), "cluster": scene.CLUSTER}
-    operator = ResetGroupOffsetsOperator(task_id="t", **{**scope, "group_ids": ["a", "b"], "shift_by": by, **arguments})
-    return operator.execute(run or context())
+def shift(storage: Path, by: int = -2, given: Any = None, **arguments: Any) -> dict[str, Any]:
+    arguments = {"group_ids": ["a", "b"], "shift_by": by, **arguments}
+    return scene.run(ResetGroupOffsetsOperator, storage, given or context(), **arguments)
 
 
 def positions(admin: FakeAdmin) -> list[dict[TopicPartition, int]]:
@@ -224,23 +222,17 @@ def test_nothing_is_moved_that_a_later_try_would_not_find(half_done: FakeAdmin, 
 # A change of offsets whose task is retried or cleared: what was used since an earlier try is not set back again.
 
 
-def run(kind: Any, storage: Path, run_id: str = "manual__1", **arguments: Any) -> dict[str, Any]:
-    operator = kind(task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, **arguments)
-    found = operator.execute(context(run_id))
-    assert json.loads(json.dumps(found)) == found
-    return dict(found)
-
-
 def reset(storage: Path, run_id: str = "manual__1", **target: Any) -> dict[str, Any]:
-    return run(ResetGroupOffsetsOperator, storage, run_id, group_ids=["a", "b"], **target)
+    return scene.run(ResetGroupOffsetsOperator, storage, context(run_id), group_ids=["a", "b"], **target)
 
 
 def alter(storage: Path, run_id: str = "manual__1", **more: Any) -> dict[str, Any]:
-    return run(AlterGroupOffsetsOperator, storage, run_id, offsets={"a": {"t": {0: 3}}, "b": {"t": {0: 3}}}, **more)
+    offsets = {group_id: {"t": {0: 3}} for group_id in "ab"}
+    return scene.run(AlterGroupOffsetsOperator, storage, context(run_id), offsets=offsets, **more)
 
 
 def at_of(admin: FakeAdmin) -> list[int]:
-    return [admin.groups[group_id].positions[T0] for group_id in "ab"]
+    return [of_group[T0] for of_group in positions(admin)]
 
 
 @pytest.fixture(autouse=True)
@@ -278,19 +270,18 @@ def test_a_group_that_was_used_since_the_first_try_is_not_set_back_a_second_time
 
 @pytest.mark.parametrize("overwrite", [True, False])
 def test_a_restore_that_overwrites_sets_no_group_back_twice(site: Site, overwrite: bool) -> None:
-    stored: dict[str, Any] = site.stored
-    backup = BackupGroupOffsetsOperator(task_id="backup", **stored).execute({})
+    backup = site.run(BackupGroupOffsetsOperator)
     arguments = {"plan_id": backup["plan_id"], "overwrite": overwrite}
     del site.admin.groups["b"]
     site.admin.commit("a", *T0, 9)
-    run(RestoreGroupOffsetsOperator, site.storage, **arguments)
+    site.run(RestoreGroupOffsetsOperator, context(), **arguments)
     assert at_of(site.admin) == [8 if overwrite else 9, 8]
     site.admin.commit("a", *T0, 10)
     del site.admin.groups["b"]  # what is gone was not used
-    found = run(RestoreGroupOffsetsOperator, site.storage, **arguments)
+    found = site.run(RestoreGroupOffsetsOperator, context(), **arguments)
     assert at_of(site.admin) == [10, 8]
     assert list(found["kept"]) == ["a"]
-    run(RestoreGroupOffsetsOperator, site.storage, "manual__2", **arguments)
+    site.run(RestoreGroupOffsetsOperator, context("manual__2"), **arguments)
     assert at_of(site.admin) == [8 if overwrite else 10, 8]
 
 
@@ -360,8 +351,8 @@ U0 = TopicPartition("u", 0)
 
 
 def forget(storage: Path, run_id: str = "manual__1", **arguments: Any) -> dict[str, Any]:
-    scope = {"storage_path": str(storage), "cluster": scene.CLUSTER, "group_ids": ["a", "b"], "topics": ["t"]}
-    return DeleteGroupOffsetsOperator(task_id="t", **{**scope, **arguments}).execute(context(run_id))
+    arguments = {"group_ids": ["a", "b"], "topics": ["t"], **arguments}
+    return scene.run(DeleteGroupOffsetsOperator, storage, context(run_id), **arguments)
 
 
 @pytest.fixture
