@@ -1,6 +1,6 @@
 """Guards taken out one at a time: each mutant removes one, and the campaign has to notice."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,24 +23,12 @@ from tests.campaign import actions
 Patch = tuple[object, str, Any]
 
 
-def _nothing(*arguments: Any, **more: Any) -> None:
-    return None
+def _always(value: Any) -> Callable[..., Any]:
+    return lambda *arguments, **more: value
 
 
-def _no(*arguments: Any, **more: Any) -> bool:
-    return False
-
-
-def _yes(*arguments: Any, **more: Any) -> bool:
-    return True
-
-
-def _no_text(*arguments: Any, **more: Any) -> str:
-    return ""
-
-
-def _none(*arguments: Any, **more: Any) -> list[Any]:
-    return []
+_nothing, _no, _yes = _always(None), _always(False), _always(True)
+_no_text, _none = _always(""), _always(())
 
 
 def _no_mapping(*arguments: Any, **more: Any) -> dict[str, Any]:
@@ -96,23 +84,15 @@ def _trusting(verdict: Any, ruling: Any, patterns: Any) -> Any:
     return _KEEP_BY_VERDICT(verdict, ruling, patterns) if verdict.verdict != "stale" else None
 
 
-def _any_offsets(expected: Any, offsets: Any) -> None:
-    return None
-
-
-def _intend_nothing(self: Any, groups: Mapping[str, str], at: Any, **more: Any) -> None:
-    return None
-
-
 MUTANTS: dict[str, tuple[Patch, ...]] = {
     "the journal's intents count for nothing": ((history, "_may_be_deleted", _certain),),
-    "no intent is written": ((journal.RunJournal, "intend", _intend_nothing),),
+    "no intent is written": ((journal.RunJournal, "intend", _nothing),),
     "a checkpoint forgets deletions": (
         (history.Checkpoint, "deletions", _none),
         (history.Checkpoint, "of_request", _none),
     ),
     "proof of life is forgotten": ((history.RunRecord, "lives", _none),),
-    "fingerprints are not compared": ((recheck, "_by_offsets", _any_offsets),),
+    "fingerprints are not compared": ((recheck, "_by_offsets", _nothing),),
     "group epochs are not compared": ((plan_rows.Target, "has_moved_on", _no),),
     "members are not looked at": ((recheck, "_by_life", _nothing),),
     "the backup is not looked into": ((recheck, "_by_backup", _nothing),),
@@ -153,7 +133,7 @@ PRUNING_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "pruning: the journal counts for nothing": ((run, "kept_by_records", _no_mapping),),
     "pruning: snapshots show no life": ((abandoned_topics, "sign_of_life", _nothing),),
     "pruning: a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
-    "pruning: no intent is written": ((journal.RunJournal, "intend", _intend_nothing),),
+    "pruning: no intent is written": ((journal.RunJournal, "intend", _nothing),),
 }
 """Guards of prunings, which only histories that prune can find."""
 

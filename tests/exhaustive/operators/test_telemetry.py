@@ -92,15 +92,8 @@ def test_a_snapshot_is_told_to_everybody(tmp_path: Path, received: Callable[[], 
         "prod_eu.snapshot.failed_groups": "0|g",
         "prod_eu.snapshot.partitions": "2|g",
     }
-    assert events[asset].extra == {
-        "snapshot_id": summary["snapshot_id"],
-        "manifest": summary["manifest"],
-        "groups": 2,
-        "failed_groups": 0,
-        "partitions": 2,
-        "states": {"Empty": 2},
-        "complete": True,
-    }
+    counts = {"groups": 2, "failed_groups": 0, "partitions": 2, "states": {"Empty": 2}, "complete": True}
+    assert events[asset].extra == {**{name: summary[name] for name in ("snapshot_id", "manifest")}, **counts}
 
 
 def test_families_that_grow_too_fast_are_in_the_event_of_a_plan(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -135,12 +128,8 @@ def test_a_cleanup_is_counted_and_a_dry_run_is_not(tmp_path: Path, received: Cal
     backup = BackupGroupOffsetsOperator(task_id="b", **planned, **stored)
     given, events = context(asset)
     made = backup.execute(given)
-    assert events[asset].extra == {
-        **{n: made[n] for n in ("plan_id", "path")},
-        "groups": 1,
-        "rows": 1,
-        "not_backed_up": 0,
-    }
+    counts = {"groups": 1, "rows": 1, "not_backed_up": 0}
+    assert events[asset].extra == {**{name: made[name] for name in ("plan_id", "path")}, **counts}
     received()
 
     for dry_run in (True, False):
@@ -154,22 +143,12 @@ def test_a_cleanup_is_counted_and_a_dry_run_is_not(tmp_path: Path, received: Cal
 def test_lag_is_measured_and_told(admin: FakeAdmin, received: Callable[[], dict[str, str]]) -> None:
     admin.groups["gone-topic"] = FakeGroup({T0: 11})
     found = ListGroupLagOperator(task_id="t", max_lag="5").execute({})
-    assert found == {
-        "groups": 3,
-        "total_lag": 11,
-        "total_lost": 0,
-        "lagging": 1,
-        "unknown": 1,
-        "lagging_groups": {"b": 6},
-        "unknown_groups": {"gone-topic": "a commit is beyond the end of its log, or a log end is unknown"},
-    }
-    name = "kafka_groups_default.lag"
-    assert received() == {
-        f"{name}.total": "11|g",
-        f"{name}.max": "6|g",
-        f"{name}.lagging_groups": "1|g",
-        f"{name}.unknown_groups": "1|g",
-    }
+    assert (found["groups"], found["total_lag"], found["total_lost"], found["unknown"]) == (3, 11, 0, 1)
+    assert (found["lagging"], found["lagging_groups"]) == (1, {"b": 6})
+    unknown = "a commit is beyond the end of its log, or a log end is unknown"
+    assert found["unknown_groups"] == {"gone-topic": unknown}
+    sent = {"total": 11, "max": 6, "lagging_groups": 1, "unknown_groups": 1}
+    assert received() == {f"kafka_groups_default.lag.{name}": f"{value}|g" for name, value in sent.items()}
 
 
 def test_a_connection_with_a_colon_in_its_name_has_metrics(
@@ -225,8 +204,7 @@ def test_the_reference_lists_what_operators_send(admin: FakeAdmin, tmp_path: Pat
     planned = scene.plan(tmp_path, max_share=1.0)
     backup = scene.back_up(tmp_path, planned)
     scene.apply(tmp_path, planned)
-    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
-    RestoreDrillOperator(task_id="d", plan_id=backup["plan_id"], **stored).execute({})
+    scene.run(RestoreDrillOperator, tmp_path, plan_id=backup["plan_id"])
     ListGroupLagOperator(task_id="l").execute({})
     prune_a_topic(admin, tmp_path)
     listed = {re.sub(r"\\?<.*?\\?>", ".+", re.escape(each.name)): each for each in SENT_METRICS}
@@ -245,12 +223,10 @@ def prune_a_topic(admin: FakeAdmin, storage: Path) -> None:
     made, layout = cluster(), Layout(storage / "pruning", scene.CLUSTER)
     admin.log, admin.groups = made.log, made.groups
     asyncio.run(snapshots(admin, layout, first=utc_now() - 2 * HOUR))
-    stored: dict[str, Any] = {"storage_path": str(layout.base), "cluster": scene.CLUSTER}
-    plan = PlanTopicPruningOperator(task_id="p", min_idle_seconds="2h", max_share=1, **stored).execute({})
-    pruning = PruneTopicOffsetsOperator(
-        task_id="d", plan_id=plan["plan_id"], plan_digest=plan["digest"], dry_run=False, **stored
-    )
-    assert pruning.execute({})["counts"]["deleted"] == 1
+    folder = storage / "pruning"
+    plan = scene.run(PlanTopicPruningOperator, folder, min_idle_seconds="2h", max_share=1)
+    done = scene.run(PruneTopicOffsetsOperator, folder, **scene.of_plan(folder, plan), dry_run=False)
+    assert done["counts"]["deleted"] == 1
 
 
 def test_the_list_names_every_operator_that_sends_metrics() -> None:

@@ -129,9 +129,8 @@ def test_what_the_page_says_that_a_restore_refuses_is_what_it_says(site: Site, b
 def test_what_deleted_some_offsets_only_is_found_where_the_page_says(
     site: Site, backed_up: Planned, before: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stored: dict[str, Any] = {"task_id": "t", "storage_path": str(site.storage), "cluster": scene.CLUSTER}
     topics = {where.topic for where in before["a"]}
-    DeleteGroupOffsetsOperator(group_ids=["a"], topics=sorted(topics), **stored).execute({})
+    site.run(DeleteGroupOffsetsOperator, group_ids=["a"], topics=sorted(topics))
     assert happened(site.storage, "a", capsys) == [], "a page that ends here blames the brokers"
     page = (ROOT / "docs/howto/deletion-went-wrong.md").read_text()
     assert "`DeleteGroupOffsetsOperator` deleted is in `changes/<run>-before.json`" in page
@@ -140,7 +139,7 @@ def test_what_deleted_some_offsets_only_is_found_where_the_page_says(
     offsets: dict[str, Any] = {
         of["topic"]: dict(zip(of["partitions"], of["offsets"], strict=True)) for of in group["before"]
     }
-    AlterGroupOffsetsOperator(offsets={"a": offsets}, create=True, **stored).execute({})
+    site.run(AlterGroupOffsetsOperator, offsets={"a": offsets}, create=True)
     assert site.admin.groups["a"].positions == {where: commit.offset for where, commit in before["a"].items()}
 
 
@@ -150,11 +149,10 @@ def test_to_overwrite_all_of_a_backup_sets_back_what_was_never_deleted_and_the_p
     site.admin.commit("b", "t", 0, 9)
     site.apply(backed_up)
     assert "b" in site.admin.groups, "kept: it has moved"
-    stored: dict[str, Any] = {"task_id": "t", "storage_path": str(site.storage), "cluster": scene.CLUSTER}
-    restore = {"plan_id": backed_up["plan_id"], "overwrite": True, **stored}
-    named = RestoreGroupOffsetsOperator(group_ids=["a"], **restore).execute({})
+    restore: Any = {"plan_id": backed_up["plan_id"], "overwrite": True}
+    named = site.run(RestoreGroupOffsetsOperator, group_ids=["a"], **restore)
     assert (named["counts"]["changed"], site.admin.groups["b"].positions[TopicPartition("t", 0)]) == (1, 9)
-    RestoreGroupOffsetsOperator(**restore).execute({})
+    site.run(RestoreGroupOffsetsOperator, **restore)
     assert site.admin.groups["b"].positions[TopicPartition("t", 0)] != 9
     page = (ROOT / "docs/howto/deletion-went-wrong.md").read_text()
     (row,) = (line for line in page.splitlines() if "`overwrite=True`" in line)

@@ -58,15 +58,6 @@ def test_a_task_without_one_ends_its_retries_where_they_cannot_help(error: type[
     assert task.retry_policy.evaluate(OSError("disk"), 1, 3).action.value == "default"
 
 
-@pytest.mark.skipif(not HAS_POLICIES, reason="this Airflow has no retry policies")
-def test_a_storage_that_was_away_is_tried_again_and_a_file_that_is_not_fit_is_not() -> None:
-    task = SimpleNamespace(retry_policy=None)
-    set_retry_policy(task)
-    assert task.retry_policy.evaluate(StorageError("s3://b could not be read"), 1, 3).action.value == "default"
-    assert task.retry_policy.evaluate(BackupError("damaged"), 1, 3).action.value == "fail"
-    assert task.retry_policy.evaluate(FileExistsAlreadyError("it exists"), 1, 3).action.value == "fail"
-
-
 LIMIT = 0.1
 
 
@@ -169,6 +160,9 @@ def decision(task: Any, error: BaseException) -> str:
         (IncompleteListingError({2: RequestTimeoutError("no answer")}), "default"),
         (BrokerError(14, "COORDINATOR_LOAD_IN_PROGRESS", "loading", api="ListGroups"), "default"),
         (OSError("disk"), "default"),
+        (StorageError("s3://b could not be read"), "default"),  # it was away
+        (BackupError("damaged"), "fail"),  # a file that is not fit
+        (FileExistsAlreadyError("it exists"), "fail"),
         (GroupsFailedError({"g": RequestTimeoutError("no answer")}, 2), "default"),
         (GroupsFailedError({"g": OutcomeUnknownError("sent, not answered")}, 2), "default"),
     ],

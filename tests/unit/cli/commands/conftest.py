@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.journal.history import RunRecord
 from airflow_kafka_groups.ledger.journal.journal import read_history
-from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.unit.operators.scene import CLUSTER
 
 Cli = Callable[..., tuple[int, Any, str]]
@@ -54,3 +55,21 @@ def only_run(tmp_path: Path, backed_up: dict[str, Any]) -> RunRecord:
     layout = Layout(tmp_path, CLUSTER)
     (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
     return run
+
+
+def ask(storage: Path, plan_id: str, *, answer: bool | None, excluded: list[str] | None = None) -> None:
+    """Have a plan's approval asked for in Airflow, and answered; ``None`` for not yet."""
+    layout = Layout(storage, CLUSTER)
+    plan, task, at = load_plan(layout, plan_id), {"task": "approve"}, utc_now()
+    seal_question(layout, plan, task, at)
+    if answer is not None:
+        seal_answer(
+            layout,
+            plan,
+            asked_by=task,
+            approved=answer,
+            person={"id": "ada", "name": "ada"},
+            responded_at=at.isoformat(),
+            confirmed=len(plan.groups),
+            excluded=excluded,
+        )

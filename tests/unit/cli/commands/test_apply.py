@@ -18,13 +18,11 @@ from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.cli.output import Output, say
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
-from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.journal.journal import read_history
-from airflow_kafka_groups.storage.layout import utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.lease import FakeLease
-from tests.unit.cli.commands.conftest import Cli, only_run
+from tests.unit.cli.commands.conftest import Cli, ask, only_run
 from tests.unit.operators.scene import CLUSTER, Planned, Site
 
 pytestmark = pytest.mark.safety
@@ -61,8 +59,7 @@ def test_yes_deletes_with_lease_journal_and_report(
     assert (code, sorted(site.admin.deleted)) == (0, ["a", "b"])
     assert found["verification"]["gone"] == 2
     assert found["lease"]["group_id"]
-    layout = site.layout
-    (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
+    run = only_run(site.storage, backed_up)
     assert run.begun["actor"]["command"] == "airflow-kafka-groups apply"
     assert run.begun["actor"]["user"]
     assert set(run.intents) == {"a", "b"}
@@ -91,8 +88,7 @@ def test_yes_needs_the_digest_of_the_plan_that_was_seen(
     ],
 )
 def test_no_floor_is_undercut(site: Site, backed_up: Planned, stored: Cli, floor: str, value: str, named: str) -> None:
-    site.patch.setenv(f"AIRFLOW__KAFKA_GROUPS__{floor}", value)
-    site.configure(storage_path=site.storage)
+    site.configure(storage_path=site.storage, **{floor: value})
     code, found, said = stored(*yes(backed_up))
     assert (code, found, site.admin.deleted) == (1, None, [])
     assert named in said
@@ -110,21 +106,10 @@ def test_an_approval_counts_only_as_it_was_given_in_airflow(site: Site, backed_u
     code, _, said = stored(*yes(backed_up), "--approval-rule", "always")
     assert (code, site.admin.deleted) == (1, [])
     assert "is not approved" in said
-    layout = site.layout
-    plan, task = load_plan(layout, backed_up["plan_id"]), {"task": "approve"}
-    seal_question(layout, plan, task, utc_now())
+    ask(site.storage, backed_up["plan_id"], answer=None)
     code, _, said = stored(*yes(backed_up))
     assert (code, site.admin.deleted) == (1, []), "somebody was asked and has not answered, whatever the rule is"
-    seal_answer(
-        layout,
-        plan,
-        asked_by=task,
-        approved=True,
-        person={"id": "ada", "name": "ada"},
-        responded_at=utc_now().isoformat(),
-        confirmed=2,
-        excluded=["b"],
-    )
+    ask(site.storage, backed_up["plan_id"], answer=True, excluded=["b"])
     code, found, _ = stored(*yes(backed_up), "--approval-rule", "always")
     assert (code, site.admin.deleted) == (3, ["a"])
     assert {item["group_id"]: item["code"] for item in found["outcomes"]} == {"a": "safe", "b": "excluded"}

@@ -12,16 +12,14 @@ from airflow_kafka_groups.change import explain
 from airflow_kafka_groups.cli.commands.look import EXPLAIN_COLUMNS
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID, TopicPartition
-from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
-from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
-from airflow_kafka_groups.storage.layout import Layout, utc_now
+from airflow_kafka_groups.storage.layout import utc_now
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error
-from tests.unit.cli.commands.conftest import Cli
+from tests.unit.cli.commands.conftest import Cli, ask
 from tests.unit.operators import scene
 from tests.unit.operators.scene import Planned, Site
 
@@ -272,23 +270,6 @@ def test_explain_looks_at_the_newest_plan_of_a_clean_up(site: Site, backed_up: P
     assert (found["plan_id"], found["would_be_deleted"]) == (backed_up["plan_id"], True)
 
 
-def ask(storage: Path, plan_id: str, *, answer: bool | None, excluded: list[str] | None = None) -> None:
-    layout = Layout(storage, scene.CLUSTER)
-    plan, task, at = load_plan(layout, plan_id), {"task": "approve"}, utc_now()
-    seal_question(layout, plan, task, at)
-    if answer is not None:
-        seal_answer(
-            layout,
-            plan,
-            asked_by=task,
-            approved=answer,
-            person={"id": "ada", "name": "ada"},
-            responded_at=at.isoformat(),
-            confirmed=len(plan.groups),
-            excluded=excluded,
-        )
-
-
 def kept(stored: Cli, made: dict[str, Any], group_id: str = "a") -> list[str]:
     """Return what ``explain`` says keeps a group, of which ``apply`` then deletes nothing."""
     _, found, said = stored("explain", group_id, "--plan-id", made["plan_id"])
@@ -315,13 +296,12 @@ def test_a_plan_that_was_rejected(site: Site, backed_up: Planned, stored: Cli) -
 
 @pytest.mark.parametrize(
     ("floor", "value", "check"),
-    [("APPROVE_ABOVE", "1", "approval"), ("MIN_IDLE_SECONDS", "90d", "site"), ("MAX_GROUPS", "1", "site")],
+    [("approve_above", "1", "approval"), ("min_idle_seconds", "90d", "site"), ("max_groups", "1", "site")],
 )
 def test_a_plan_that_the_site_does_not_allow_any_more(
     floor: str, value: str, check: str, site: Site, backed_up: Planned, stored: Cli
 ) -> None:
-    site.patch.setenv(f"AIRFLOW__KAFKA_GROUPS__{floor}", value)
-    site.configure(storage_path=site.storage)
+    site.configure(storage_path=site.storage, **{floor: value})
     assert kept(stored, backed_up) == [check]
 
 
