@@ -6,6 +6,7 @@ import pytest
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.lease import FakeLease
 from tests.unit.operators import scene
+from tests.unit.operators.hitl import Airflow
 
 
 @pytest.fixture
@@ -26,6 +27,12 @@ def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
     monkeypatch.setattr(maintenance_client, "MaintenanceClient", lambda config, settings: fake)
     monkeypatch.setattr(lease, "deletion_lease", lambda config, group_id, **asked: leases.take(**asked))
     return fake
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    """Let a test answer what tasks ask."""
+    return Airflow(monkeypatch)
 
 
 @pytest.fixture

@@ -133,6 +133,16 @@ def plan_of(
     return plan(storage, snapshot_id=snapshot_id, **{"max_share": 1, **of_file, **arguments})
 
 
+def plan_of_used(admin: FakeAdmin, storage: Path) -> dict[str, Any]:
+    """Plan to delete a, of which a snapshot before has two members, and b, of which none has."""
+    admin.groups = {"a": FakeGroup(members=2), "b": FakeGroup(), "live": FakeGroup()}
+    take_snapshot(storage)
+    admin.groups["a"].members = 0
+    snapshot_id = take_snapshot(storage)
+    judge(storage, snapshot_id, stale={"a", "b"})
+    return plan(storage, snapshot_id=snapshot_id, max_share=1, min_idle_seconds=0.001)
+
+
 def context(run_id: str = "manual__1", map_index: int = -1) -> Any:
     """Return what Airflow gives to a task of a run, whatever its try."""
     ti = SimpleNamespace(dag_id="repair", task_id="t", map_index=map_index, try_number=1)

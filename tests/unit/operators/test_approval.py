@@ -1,9 +1,9 @@
-"""Only a clear approval of this very plan deletes; what the approver keeps is kept, and sees."""
+"""Only a clear approval of this very plan, of groups or topics, deletes; what the approver keeps is kept, and sees."""
 
+import asyncio
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,20 +13,22 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from airflow_kafka_groups.change.plan.question import question
 from airflow_kafka_groups.exceptions import PlanError, StorageError
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import load_plan, log_plan
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
-from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
+from airflow_kafka_groups.operators.approval import ApprovePruningOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.pruning import PlanTopicPruningOperator, PruneTopicOffsetsOperator
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import json_bytes
-from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.groups import FakeGroup
 from tests.records import records
+from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators import scene
+from tests.unit.operators.hitl import ANN, Airflow, ask, context
 from tests.unit.operators.scene import Planned, Site
-
-ANN = {"id": "42", "name": "Ann"}
 
 
 @pytest.fixture
@@ -37,36 +39,6 @@ def planned(backed_up: dict[str, Any]) -> dict[str, Any]:
 def delete(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
     arguments = {"approval_rule": "always", **scene.of_plan(storage, planned), **arguments}
     return DeleteGroupsOperator(**arguments).execute({})
-
-
-class Airflow:
-    """Airflow's part: it asks, and resumes the task with ``answer``, which is what a person gave."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.answer: dict[str, Any] = {
-            "chosen_options": ["Approve"],
-            "params_input": {"confirm_groups": "2", "exclude_groups": []},
-            "responded_at": datetime(2026, 1, 1, tzinfo=UTC),
-            "responded_by_user": ANN,
-        }
-        self.asked: list[ApproveCleanupOperator] = []
-        monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: self.asked.append(operator))
-        monkeypatch.setattr(ApprovalOperator, "execute_complete", lambda operator, context, event: event)
-
-
-@pytest.fixture
-def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
-    return Airflow(monkeypatch)
-
-
-def context(**changes: Any) -> Any:
-    facts = {"dag_id": "d", "run_id": "r", "task_id": "approve", "map_index": -1, "try_number": 1, "id": "uuid-1"}
-    task = SimpleNamespace(**{**facts, **changes}, xcom_push=lambda key, value: None)
-    return {"ti": task, "task_instance": task}
-
-
-def ask(storage: Path, planned: dict[str, Any], **arguments: Any) -> ApproveCleanupOperator:
-    return ApproveCleanupOperator(**scene.of_plan(storage, planned), **arguments)
 
 
 def approve(airflow: Airflow, storage: Path, planned: dict[str, Any], **of_task: Any) -> dict[str, Any]:
@@ -377,12 +349,7 @@ def test_an_id_is_no_link_and_no_emphasis_and_not_too_long(site: Site, group_id:
 
 
 def test_who_used_a_group_last_is_in_the_question(site: Site) -> None:
-    site.admin.groups = {"a": FakeGroup(members=2), "b": FakeGroup(), "live": FakeGroup()}
-    site.take_snapshot()
-    site.admin.groups["a"].members = 0
-    snapshot_id = site.take_snapshot()
-    site.judge(snapshot_id, stale={"a", "b"})
-    found = site.plan(snapshot_id=snapshot_id, max_share=1, min_idle_seconds=0.001)
+    found = scene.plan_of_used(site.admin, site.storage)
     asked: list[str] = []
     site.patch.setattr(ApprovalOperator, "execute", lambda self, context: asked.append(self.body))
     task = SimpleNamespace(dag_id="d", run_id="r", xcom_push=lambda key, value: None)
@@ -405,3 +372,70 @@ def test_the_question_leads_to_the_report(site: Site, planned: Planned) -> None:
     site.configure(report_tab="False")
     site.patch.setattr(ApprovalOperator, "execute", lambda self, context: self.body)
     assert "](" not in ask(site.storage, planned).execute({"ti": task})  # type: ignore[typeddict-item]
+
+
+# A pruning that has to be approved prunes only what a person has approved.
+
+
+@pytest.fixture
+def made(site: Site) -> dict[str, Any]:
+    offsets: Any = {TopicPartition("live", 0): 1, TopicPartition("old", 0): 7}
+    found = cluster(**{"z|ap": FakeGroup(offsets, members=1, subscribed=frozenset({"live"}))})
+    site.admin.log, site.admin.groups = found.log, found.groups
+    asyncio.run(snapshots(site.admin, site.layout, 4, first=utc_now() - 3 * HOUR))
+    task = PlanTopicPruningOperator(task_id="p", min_idle_seconds="2h", max_share=1, **site.stored)
+    return task.execute({})
+
+
+def prune(storage: Path, made: dict[str, Any]) -> dict[str, Any]:
+    task = PruneTopicOffsetsOperator(approval_rule="always", dry_run=False, **scene.of_plan(storage, made))
+    counts: dict[str, Any] = task.execute({})["counts"]
+    return counts
+
+
+def test_the_form_asks_for_what_is_checked(made: dict[str, Any], tmp_path: Path) -> None:
+    form = ApprovePruningOperator(**scene.of_plan(tmp_path, made)).params
+    number = form.get_param("confirm_groups")
+    assert number.schema["title"] == "Number of topics"
+    assert str(number.description).endswith("topics are planned to have their offsets deleted.")
+    assert form.get_param("exclude_groups").schema["title"] == "Topics to keep"
+
+
+def test_only_what_was_approved_is_pruned(site: Site, made: dict[str, Any], airflow: Airflow) -> None:
+    with pytest.raises(PlanError, match="nobody was asked"):
+        prune(site.storage, made)
+    task = ApprovePruningOperator(**site.of_plan(made))
+    task.execute(context())
+    assert task.subject == f"Prune 2 topics of live groups of {scene.CLUSTER}?"
+    assert task.body is not None
+    assert "app &#91;old&#93;" in task.body
+    assert "z|ap" not in task.body, "nothing of the cluster is taken for markup"
+    with pytest.raises(PlanError, match="not answered"):
+        prune(site.storage, made)
+    for given, why in (
+        ({"confirm_groups": "1"}, "2 topics are planned, and '1' were confirmed: type 2 to approve it"),
+        ({"confirm_groups": "2", "exclude_groups": ["app"]}, "misspelt"),
+        ({"confirm_groups": "2", "exclude_groups": "app"}, "the topics to keep cannot be read"),
+    ):
+        with pytest.raises(PlanError, match=why):
+            task.execute_complete(context(), {**airflow.answer, "params_input": given})
+    airflow.answer["params_input"] = {"confirm_groups": "2", "exclude_groups": ["app [old]"]}
+    done = task.execute_complete(context(), airflow.answer)
+    assert (done["approved"], done["plan_digest"]) == (True, made["digest"])
+    counts = prune(site.storage, made)
+    assert (counts["deleted"], counts["kept"]) == (1, 1)
+    assert TopicPartition("old", 0) in site.admin.groups["app"].offsets
+
+
+@pytest.mark.usefixtures("airflow")
+def test_the_question_speaks_of_topics(made: dict[str, Any], tmp_path: Path) -> None:
+    task = ApprovePruningOperator(approval_rule="above_cap", approve_above=1, **scene.of_plan(tmp_path, made))
+    assert "groups" not in task.subject.replace("live groups", "")
+    task.execute(context())
+    assert task.body is not None
+    assert "2 topics are planned, and more than 1 have to be approved" in task.body
+
+
+def test_a_dry_run_asks_nobody(made: dict[str, Any], tmp_path: Path) -> None:
+    task = ApprovePruningOperator(dry_run=True, **scene.of_plan(tmp_path, made))
+    assert task.execute(context()) == {"required": False}

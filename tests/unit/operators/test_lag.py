@@ -14,6 +14,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.openmetrics import read_openmetrics
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 
 def test_a_named_group_without_a_commit_has_no_lag_of_zero(admin: FakeAdmin) -> None:
@@ -44,13 +45,13 @@ def test_topics_that_are_hidden_from_the_user_are_said_to_be_missing(
 
 
 def test_a_lag_that_was_measured_is_not_lost_where_the_last_question_is_not_answered(
-    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def lost() -> bool:
         raise ConnectionFailedError("b1:9092", "refused")
 
-    admin.groups = {"orders": FakeGroup({TopicPartition("t", 0): 8})}
-    monkeypatch.setattr(admin, "sees_all_topics", lost)
+    site.admin.groups = {"orders": FakeGroup({TopicPartition("t", 0): 8})}
+    site.patch.setattr(site.admin, "sees_all_topics", lost)
     assert ListGroupLagOperator(task_id="t").execute({})["lagging_groups"] == {"orders": 2}
     assert "is not known: b1:9092" in capsys.readouterr().out
 
@@ -64,9 +65,9 @@ def test_records_that_retention_removed_are_no_lag_and_are_counted_apart(admin: 
 
 
 @pytest.fixture
-def judged(admin: FakeAdmin, tmp_path: Path) -> str:
+def judged(site: Site) -> str:
     """Return a judged snapshot of two groups and a family of two."""
-    return scene.judged_once(admin, tmp_path, ["a"], ["b", "etl-1", "etl-2"])
+    return site.judged_once(["a"], ["b", "etl-1", "etl-2"])
 
 
 def export(storage: Path, **arguments: Any) -> dict[str, Any]:
@@ -123,26 +124,24 @@ def gauges(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return shown
 
 
-def test_a_state_without_groups_is_a_gauge_of_0(admin: FakeAdmin, tmp_path: Path, gauges: dict[str, Any]) -> None:
-    admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup()}
-    scene.take_snapshot(tmp_path)
+def test_a_state_without_groups_is_a_gauge_of_0(site: Site, gauges: dict[str, Any]) -> None:
+    site.admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup()}
+    site.take_snapshot()
     assert gauges["kafka_groups.prod.groups.Empty"] == 1
-    del admin.groups["b"]
-    scene.take_snapshot(tmp_path)
+    del site.admin.groups["b"]
+    site.take_snapshot()
     assert gauges["kafka_groups.prod.groups.all"] == 1
     assert gauges["kafka_groups.prod.groups.Stable"] == 1
     assert gauges["kafka_groups.prod.groups.Empty"] == 0, "a statsd server keeps a gauge that is not sent"
 
 
-def test_a_snapshot_of_named_groups_is_not_the_cluster(
-    admin: FakeAdmin, tmp_path: Path, gauges: dict[str, Any]
-) -> None:
+def test_a_snapshot_of_named_groups_is_not_the_cluster(site: Site, gauges: dict[str, Any]) -> None:
     """``offsets_to_spark`` takes one of its group: the cluster seemed to have lost all others until the next hour."""
-    admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup()}
-    scene.take_snapshot(tmp_path)
+    site.admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup()}
+    site.take_snapshot()
     before = dict(gauges)
     assert before["kafka_groups.prod.groups.all"] == before["kafka_groups.prod.snapshot.groups"] == 2
-    ListGroupOffsetsOperator(task_id="t", storage_path=str(tmp_path), cluster="prod", group_ids=["b"]).execute({})
+    ListGroupOffsetsOperator(task_id="t", storage_path=str(site.storage), cluster="prod", group_ids=["b"]).execute({})
     assert gauges == before
 
 
@@ -156,23 +155,21 @@ def test_lag_that_nobody_knows_is_not_0(admin: FakeAdmin, gauges: dict[str, Any]
     assert gauges.get("kafka_groups.kafka_groups_default.lag.max") != 0, gauges
 
 
-def test_what_was_deleted_is_counted_where_its_last_record_cannot_be_written(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_deleted_is_counted_where_its_last_record_cannot_be_written(site: Site) -> None:
     from airflow.providers.common.compat.sdk import Stats
 
     counted: dict[str, int] = {}
-    monkeypatch.setattr(Stats, "incr", lambda stat, count, **_: counted.__setitem__(stat, count))
-    planned = scene.planned_once(admin, tmp_path, ["a", "b"], ["live"], backed_up=True)
+    site.patch.setattr(Stats, "incr", lambda stat, count, **_: counted.__setitem__(stat, count))
+    planned = site.planned_once(["a", "b"], ["live"], backed_up=True)
 
     def full(*_: Any) -> Any:
         raise StorageError("ended.json could not be written: No space left on device")
 
-    monkeypatch.setattr(RunJournal, "end", full)
+    site.patch.setattr(RunJournal, "end", full)
     with pytest.raises(StorageError, match="No space left"):
-        scene.apply(tmp_path, planned, dry_run=True)
+        site.apply(planned, dry_run=True)
     assert not counted
     with pytest.raises(StorageError, match="No space left"):
-        scene.apply(tmp_path, planned)
-    assert sorted(admin.deleted) == ["a", "b"]
+        site.apply(planned)
+    assert sorted(site.admin.deleted) == ["a", "b"]
     assert counted == {"kafka_groups.prod.deletion.deleted": 2}

@@ -19,13 +19,13 @@ from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.operators import notices
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.storage.layout import Layout
 from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.marks import marks_in
 from tests.fakes.notifier import Post
 from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Planned, Site
 
 pytestmark = pytest.mark.safety
 
@@ -44,8 +44,8 @@ def post() -> Post:
 
 
 @pytest.fixture
-def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
-    return scene.plan_of(admin, tmp_path, ["pay1", "pay2", "web1"], policy=POLICY)
+def planned(site: Site) -> dict[str, Any]:
+    return site.plan_of(["pay1", "pay2", "web1"], policy=POLICY)
 
 
 def notify(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
@@ -80,11 +80,9 @@ def test_one_that_fails_is_an_error_after_the_others_and_is_tried_again(
     assert [path for path, _ in post.received] == ["/web", "/pay"]
 
 
-def test_without_notifiers_groups_are_marked_and_nobody_counts_as_notified(
-    planned: dict[str, Any], admin: FakeAdmin, tmp_path: Path
-) -> None:
-    assert notify(tmp_path, planned) == {"dry_run": False, "marked": 3, "notified": {}, "without_contact": 0}
-    marks = marks_in(tmp_path, admin.cluster)
+def test_without_notifiers_groups_are_marked_and_nobody_counts_as_notified(planned: Planned, site: Site) -> None:
+    assert notify(site.storage, planned) == {"dry_run": False, "marked": 3, "notified": {}, "without_contact": 0}
+    marks = marks_in(site.storage, site.admin.cluster)
     assert {notice.notified_at for notice in marks.values()} == {None}
 
 
@@ -204,8 +202,8 @@ def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
 
 
 @pytest.fixture
-def judged(admin: FakeAdmin, tmp_path: Path) -> str:
-    return scene.judged_once(admin, tmp_path, ["pay1"], ["live"])
+def judged(site: Site) -> str:
+    return site.judged_once(["pay1"], ["live"])
 
 
 def plan(storage: Path, snapshot_id: str, notify: str = "") -> dict[str, Any]:
@@ -219,31 +217,31 @@ def warned(planned: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("of_site", [False, True])
 def test_a_connection_is_enough_to_notify_owners_by_mail(
-    judged: str, mailbox: Mailbox, admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_site: bool
+    judged: str, mailbox: Mailbox, site: Site, of_site: bool
 ) -> None:
     if of_site:
-        monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"notify": {"smtp": "relay"}}))
-    planned = plan(tmp_path, judged, "" if of_site else "notify: {smtp: relay}\n")
+        site.defaults({"notify": {"smtp": "relay"}})
+    planned = plan(site.storage, judged, "" if of_site else "notify: {smtp: relay}\n")
     assert not warned(planned)
-    assert notify(tmp_path, planned)["notified"] == {"pay": 1}
+    assert notify(site.storage, planned)["notified"] == {"pay": 1}
     (mail,) = mailbox.mails
     assert [*mail.recipients] == ["pay@example.com"]
-    assert marks_in(tmp_path, admin.cluster)["pay1"].contact == "pay@example.com"
+    assert marks_in(site.storage, site.admin.cluster)["pay1"].contact == "pay@example.com"
 
 
 def test_the_policy_s_notifier_counts_before_the_site_s_and_the_operator_s_before_both(
-    judged: str, mailbox: Mailbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    judged: str, mailbox: Mailbox, site: Site
 ) -> None:
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"notify": {"smtp": "no_such"}}))
-    planned = plan(tmp_path, judged, "notify: {smtp: relay}\n")
+    site.defaults({"notify": {"smtp": "no_such"}})
+    planned = plan(site.storage, judged, "notify: {smtp: relay}\n")
     sent: list[Any] = []
 
     class Own(BaseNotifier):
         def notify(self, context: Any) -> None:
             sent.append(context["notice"])
 
-    assert load_plan(Layout(tmp_path, scene.CLUSTER), planned["plan_id"]).policy.notify == {"smtp": "relay"}
-    assert notify(tmp_path, planned, notifiers=[Own()])["notified"] == {"pay": 1}
+    assert load_plan(site.layout, planned["plan_id"]).policy.notify == {"smtp": "relay"}
+    assert notify(site.storage, planned, notifiers=[Own()])["notified"] == {"pay": 1}
     assert (len(sent), mailbox.mails) == (1, [])
 
 
@@ -273,13 +271,11 @@ def test_a_dag_whose_task_has_notifiers_is_not_warned(judged: str, tmp_path: Pat
     assert warned(task.execute({"dag": dag})) is not bool(own)
 
 
-def test_what_is_missing_is_named_with_its_package(
-    judged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planned = plan(tmp_path, judged, "notify: {slack: team}\n")
-    monkeypatch.setitem(sys.modules, "airflow.providers.slack", None)
+def test_what_is_missing_is_named_with_its_package(judged: str, site: Site) -> None:
+    planned = plan(site.storage, judged, "notify: {slack: team}\n")
+    site.patch.setitem(sys.modules, "airflow.providers.slack", None)
     with pytest.raises(ConfigurationError, match=r"notify\.slack .*pip install apache-airflow-providers-slack"):
-        notify(tmp_path, planned)
+        notify(site.storage, planned)
 
 
 @pytest.mark.parametrize(
@@ -303,13 +299,13 @@ def test_slack_is_asked_with_the_names_of_its_provider(
 
 
 @pytest.mark.parametrize("notify", ["{mail: x}", "{smtp: a, slack: b}", "{smtp: '{{ var.value.secret }}'}", "[smtp]"])
-def test_what_is_no_notifier_is_refused(judged: str, tmp_path: Path, notify: str, monkeypatch: Any) -> None:
+def test_what_is_no_notifier_is_refused(judged: str, site: Site, notify: str) -> None:
     with pytest.raises(PolicyError, match="notify"):
-        plan(tmp_path, judged, f"notify: {notify}\n")
+        plan(site.storage, judged, f"notify: {notify}\n")
     given = {"mail": "x"} if "mail" in notify else {"smtp": "{{ x }}"}
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"notify": given}))
+    site.defaults({"notify": given})
     with pytest.raises(ConfigurationError, match=r"KAFKA_GROUPS_DEFAULTS\.notify"):
-        plan(tmp_path, judged)
+        plan(site.storage, judged)
 
 
 def test_the_schema_knows_the_same_notifiers() -> None:
@@ -352,16 +348,18 @@ def mail_to(admin: FakeAdmin, storage: Path, contact: str, cc: str | None) -> di
     ("contact", "cc"), [("gone@example.com", "team@example.com"), ("gone@example.com, b@example.com", None)]
 )
 def test_a_mail_that_only_some_recipients_got_is_no_notice(
-    admin: FakeAdmin, tmp_path: Path, refusing: Mailbox, contact: str, cc: str | None
+    site: Site, refusing: Mailbox, contact: str, cc: str | None
 ) -> None:
     with pytest.raises(PolicyError, match="could not be notified: pay: SMTPRecipientsRefused"):
-        mail_to(admin, tmp_path, contact, cc)
+        mail_to(site.admin, site.storage, contact, cc)
     assert len(refusing.mails) == 1, "who was not refused got it, and once"
-    marks = marks_in(tmp_path, admin.cluster)
+    marks = marks_in(site.storage, site.admin.cluster)
     assert {name: mark.notified_at for name, mark in marks.items()} == {"pay1": None}
 
 
-def test_a_mail_that_all_recipients_got_is_a_notice(admin: FakeAdmin, tmp_path: Path, refusing: Mailbox) -> None:
-    assert mail_to(admin, tmp_path, "a@example.com, b@example.com", "team@example.com")["notified"] == {"pay": 1}
+def test_a_mail_that_all_recipients_got_is_a_notice(site: Site, refusing: Mailbox) -> None:
+    assert mail_to(site.admin, site.storage, "a@example.com, b@example.com", "team@example.com")["notified"] == {
+        "pay": 1
+    }
     assert [set(mail.recipients) for mail in refusing.mails] == [{"a@example.com", "b@example.com", "team@example.com"}]
-    assert marks_in(tmp_path, admin.cluster)["pay1"].notified_at is not None
+    assert marks_in(site.storage, site.admin.cluster)["pay1"].notified_at is not None

@@ -12,17 +12,17 @@ from airflow_kafka_groups.change.lease import other_leases
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError, PolicyError, SnapshotError
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.operators.plan import CheckPolicyOperator, _growing
-from airflow_kafka_groups.storage.layout import Layout, utc_now
+from airflow_kafka_groups.storage.layout import utc_now
 from airflow_kafka_groups.storage.paths import new_id
-from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.judge.policy.files import write_policy
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 
 @pytest.fixture
-def snapshot_id(admin: FakeAdmin, tmp_path: Path) -> str:
-    return scene.judged_once(admin, tmp_path, ["a", "b", "c", "connect-x"], ["live"])
+def snapshot_id(site: Site) -> str:
+    return site.judged_once(["a", "b", "c", "connect-x"], ["live"])
 
 
 def test_a_plan_is_written_and_summed_up_in_plain_json(snapshot_id: str, tmp_path: Path) -> None:
@@ -56,14 +56,12 @@ def test_the_policy_comes_as_rendered_text(snapshot_id: str, tmp_path: Path) -> 
     assert (counts["planned"], counts["excluded"], counts["over_cap"]) == (1, 1, 1)
 
 
-def test_groups_that_the_connection_protects_are_kept(
-    snapshot_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(
+def test_groups_that_the_connection_protects_are_kept(snapshot_id: str, site: Site) -> None:
+    site.patch.setenv(
         "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT",
         '{"conn_type": "kafka_groups", "host": "b1", "extra": {"protected_groups": ["b"]}}',
     )
-    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    planned = site.plan(snapshot_id=snapshot_id, max_share=1)
     assert [group["group_id"] for group in planned["first_groups"]] == ["a", "c"]
 
 
@@ -71,15 +69,15 @@ def test_the_caps_hold_by_default(snapshot_id: str, tmp_path: Path) -> None:
     assert scene.plan(tmp_path, snapshot_id=snapshot_id)["counts"]["planned"] == 2, "half of five"
 
 
-def test_a_snapshot_that_was_not_judged_makes_no_plan(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup()}
+def test_a_snapshot_that_was_not_judged_makes_no_plan(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup()}
     with pytest.raises(SnapshotError, match="not judged"):
-        scene.plan(tmp_path, snapshot_id=scene.take_snapshot(tmp_path))
+        site.plan(snapshot_id=site.take_snapshot())
 
 
-def test_an_empty_storage_makes_no_plan(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_an_empty_storage_makes_no_plan(site: Site) -> None:
     with pytest.raises(MaintenanceError):
-        scene.plan(tmp_path)
+        site.plan()
 
 
 @pytest.mark.parametrize(("field", "value"), [("snapshot_id", "../../etc"), ("min_idle_seconds", "0")])
@@ -89,36 +87,36 @@ def test_bad_input_is_a_clear_error_and_no_plan(snapshot_id: str, tmp_path: Path
     assert not (tmp_path / scene.CLUSTER / "plans").exists()
 
 
-def test_a_plan_is_bound_to_what_the_snapshot_saw_of_the_cluster(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.ids = dict.fromkeys(("orders", "t", "billing"), "an-id")
-    view = json.loads(Path(scene.plan_of(admin, tmp_path, ["a"], ())["plan_path"]).read_text())["view"]
+def test_a_plan_is_bound_to_what_the_snapshot_saw_of_the_cluster(site: Site) -> None:
+    site.admin.ids = dict.fromkeys(("orders", "t", "billing"), "an-id")
+    view = json.loads(Path(site.plan_of(["a"], ())["plan_path"]).read_text())["view"]
     assert view["brokers"] == {"1": "b1:9092", "2": "b2:9092"}
-    assert view["topic_ids"].keys() == {where.topic for where in admin.groups["a"].offsets}
+    assert view["topic_ids"].keys() == {where.topic for where in site.admin.groups["a"].offsets}
     assert view["topic_ids"], "the fake group has commits"
-    assert view["connection"] == {"servers": admin.connection.servers, "identity": admin.connection.identity}
+    assert view["connection"] == {"servers": site.admin.connection.servers, "identity": site.admin.connection.identity}
 
 
-def test_another_lease_on_the_cluster_is_a_warning_in_plan_summary_and_report(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_another_lease_on_the_cluster_is_a_warning_in_plan_summary_and_report(site: Site) -> None:
     leases = ("airflow-kafka-groups-lease", "team-b-airflow-kafka-groups-lease")
-    planned = scene.plan_of(admin, tmp_path, ["a"], leases)
+    planned = site.plan_of(["a"], leases)
     (warning,) = planned["warnings"]
     assert "'team-b-airflow-kafka-groups-lease'" in warning
-    report = (tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html").read_text()
+    report = (site.folder / "reports" / f"{planned['plan_id']}.html").read_text()
     assert "team-b-airflow-kafka-groups-lease&#39;; this run" in report
 
 
-def test_so_is_the_lease_of_a_recent_run_whose_group_is_gone(admin: FakeAdmin, tmp_path: Path) -> None:
+def test_so_is_the_lease_of_a_recent_run_whose_group_is_gone(site: Site) -> None:
     """The group of a lease disappears soon after its run; the journal has its name."""
 
     def run(began: datetime, lease: str) -> None:
-        journal = Journal(Layout(tmp_path, scene.CLUSTER).base, admin.cluster)
+        journal = Journal(site.layout.base, site.admin.cluster)
         facts = {"run_id": new_id(began), "request_id": lease, "lease": {"group_id": lease}}
         journal.begin(facts, began, after=journal.read())
 
     run(utc_now() - timedelta(days=8), "renamed-since-airflow-kafka-groups-lease")
     run(utc_now() - timedelta(days=6), "other-airflow-kafka-groups-lease")
     run(utc_now() - timedelta(days=6), "airflow-kafka-groups-lease")
-    (warning,) = scene.plan_of(admin, tmp_path, ["a"], ())["warnings"]
+    (warning,) = site.plan_of(["a"], ())["warnings"]
     assert warning.startswith("other leases are used on this cluster ('other-airflow-kafka-groups-lease'; this run's")
 
 
@@ -177,8 +175,8 @@ def test_a_file_that_is_wrong_fails_the_first_task(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def judged(admin: FakeAdmin, tmp_path: Path) -> str:
-    return scene.judged_once(admin, tmp_path, ["a", "k1", "s1"], ["live"])
+def judged(site: Site) -> str:
+    return site.judged_once(["a", "k1", "s1"], ["live"])
 
 
 def planned(folder: Path, snapshot_id: str, text: str = POLICY, **arguments: Any) -> dict[str, Any]:
@@ -209,15 +207,15 @@ def test_without_a_file_that_can_be_read_there_is_no_plan(judged: str, tmp_path:
     assert not (tmp_path / scene.CLUSTER / "plans").exists()
 
 
-def test_a_notice_longer_than_the_brokers_retention_makes_no_plan(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup()}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a"})
-    manifest = tmp_path / scene.CLUSTER / "manifests" / f"{snapshot_id}.json"
+def test_a_notice_longer_than_the_brokers_retention_makes_no_plan(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup()}
+    snapshot_id = site.take_snapshot()
+    site.judge(snapshot_id, stale={"a"})
+    manifest = site.folder / "manifests" / f"{snapshot_id}.json"
     data = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**data, "offsets_retention_minutes": 1_440}))
     text = "version: 1\ndefaults: {contact: x}\nrules: [{name: r, action: delete, idle: 2h, notice: 1d}]\n"
     with pytest.raises(PlanError, match=r"offsets\.retention\.minutes"):
-        planned(tmp_path, snapshot_id, text)
-    warnings = planned(tmp_path, snapshot_id, text.replace("notice: 1d", "notice: 23h"))["warnings"]
+        planned(site.storage, snapshot_id, text)
+    warnings = planned(site.storage, snapshot_id, text.replace("notice: 1d", "notice: 23h"))["warnings"]
     assert any("rule 'r' waits for" in warning for warning in warnings)

@@ -23,8 +23,9 @@ from airflow.sdk.execution_time.comms import (
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from tests.fakes.groups import FakeGroup
+from tests.unit.operators.hitl import ANN, Airflow, ask, context
 from tests.unit.operators.scene import Planned, Site
-from tests.unit.operators.test_approval import ANN, Airflow, ask, context, delete
+from tests.unit.operators.test_approval import delete
 
 pytestmark = pytest.mark.safety
 
@@ -84,11 +85,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     found = Server()
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", found, raising=False)
     return found
-
-
-@pytest.fixture
-def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
-    return Airflow(monkeypatch)
 
 
 @pytest.fixture

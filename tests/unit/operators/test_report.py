@@ -53,12 +53,7 @@ def test_a_plan_that_never_ran_is_reported(planned: dict[str, Any], tmp_path: Pa
 
 
 def test_who_used_a_planned_group_last_is_in_the_report(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup(members=2), "b": FakeGroup(), "live": FakeGroup()}
-    scene.take_snapshot(tmp_path)
-    admin.groups["a"].members = 0
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
-    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1, min_idle_seconds=0.001)
+    found = scene.plan_of_used(admin, tmp_path)
     report(tmp_path, found["plan_id"])
     page = (tmp_path / scene.CLUSTER / "reports" / f"{found['plan_id']}.html").read_text()
     assert page.count("UTC: 2 member(s), c at 127.0.0.1; topics t</bdi>") == 1

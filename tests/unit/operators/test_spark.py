@@ -16,7 +16,6 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.operators.spark import CommitGroupBacklogOperator, GroupOffsetsToSparkOperator
-from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error
 from tests.unit.operators import scene
 from tests.unit.operators.scene import Site
@@ -56,12 +55,12 @@ def result(path: str, **changes: Any) -> None:
     Path(path).write_text(json.dumps(content | changes))
 
 
-def test_the_offsets_of_one_group_are_written(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5, T1: 10}), "b": FakeGroup({T0: 1})}
-    admin.log = (2, 10)
-    snapshot_id = scene.take_snapshot(tmp_path)
-    found = prepare(tmp_path)
-    assert found == prepare(tmp_path, snapshot_id=snapshot_id) | {
+def test_the_offsets_of_one_group_are_written(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup({T0: 5, T1: 10}), "b": FakeGroup({T0: 1})}
+    site.admin.log = (2, 10)
+    snapshot_id = site.take_snapshot()
+    found = prepare(site.storage)
+    assert found == prepare(site.storage, snapshot_id=snapshot_id) | {
         name: found[name] for name in ("backlog_id", "path", "result_path", "output_path")
     }
     assert (found["partitions"], found["offsets"], found["snapshot_id"]) == (2, 5, snapshot_id)
@@ -74,7 +73,7 @@ def test_the_offsets_of_one_group_are_written(admin: FakeAdmin, tmp_path: Path) 
         for partition, offset in ((0, 5), (1, 10))
     ]
     assert (content["backlog_id"], content["kafka_cluster_id"]) == (found["backlog_id"], CLUSTER_ID)
-    assert found["path"] == str(tmp_path / scene.CLUSTER / "backlogs" / f"{found['backlog_id']}.json")
+    assert found["path"] == str(site.folder / "backlogs" / f"{found['backlog_id']}.json")
 
 
 @pytest.mark.parametrize(
@@ -88,20 +87,24 @@ def test_the_offsets_of_one_group_are_written(admin: FakeAdmin, tmp_path: Path) 
     ],
 )
 def test_a_group_that_cannot_be_taken_over_is_refused(
-    admin: FakeAdmin, tmp_path: Path, group_id: str, error: type[Exception], said: str
+    site: Site, group_id: str, error: type[Exception], said: str
 ) -> None:
-    admin.groups = {"live": FakeGroup(state=GroupState.STABLE, members=1), "torn": FakeGroup(), "none": FakeGroup({})}
-    admin.errors["torn"] = broker_error("GROUP_AUTHORIZATION_FAILED")
-    scene.take_snapshot(tmp_path)
+    site.admin.groups = {
+        "live": FakeGroup(state=GroupState.STABLE, members=1),
+        "torn": FakeGroup(),
+        "none": FakeGroup({}),
+    }
+    site.admin.errors["torn"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    site.take_snapshot()
     with pytest.raises(error, match=said):
-        prepare(tmp_path, group_id)
-    assert not (tmp_path / scene.CLUSTER / "backlogs").exists()
+        prepare(site.storage, group_id)
+    assert not (site.folder / "backlogs").exists()
 
 
-def test_a_group_that_two_files_of_a_snapshot_have_is_refused(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5})}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    root = tmp_path / scene.CLUSTER
+def test_a_group_that_two_files_of_a_snapshot_have_is_refused(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup({T0: 5})}
+    snapshot_id = site.take_snapshot()
+    root = site.folder
     (file,) = (root / "data" / snapshot_id).iterdir()
     file.with_name("part-00001.parquet").write_bytes(file.read_bytes())
     path = root / "manifests" / f"{snapshot_id}.json"
@@ -109,30 +112,30 @@ def test_a_group_that_two_files_of_a_snapshot_have_is_refused(admin: FakeAdmin, 
     files = [{**manifest["files"][0], "name": name} for name in (file.name, "part-00001.parquet")]
     path.write_text(json.dumps({**manifest, "rows": 2, "files": files}))
     with pytest.raises(SnapshotError, match="is not sorted by group"):
-        prepare(tmp_path)
+        prepare(site.storage)
 
 
-def test_what_was_processed_is_committed_and_can_be_waited_for(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
-    path = str(tmp_path / "result.json")
+def test_what_was_processed_is_committed_and_can_be_waited_for(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
+    path = str(site.storage / "result.json")
     result(path)
-    assert commit(tmp_path, BACKLOG, path, dry_run=True)["counts"]["would_change"] == 1
-    assert admin.groups["a"].positions == {T0: 5, T1: 10}
-    found = commit(tmp_path, BACKLOG, path)
-    assert admin.groups["a"].positions == {T0: 9, T1: 10}
+    assert commit(site.storage, BACKLOG, path, dry_run=True)["counts"]["would_change"] == 1
+    assert site.admin.groups["a"].positions == {T0: 5, T1: 10}
+    found = commit(site.storage, BACKLOG, path)
+    assert site.admin.groups["a"].positions == {T0: 9, T1: 10}
     assert (found["counts"]["changed"], found["targets"]) == (1, {"a": {"t": {"0": 9, "1": 10}}})
-    page = (tmp_path / scene.CLUSTER / "reports" / f"{BACKLOG}.html").read_text()
+    page = (site.folder / "reports" / f"{BACKLOG}.html").read_text()
     assert "4 offsets of 1 partition were processed. Committed." in page
     assert "<bdi>t-0</bdi></code><span>4</span>" in page
-    changes = tmp_path / scene.CLUSTER / "changes"
+    changes = site.folder / "changes"
     assert [len(list(changes.glob(f"*-{name}.json"))) for name in ("before", "result")] == [1, 2]
 
 
-def test_nothing_to_commit_is_no_failure(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
-    path = str(tmp_path / "result.json")
+def test_nothing_to_commit_is_no_failure(site: Site) -> None:
+    site.admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
+    path = str(site.storage / "result.json")
     result(path, to_commit=[])
-    assert commit(tmp_path, BACKLOG, path)["counts"]["unchanged"] == 1
+    assert commit(site.storage, BACKLOG, path)["counts"]["unchanged"] == 1
 
 
 @pytest.mark.parametrize(
@@ -143,35 +146,31 @@ def test_nothing_to_commit_is_no_failure(admin: FakeAdmin, tmp_path: Path) -> No
         (FakeGroup({T0: 5, T1: 10}, state=GroupState.STABLE, members=1), r"1 member\(s\)"),
     ],
 )
-def test_a_group_that_somebody_used_fails_the_task(
-    admin: FakeAdmin, tmp_path: Path, group: FakeGroup, said: str
-) -> None:
-    admin.groups = {"a": group}
+def test_a_group_that_somebody_used_fails_the_task(site: Site, group: FakeGroup, said: str) -> None:
+    site.admin.groups = {"a": group}
     offsets = dict(group.offsets)
-    path = str(tmp_path / "result.json")
+    path = str(site.storage / "result.json")
     result(path)
     with pytest.raises(GroupsFailedError, match=f"not committed: .*{said}"):
-        commit(tmp_path, BACKLOG, path)
+        commit(site.storage, BACKLOG, path)
     assert group.offsets == offsets
-    page = (tmp_path / scene.CLUSTER / "reports" / f"{BACKLOG}.html").read_text()
+    page = (site.folder / "reports" / f"{BACKLOG}.html").read_text()
     assert re.search(rf"4 offsets of 1 partition were processed\. Not committed: .*{said}", page)
 
 
 @pytest.mark.parametrize("extra", [{"read_only": True}, {"protected_groups": ["a*"]}])
-def test_what_the_connection_forbids_is_not_committed(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]
-) -> None:
-    monkeypatch.setenv(CONNECTION, json.dumps({"conn_type": "kafka_groups", "host": "b1", "extra": extra}))
-    admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
-    path = str(tmp_path / "result.json")
+def test_what_the_connection_forbids_is_not_committed(site: Site, extra: dict[str, Any]) -> None:
+    site.patch.setenv(CONNECTION, json.dumps({"conn_type": "kafka_groups", "host": "b1", "extra": extra}))
+    site.admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
+    path = str(site.storage / "result.json")
     result(path)
     with pytest.raises(KafkaGroupsError, match=r"read-only|protect"):
-        commit(tmp_path, BACKLOG, path)
-    scene.take_snapshot(tmp_path)
+        commit(site.storage, BACKLOG, path)
+    site.take_snapshot()
     with pytest.raises(ConfigurationError, match=r"read-only|protected by"):
-        prepare(tmp_path)
-    assert prepare(tmp_path, for_commit=False)["offsets"] == 5
-    assert admin.groups["a"].positions == {T0: 5, T1: 10}
+        prepare(site.storage)
+    assert prepare(site.storage, for_commit=False)["offsets"] == 5
+    assert site.admin.groups["a"].positions == {T0: 5, T1: 10}
 
 
 @pytest.mark.parametrize(
@@ -186,15 +185,13 @@ def test_what_the_connection_forbids_is_not_committed(
         ({"format": 2}, "has the format 2"),
     ],
 )
-def test_the_result_of_another_run_is_refused(
-    admin: FakeAdmin, tmp_path: Path, changes: dict[str, Any], said: str
-) -> None:
-    path = str(tmp_path / "result.json")
+def test_the_result_of_another_run_is_refused(site: Site, changes: dict[str, Any], said: str) -> None:
+    path = str(site.storage / "result.json")
     with pytest.raises(MaintenanceError, match="the result of the Spark job is missing"):
-        commit(tmp_path, BACKLOG, path)
+        commit(site.storage, BACKLOG, path)
     result(path, **changes)
     with pytest.raises(MaintenanceError, match=said):
-        commit(tmp_path, BACKLOG, path)
+        commit(site.storage, BACKLOG, path)
 
 
 @pytest.mark.safety
@@ -209,18 +206,18 @@ def test_the_result_of_another_run_is_refused(
 )
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_result_is_committed_to_the_cluster_that_spark_read(
-    admin: FakeAdmin, tmp_path: Path, read: str | None, here: str | None, committed: bool, exists: bool
+    site: Site, read: str | None, here: str | None, committed: bool, exists: bool
 ) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5, T1: 10})} if exists else {}
-    admin.cluster = here
-    path = str(tmp_path / "r.json")
+    site.admin.groups = {"a": FakeGroup({T0: 5, T1: 10})} if exists else {}
+    site.admin.cluster = here
+    path = str(site.storage / "r.json")
     result(path, kafka_cluster_id=read, **({} if exists else {"before": []}))
     if committed:
-        assert commit(tmp_path, BACKLOG, path)["counts"]["changed"] == 1
+        assert commit(site.storage, BACKLOG, path)["counts"]["changed"] == 1
         return
     with pytest.raises(MaintenanceError, match=rf"is of Kafka cluster {read!r}.* to {here!r}: nothing was committed"):
-        commit(tmp_path, BACKLOG, path)
-    assert [group.positions for group in admin.groups.values()] == ([{T0: 5, T1: 10}] if exists else [])
+        commit(site.storage, BACKLOG, path)
+    assert [group.positions for group in site.admin.groups.values()] == ([{T0: 5, T1: 10}] if exists else [])
 
 
 @pytest.mark.safety

@@ -18,8 +18,7 @@ from tests.fakes.groups import FakeGroup, broker_error
 from tests.openmetrics import read_openmetrics
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.judge.policy.files import write_policy
-from tests.unit.operators import scene
-from tests.unit.operators.scene import CLUSTER
+from tests.unit.operators.scene import CLUSTER, Site
 
 ROOT = Path(__file__).parents[4]
 FILES = sorted(path.name for path in (ROOT / "dags").glob("*.py"))
@@ -93,10 +92,10 @@ tests:
 
 
 @pytest.fixture
-def manifest(admin: FakeAdmin, tmp_path: Path) -> Path:
+def manifest(site: Site) -> Path:
     """Return the manifest of a snapshot with the groups a, b and live."""
-    snapshot_id = scene.judged_once(admin, tmp_path, ["a", "b"], ["live"])
-    return Path(str(Layout(tmp_path, scene.CLUSTER).manifest(snapshot_id)))
+    snapshot_id = site.judged_once(["a", "b"], ["live"])
+    return Path(str(site.layout.manifest(snapshot_id)))
 
 
 def check(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, Any, str]:
@@ -162,22 +161,20 @@ def test_the_schema_is_printed_for_editors(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.fixture
-def judged(admin: FakeAdmin, tmp_path: Path) -> str:
-    admin.groups = {name: FakeGroup() for name in ("a", "b", "etl-1", "etl-2")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a"})
+def judged(site: Site) -> str:
+    site.admin.groups = {name: FakeGroup() for name in ("a", "b", "etl-1", "etl-2")}
+    snapshot_id = site.take_snapshot()
+    site.judge(snapshot_id, stale={"a"})
     return snapshot_id
 
 
-def test_the_file_is_written_beside_the_working_folder(
-    judged: str, stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_file_is_written_beside_the_working_folder(judged: str, stored: Cli, site: Site) -> None:
+    site.patch.chdir(site.storage)
     code, found, _ = stored("metrics", "--openmetrics-path", "groups.prom")
-    assert (code, found["snapshot_id"], found["openmetrics_path"]) == (0, judged, str(tmp_path / "groups.prom"))
+    assert (code, found["snapshot_id"], found["openmetrics_path"]) == (0, judged, str(site.storage / "groups.prom"))
     assert [tuple(row) for row in found["metrics"]] == [files.METRICS_COLUMNS] * 3
     assert {row["group_or_family"]: row["groups"] for row in found["metrics"]} == {"a": 1, "b": 1, "etl-<number>": 2}
-    read = {family.name for family in read_openmetrics((tmp_path / "groups.prom").read_text())}
+    read = {family.name for family in read_openmetrics((site.storage / "groups.prom").read_text())}
     assert "kafka_groups_family_lag_records" in read
 
 

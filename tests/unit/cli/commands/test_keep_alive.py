@@ -12,8 +12,9 @@ from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.offset_changes import KeepOffsetsAliveOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.cli.commands.conftest import Cli, connect
+from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators import scene
+from tests.unit.operators.scene import Site
 
 T0 = TopicPartition("t", 0)
 NOW = ("--observe-seconds", "0")
@@ -84,37 +85,33 @@ def test_brokers_that_list_nothing_are_no_matter_of_the_patterns(admin: FakeAdmi
     assert "Check the patterns" not in said
 
 
-def test_groups_are_kept_alive_and_the_others_named(admin: FakeAdmin, tmp_path: Path) -> None:
-    found = keep(tmp_path, include=["*"], allow_membership=True, interval_seconds="86400")
+def test_groups_are_kept_alive_and_the_others_named(site: Site) -> None:
+    found = keep(site.storage, include=["*"], allow_membership=True, interval_seconds="86400")
     assert (found["counts"]["kept_alive"], found["counts"]["left_alone"], found["partitions"]) == (2, 1, 2)
     assert "in use" in found["left_alone"]["live"]
-    assert sorted(admin.asked("alter")) == ["classic", "simple"]
-    assert (admin.joined, found["margin_seconds"], found["not_kept"]) == ({"classic": ["t"]}, 864_000.0, {})
+    assert sorted(site.admin.asked("alter")) == ["classic", "simple"]
+    assert (site.admin.joined, found["margin_seconds"], found["not_kept"]) == ({"classic": ["t"]}, 864_000.0, {})
     assert Path(found["result_path"]).name.endswith("-result.json")
-    again = keep(tmp_path, include=["*"])
-    assert (again["counts"]["not_due"], len(admin.asked("alter"))) == (2, 2)
+    again = keep(site.storage, include=["*"])
+    assert (again["counts"]["not_due"], len(site.admin.asked("alter"))) == (2, 2)
     assert [group["group_id"] for group in json.loads(Path(again["result_path"]).read_text())["groups"]] == ["live"]
 
 
-def test_a_group_that_will_be_forgotten_is_a_failure_after_the_others_were_kept(
-    admin: FakeAdmin, stored: Cli, tmp_path: Path
-) -> None:
+def test_a_group_that_will_be_forgotten_is_a_failure_after_the_others_were_kept(site: Site, stored: Cli) -> None:
     code, found, _ = stored("keep-alive", "classic", "--yes", *NOW)
-    assert (code, found["groups"][0]["outcome"], admin.asked("alter")) == (1, "needs_membership", [])
+    assert (code, found["groups"][0]["outcome"], site.admin.asked("alter")) == (1, "needs_membership", [])
     assert stored("keep-alive", "gone", "--yes", *NOW)[0] == 1
     with pytest.raises(GroupsFailedError, match=r"allow_membership"):
-        keep(tmp_path, group_ids='["classic", "simple"]')
-    assert admin.asked("alter") == ["simple"]
+        keep(site.storage, group_ids='["classic", "simple"]')
+    assert site.admin.asked("alter") == ["simple"]
     with pytest.raises(GroupsFailedError, match=r"forgotten"):
-        keep(tmp_path, group_ids=["gone"])
+        keep(site.storage, group_ids=["gone"])
 
 
-def test_a_read_only_connection_keeps_nothing_alive(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect(monkeypatch, read_only=True)
+def test_a_read_only_connection_keeps_nothing_alive(site: Site) -> None:
+    site.connect(read_only=True)
     with pytest.raises(ConfigurationError, match="read-only"):
-        keep(tmp_path, group_ids=["simple"])
-    connect(monkeypatch, protected_groups=["simple"])
-    assert "protects" in keep(tmp_path, group_ids=["simple"])["left_alone"]["simple"]
-    assert admin.asked("alter") == []
+        keep(site.storage, group_ids=["simple"])
+    site.connect(protected_groups=["simple"])
+    assert "protects" in keep(site.storage, group_ids=["simple"])["left_alone"]["simple"]
+    assert site.admin.asked("alter") == []

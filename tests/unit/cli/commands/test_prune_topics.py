@@ -20,16 +20,16 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.change.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.cli.commands.conftest import Cli
-from tests.unit.operators.scene import CLUSTER
+from tests.unit.operators.scene import CLUSTER, Site
 
 PLAN = ("prune-topics", "--min-idle-seconds", "7200", "--max-share", "1")
 
 
 @pytest.fixture(autouse=True)
-def abandoned(admin: FakeAdmin, tmp_path: Path) -> None:
+def abandoned(site: Site) -> None:
     made = cluster()
-    admin.log, admin.groups = made.log, made.groups
-    asyncio.run(snapshots(admin, Layout(tmp_path, CLUSTER), 4, first=utc_now() - 3 * HOUR))
+    site.admin.log, site.admin.groups = made.log, made.groups
+    asyncio.run(snapshots(site.admin, site.layout, 4, first=utc_now() - 3 * HOUR))
 
 
 def test_a_plan_is_shown_then_tried_and_then_applied(admin: FakeAdmin, stored: Cli) -> None:
@@ -66,13 +66,13 @@ def test_the_site_defaults_of_the_dag_count(stored: Cli, monkeypatch: pytest.Mon
         assert [item["topic"] for item in stored("prune-topics")[1]["topics"]] == topics
 
 
-def test_a_snapshot_of_one_group_is_not_what_is_planned_from(admin: FakeAdmin, stored: Cli, tmp_path: Path) -> None:
+def test_a_snapshot_of_one_group_is_not_what_is_planned_from(site: Site, stored: Cli) -> None:
     """As offsets_to_spark takes one: it shows nothing of all other groups."""
-    layout = Layout(tmp_path, CLUSTER)
+    layout = site.layout
     newest = snapshot_ids(layout)[-1]
-    admin.groups["other"] = FakeGroup()
+    site.admin.groups["other"] = FakeGroup()
     later = utc_now() + timedelta(seconds=3)
-    asyncio.run(take_snapshot(admin, layout, group_ids=["other"], now=lambda: later))
+    asyncio.run(take_snapshot(site.admin, layout, group_ids=["other"], now=lambda: later))
     code, made, _ = stored(*PLAN)
     assert (code, snapshot_ids(layout)[-2], made["snapshot_id"]) == (0, newest, newest)
     assert [item["topic"] for item in made["topics"]] == ["old"]
@@ -92,8 +92,8 @@ def test_a_topic_that_is_kept_makes_the_exit_code_3(admin: FakeAdmin, stored: Cl
     assert (code, done["outcomes"][0]["code"]) == (3, "subscribed")
 
 
-def test_explain_names_the_topics_the_rule_and_what_was_pruned(admin: FakeAdmin, stored: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "policy.yaml"
+def test_explain_names_the_topics_the_rule_and_what_was_pruned(site: Site, stored: Cli) -> None:
+    path = site.storage / "policy.yaml"
     path.write_text("version: 1\nlimits: {max_share: 1.0}\nrules: [{name: mine, action: prune-topics, idle: 2h}]\n")
     _, made, _ = stored("prune-topics", "--policy-file", str(path), "--max-share", "1")
     stored("prune-topics", "--plan-id", made["plan_id"], "--digest", made["digest"], "--yes")
@@ -124,13 +124,11 @@ def test_explain_shows_all_topics_of_a_group_that_a_run_has_pruned(tmp_path: Pat
 
 
 @pytest.mark.parametrize("others", [5, 55], ids=["a week of clean-ups", "a checkpoint"])
-def test_explain_remembers_a_pruning_for_as_long_as_the_journal_does(
-    others: int, admin: FakeAdmin, stored: Cli, tmp_path: Path
-) -> None:
+def test_explain_remembers_a_pruning_for_as_long_as_the_journal_does(others: int, site: Site, stored: Cli) -> None:
     """It looked at the last five runs of the cluster, whatever groups these were about."""
     _, made, _ = stored(*PLAN)
     stored("prune-topics", "--plan-id", made["plan_id"], "--digest", made["digest"], "--yes")
-    journal = Journal(tmp_path, admin.cluster)
+    journal = Journal(site.storage, site.admin.cluster)
     for number in range(others):
         facts = {"run_id": f"r{number}", "request_id": f"q{number}", "dry_run": False}
         journal.begin(facts, utc_now(), after=journal.current()).end((), {"outcomes": []}, utc_now())

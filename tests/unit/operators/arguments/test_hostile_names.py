@@ -31,8 +31,8 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.fakes.notifier import Post
 from tests.unit.operators import scene
+from tests.unit.operators.hitl import Airflow, ask, context
 from tests.unit.operators.scene import Site
-from tests.unit.operators.test_approval import Airflow, ask, context
 
 pytestmark = pytest.mark.safety
 
@@ -208,11 +208,6 @@ def test_the_event_of_an_asset(outlet: Any) -> None:
 
 
 NO_LINK = "\u200b"
-
-
-@pytest.fixture
-def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
-    return Airflow(monkeypatch)
 
 
 def names_in(question: str) -> list[str]:
