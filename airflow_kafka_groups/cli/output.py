@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import StringIO, TextIOWrapper
 from shutil import get_terminal_size
+from types import SimpleNamespace
 from typing import IO, Any, NamedTuple
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -158,7 +159,10 @@ class Output:
                 lines = (json.dumps(dict(zip(table.columns, row, strict=True)), default=str) for row in table.rows)
                 self._stream.writelines(f"{line}\n" for line in lines)
             case "csv":
-                writer = csv.writer(_UnixLines(self._stream))
+                # Before Python 3.13, csv quotes only the characters of its own line end: if that is a line feed, a
+                # carriage return in a group's id ends the line.
+                lines_to = SimpleNamespace(write=lambda line: self._stream.write(line.removesuffix("\r\n") + "\n"))
+                writer = csv.writer(lines_to)
                 if table.csv is None:
                     writer.writerow(table.columns)
                 shown = printable if self._stream.isatty() else str  # a terminal would obey what no program reads
@@ -204,21 +208,6 @@ class Output:
                 heads = [f"{name:<{width}}" for name in table.columns]
                 lines = ["\n".join("".join(map("{}{}\n".format, heads, row)) for row in cells)]
             self._stream.writelines(lines)
-
-
-class _UnixLines:
-    """A stream with Unix's line ends.
-
-    ``csv`` before Python 3.13 quotes only the characters of its own line end: if that is a line feed, a carriage return
-    in a group's id ends the line.
-    """
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-
-    def write(self, line: str) -> int:
-        """Write one line of ``csv``."""
-        return self._stream.write(line.removesuffix("\r\n") + "\n")
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from airflow_kafka_groups.spark.requirements import (
     OLDEST_JAVA,
     TESTED_SPARK,
     TESTED_WITH,
+    find_java,
     unequal_client,
 )
 
@@ -98,8 +98,7 @@ def examine_spark(report: Report) -> None:
 
 
 def _examine_java(report: Report) -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    java, home = find_java(os.environ), os.environ.get("JAVA_HOME")
     remedy = f"Install Java {OLDEST_JAVA} or later, and put it on the PATH or set JAVA_HOME. {_ELSEWHERE}"
     if java is None:
         where = f"JAVA_HOME is {home}, without a java in it" if home else "no java is on the PATH"

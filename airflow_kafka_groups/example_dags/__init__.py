@@ -29,5 +29,21 @@ def dag_files() -> list[Path]:
     return sorted(path for path in folder().glob("*.py") if path.name != "__init__.py")
 
 
+def copy_dag(source: Path, folder: Path, force: bool) -> str:
+    """Copy a DAG file to a folder, and return what became of it: unchanged, kept, overwritten or copied.
+
+    :param force: whether a file that is there and differs is overwritten.
+    """
+    target, content = folder / source.name, source.read_bytes()
+    if target.is_file() and target.read_bytes() == content:
+        return "unchanged"
+    exists = target.exists()
+    if exists and not force:
+        return "kept"
+    folder.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+    return "overwritten" if exists else "copied"
+
+
 if _CHECKOUT.is_dir() and not (_HERE / "cleanup_stale_groups.py").is_file():
     __path__.append(str(_CHECKOUT))

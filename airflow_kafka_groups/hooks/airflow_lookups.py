@@ -21,13 +21,6 @@ _DATABASE = "MetastoreBackend"
 _AGAIN = "it was there at a second look"
 
 
-def checked_connection_id(value: Any) -> str:
-    """Return a connection's id. Raises ``ConfigurationError`` for what cannot be one."""
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(_FIELD, value, "must be the id of an Airflow connection")
-    return value
-
-
 def lookup_error(conn_id: str, found: Exception, field: str = _FIELD, kind: str = HOOK_NAME) -> KafkaGroupsError:
     """Return the error of a connection that could not be looked up, with a remedy.
 

@@ -12,19 +12,26 @@ import asyncio
 import contextvars
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver, DeletionRequest
+    from airflow_kafka_groups.change.deletion.run import DeletionResult
     from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.change.restore.change_offsets import ChangeRequest
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
-    from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+    from airflow_kafka_groups.hooks.connection import ConnectionSettings
     from airflow_kafka_groups.kafka.cluster.config import ClientConfig
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
-    from airflow_kafka_groups.storage.layout import Progress
+    from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
+    from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.storage.layout import Layout, Progress
+
+    Deletion = Callable[[MaintenanceClient, DeletionRequest], Awaitable[DeletionResult]]
 
 T = TypeVar("T")
 
@@ -128,6 +135,80 @@ class ConnectedCluster:
             dry_run=dry_run, protects=settings.protects, tries=tries, progress=progress or ignore_progress
         )
         return self.run(lambda admin: request.carry_out(admin, layout, terms))
+
+    def delete(
+        self,
+        deletion: Deletion,
+        *,
+        request_id: str,
+        dry_run: bool,
+        actor: Mapping[str, str],
+        owner: str | None,
+        lease_wait_seconds: float,
+        observer: DeletionObserver,
+        limits: DeletionLimits,
+    ) -> DeletionResult:
+        """Delete groups, or the offsets of topics, with all checks and records; see ``DeletionRequest``.
+
+        :param deletion: what deletes: of ``deletion_by_plan`` or ``deletion_by_name``.
+        :param owner: the name of the run that takes the cluster's lease, which a dry run does not; ``None`` for none.
+        :param lease_wait_seconds: how long a lease that another run holds is waited for.
+
+        Raises ``ConfigurationError`` on a read-only connection, unless it is a dry run, and what ``deletion`` raises.
+        """
+        from airflow_kafka_groups.change.deletion.request import DeletionRequest, no_lease
+
+        settings = self.settings
+        if not dry_run:
+            settings.require_writable()
+        unleased = owner is None or dry_run
+        request = DeletionRequest(
+            request_id=request_id,
+            dry_run=dry_run,
+            actor=actor,
+            protects=settings.protects,
+            lease=no_lease if unleased else partial(self.lease, owner=str(owner), wait_seconds=lease_wait_seconds),
+            lease_group_id=settings.lease_group_id,
+            observer=observer,
+            limits=limits,
+        )
+        return self.run(lambda admin: deletion(admin, request))
+
+    def deletion_by_name(self, layout: Layout, floors: SiteFloors, given: Any) -> Deletion:
+        """Return what deletes groups by name.
+
+        :param given: a task or parsed options, with the groups and how they are to be deleted as attributes.
+        """
+        from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
+
+        how: dict[str, Any] = {name: getattr(given, name) for name in _BY_NAME}
+        how |= {"types": given.types or (), "protected": self.settings.kept_patterns, "floors": floors}
+        return lambda admin, request: delete_by_name(admin, layout, given.group_ids, request, **how)
+
+
+_BY_NAME = ("observe_seconds", "allow_hidden_topics", "ignore_missing", "ignore_signs_of_life")
+
+
+def deletion_by_plan(
+    layout: Layout,
+    floors: SiteFloors,
+    plan_id: str,
+    digest: str,
+    approval: ApprovalTerms | None = None,
+    *,
+    prunes: bool = False,
+) -> Deletion:
+    """Return what deletes what a plan names, see ``delete_by_plan``; its policy file is read before.
+
+    :param prunes: whether it is a plan of topics. Default: of groups.
+    """
+    from airflow_kafka_groups.change.deletion.run import delete_by_plan
+    from airflow_kafka_groups.hooks.storage import policy_reader
+    from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
+
+    policy = policy_reader(policy_of_plan(layout, plan_id, prunes=prunes))
+    how: dict[str, Any] = {"prunes": prunes, "approval": approval, "floors": floors, "policy": policy}
+    return lambda admin, request: delete_by_plan(admin, layout, plan_id, digest, request, **how)
 
 
 def _in_running_loop() -> bool:

@@ -23,7 +23,7 @@ from airflow_kafka_groups.judge.policy.notice import check_notify
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+    from airflow_kafka_groups.hooks.connection import ConnectionSettings
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
     from airflow_kafka_groups.ledger.floors import SiteFloors
 
@@ -31,6 +31,8 @@ SECTION = "kafka_groups"
 DEFAULTS = "KAFKA_GROUPS_DEFAULTS"
 """The environment variable with the defaults of the shipped DAGs; who triggers a run cannot change it."""
 DEFAULT_CONNECTION = "kafka_groups_default"
+LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
+"""What a group is judged by, that a policy file may set."""
 _OTHER_OPTIONS = frozenset({"report_tab"})
 
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {

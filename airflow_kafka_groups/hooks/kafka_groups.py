@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.hooks.airflow_lookups import HOOK_NAME, checked_connection_id, lookup_error
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.hooks.airflow_lookups import HOOK_NAME, lookup_error
 from airflow_kafka_groups.hooks.cluster import ConnectedCluster
-from airflow_kafka_groups.hooks.connection.settings import CONN_TYPE, ConnectionSettings, read_connection
+from airflow_kafka_groups.hooks.connection import CONN_TYPE, ConnectionSettings, read_connection
 from airflow_kafka_groups.kafka.transport.security import pem_lines
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
         ``AirflowUnavailableError`` if Airflow cannot be asked for it.
         """
         if self._settings is None:
-            conn_id = checked_connection_id(self.kafka_groups_conn_id)
+            conn_id: Any = self.kafka_groups_conn_id
+            if not isinstance(conn_id, str) or not conn_id.strip():
+                raise ConfigurationError(self.conn_name_attr, conn_id, "must be the id of an Airflow connection")
             try:
                 connection = self.get_connection(conn_id)
             except (AirflowNotFoundException, PermissionError) as exc:
@@ -95,7 +97,7 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
 
         Raises ``ConfigurationError`` naming a setting that Kafka's Java client does not support.
         """
-        from airflow_kafka_groups.hooks.connection.spark_files import write_spark_properties
+        from airflow_kafka_groups.spark.connection_files import write_spark_properties
 
         return write_spark_properties(self.settings, path)
 
@@ -109,7 +111,7 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
         Raises ``ConfigurationError`` naming a setting that a file cannot contain, such as tokens from Python code in
         Airflow.
         """
-        from airflow_kafka_groups.hooks.connection.spark_files import write_source_settings
+        from airflow_kafka_groups.spark.connection_files import write_source_settings
 
         return write_source_settings(self.settings, path)
 

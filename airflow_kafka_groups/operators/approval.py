@@ -86,23 +86,10 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             raise ConfigurationError("assigned_users", self.assigned_users, remedy)
 
     def _form(self) -> dict[str, Param]:
-        return {
-            CONFIRM: Param(
-                "",
-                type="string",
-                source="task",
-                title=f"Number of {self.counted}",
-                description=f"To approve, type how many {self.planned}.",
-            ),
-            EXCLUDE: Param(
-                [],
-                type=["array", "null"],
-                source="task",
-                items={"type": "string"},
-                title=f"{self.counted.capitalize()} to keep",
-                description=f"Planned {self.names} to keep: exact names, one per line.",
-            ),
-        }
+        number = f"Number of {self.counted}", f"To approve, type how many {self.planned}."
+        keep = f"{self.counted.capitalize()} to keep", f"Planned {self.names} to keep: exact names, one per line."
+        listed: Any = {"type": ["array", "null"], "items": {"type": "string"}}
+        return {CONFIRM: _field("", *number, type="string"), EXCLUDE: _field([], *keep, **listed)}
 
     def execute(self, context: Context) -> Any:
         from airflow.sdk.execution_time.hitl import HITLUser
@@ -122,7 +109,9 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         self.subject, self.body = self._question(context, layout, plan, why)
         fields = {name: self.params.get_param(name) for name in self.params}
         # Airflow has put there what the run's configuration has under these names: who triggers a run confirms none.
-        self.params = ParamsDict({**fields, **self._form(), PLAN: _plan_field(plan)})
+        # By its digest, an answer names the plan of its question: a page may be older than the task's try.
+        digest = "Digest of the plan", "Leave it as it is: it says which question this answer is to."
+        self.params = ParamsDict({**fields, **self._form(), PLAN: _field(plan.digest, *digest, type="string")})
         self._require_shown(context, plan)  # the first to ask is the one that Airflow shows
         seal_question(layout, plan, _asked_by(context), utc_now(), approvers)
         return super().execute(context)
@@ -139,15 +128,9 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         if (airflow := getattr(task_runner, "SUPERVISOR_COMMS", None)) is None:  # outside of Airflow
             return
         people: Any = self.assigned_users or []
+        question: Any = {name: getattr(self, name) for name in ("options", "subject", "body", "defaults", "multiple")}
         asked = CreateHITLDetailPayload(
-            ti_id=context["ti"].id,
-            options=self.options,
-            subject=self.subject,
-            body=self.body,
-            defaults=self.defaults,
-            multiple=self.multiple,
-            params=self.serialized_params,
-            assigned_users=people,
+            ti_id=context["ti"].id, params=self.serialized_params, assigned_users=people, **question
         )
         shown = airflow.send(msg=asked)
         if plan.digest not in (getattr(shown, "body", None) or ""):
@@ -232,15 +215,8 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         return layout, plan, self.floors().approval(terms, plan)
 
 
-def _plan_field(plan: DeletionPlan) -> Param:
-    """Return the field by which an answer names the plan of its question: a page may be older than the task's try."""
-    return Param(
-        plan.digest,
-        type="string",
-        source="task",
-        title="Digest of the plan",
-        description="Leave it as it is: it says which question this answer is to.",
-    )
+def _field(default: Any, title: str, description: str, **schema: Any) -> Param:
+    return Param(default, source="task", title=title, description=description, **schema)
 
 
 def _asked_by(context: Context) -> dict[str, str]:

@@ -24,7 +24,7 @@ from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import optional, read_mapping, read_place, read_text
-from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS
+from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, LIMITS
 from airflow_kafka_groups.operators.support.dag_form import CLEANUP_FORM, SPARK_DEFAULTS, checked_defaults, schema_of
 from airflow_kafka_groups.operators.support.spark_connection import read_spark_arguments
 from airflow_kafka_groups.storage.paths import cluster_name_from
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
-LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
-"""What the job is asked for and a policy file may set."""
 _PLACES = ("storage_path", "policy_file")
 SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
 FLEET = tuple(name for name in CLEANUP_FORM if name not in SCOPE[:2])
@@ -155,10 +153,8 @@ def plan_arguments() -> dict[str, str]:
         **policy_arguments(),
         "include": "{{ params.include | tojson }}",
         "exclude": "{{ (params.exclude or []) | tojson }}",
-        "max_groups": "{{ params.max_groups }}",
-        "max_share": "{{ params.max_share }}",
+        **{name: f"{{{{ params.{name} }}}}" for name in ("max_groups", "max_share", "offsets_retention_minutes")},
         "require_commit_log": "{{ params.commit_log == 'required' }}",
-        "offsets_retention_minutes": "{{ params.offsets_retention_minutes }}",
     }
 
 
@@ -179,20 +175,15 @@ def spark_arguments(snapshot_id: str, policy_task_id: str | None = None, cluster
         and gap of a policy file. Default: none, so that the parameters count.
     :param cluster: the cluster's folder, also as another task's output. Default: the parameter.
     """
-    asked = {
-        "base": "storage_path",
-        "cluster": "cluster",
-        "min-idle-seconds": "min_idle_seconds",
-        "min-observations": "min_observations",
-        "max-gap-seconds": "max_gap_seconds",
-        "offsets-retention-minutes": "offsets_retention_minutes",
-        "commit-log": "commit_log",
-    }
     found = dict.fromkeys(LIMITS, f"ti.xcom_pull({policy_task_id!r})") if policy_task_id else {}
-    values: dict[str, Any] = {option: f"{{{{ {found.get(name, 'params')}.{name} }}}}" for option, name in asked.items()}
+    values: dict[str, Any] = {
+        name: f"{{{{ {found.get(name, 'params')}.{name} }}}}"
+        for name in ("storage_path", "cluster", *LIMITS, "offsets_retention_minutes", "commit_log")
+    }
     if cluster is not None:
         values["cluster"] = cluster
-    arguments = [word for option, value in values.items() for word in (f"--{option}", value)]
+    values = {"base": values.pop("storage_path"), **values}
+    arguments = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", value)]
     return {
         "application": "judge_staleness",
         "application_args": [*arguments, "--snapshot-id", snapshot_id],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,26 +37,22 @@ from airflow_kafka_groups.operators.support.base import (
     FIRST_FAILURES,
     DryRunOperator,
     actor_of,
-    counters,
     every_mapped_run_of,
     first_failures,
+    gauges,
     update_asset_events,
 )
 from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
+    from airflow_kafka_groups.change.deletion.request import DeletionLimits
     from airflow_kafka_groups.change.deletion.run import DeletionResult
-    from airflow_kafka_groups.change.lease import LeaseGuard
-    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+    from airflow_kafka_groups.hooks.cluster import Deletion
     from airflow_kafka_groups.ledger.outcomes import GroupOutcome
-
-    Deletion = Callable[[MaintenanceClient, DeletionRequest], Awaitable[DeletionResult]]
 
 _LOGGED_AT_ONCE = 100
 _MAX_WAIT_SECONDS = 86_400.0
@@ -112,19 +108,12 @@ class _DeletingOperator(DryRunOperator):
 
     def by_plan(self, plan_id: str, plan_digest: str | None, *, prunes: bool = False) -> Deletion:
         """Return what deletes what a plan names, within the site's limits; its policy file is read before."""
-        from airflow_kafka_groups.change.deletion.run import delete_by_plan
         from airflow_kafka_groups.checks import check_digest
-        from airflow_kafka_groups.hooks.storage import policy_reader
-        from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
+        from airflow_kafka_groups.hooks.cluster import deletion_by_plan
 
         layout, floors, digest = self.layout(), self.floors(), check_digest("plan_digest", plan_digest)
-        how: dict[str, Any] = {
-            "prunes": prunes,
-            "approval": ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above),
-            "floors": floors,
-            "policy": policy_reader(policy_of_plan(layout, plan_id, prunes=prunes)),
-        }
-        return lambda admin, request: delete_by_plan(admin, layout, plan_id, digest, request, **how)
+        terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
+        return deletion_by_plan(layout, floors, plan_id, digest, terms, prunes=prunes)
 
     def carry_out_deletion(self, context: Context, deletion: Deletion, limits: DeletionLimits) -> DeletionResult:
         """Delete with one client.
@@ -134,18 +123,34 @@ class _DeletingOperator(DryRunOperator):
         """
         from airflow.sdk.exceptions import AirflowSkipException
 
-        if not self.dry_run:
-            self.hook.settings.require_writable()
-        request = self._request(context, limits)
+        from airflow_kafka_groups.change.deletion.request import DeletionObserver
+
+        actor = actor_of(context)
+        observer = DeletionObserver(
+            progress=self.log_progress,
+            concluded=self._log_chunk,
+            warning=partial(self.log.warning, "%s"),
+            not_recorded=self._log_record,
+            notice=partial(self.log.info, "%s"),
+            why_stop=self.why_stop,
+        )
         try:
-            result: DeletionResult = self.hook.run(lambda admin: deletion(admin, request))
+            return self.hook.delete(
+                deletion,
+                request_id=every_mapped_run_of(actor),
+                dry_run=self.dry_run,
+                actor=actor,
+                owner=_owner_name(actor, self.hook.client_config().client_id) if self.lease else None,
+                lease_wait_seconds=self.lease_wait_seconds,
+                observer=observer,
+                limits=limits,
+            )
         except LeaseNotAcquiredError as error:
             raise AirflowSkipException(f"Another clean-up is in progress: {error}. Nothing was deleted") from None
         except QuietTimeError as error:
             if error.until is not None:
                 self._defer_until(error.until, str(error))
             raise AirflowSkipException(f"{error}. Nothing was deleted") from None
-        return result
 
     def _defer_until(self, moment: datetime, why: str) -> None:
         """Free the worker until then; all checks are made again afterwards."""
@@ -173,7 +178,7 @@ class _DeletingOperator(DryRunOperator):
     def count(self, counts: Mapping[str, int], dry_run: bool) -> None:
         """Add what became of groups, or topics, to the counters; a dry run counts nothing."""
         if not dry_run:
-            counters(self.cluster_name, {f"{self.counter}.{name}": count for name, count in counts.items()})
+            gauges(self.cluster_name, {f"{self.counter}.{name}": n for name, n in counts.items() if n}, kind="incr")
 
     def _log_chunk(self, outcomes: Sequence[GroupOutcome]) -> None:
         """Log the counts of a chunk, and its first groups with their reasons; the record has them all."""
@@ -231,32 +236,6 @@ class _DeletingOperator(DryRunOperator):
             "verification": _verification_counts(result),
             **facts,
         }
-
-    def _request(self, context: Context, limits: DeletionLimits) -> DeletionRequest:
-        from airflow_kafka_groups.change.deletion.request import DeletionObserver, DeletionRequest, no_lease
-
-        actor = actor_of(context)
-        lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease
-        if self.lease and not self.dry_run:
-            owner = _owner_name(actor, self.hook.client_config().client_id)
-            lease = partial(self.hook.lease, owner=owner, wait_seconds=self.lease_wait_seconds)
-        return DeletionRequest(
-            request_id=every_mapped_run_of(actor),
-            dry_run=self.dry_run,
-            actor=actor,
-            protects=self.hook.settings.protects,
-            lease=lease,
-            lease_group_id=self.hook.settings.lease_group_id,
-            observer=DeletionObserver(
-                progress=self.log_progress,
-                concluded=self._log_chunk,
-                warning=partial(self.log.warning, "%s"),
-                not_recorded=self._log_record,
-                notice=partial(self.log.info, "%s"),
-                why_stop=self.why_stop,
-            ),
-            limits=limits,
-        )
 
 
 def _verification_counts(result: DeletionResult) -> dict[str, int] | None:
@@ -346,29 +325,13 @@ class DeleteGroupsOperator(_DeletingOperator):
     def delete(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.change.deletion.request import DeletionLimits
 
-        plan_id = self.plan_id
-        deletion = self._by_name() if plan_id is None else self.by_plan(plan_id, self.plan_digest)
+        if self.plan_id is None:
+            deletion = self.hook.deletion_by_name(self.layout(), self.floors(), self)
+        else:
+            deletion = self.by_plan(self.plan_id, self.plan_digest)
         limits = DeletionLimits(
             groups_per_second=self.groups_per_second or None, bytes_per_second=self.bytes_per_second or None
         )
         result = self.carry_out_deletion(context, deletion, limits)
         fail_if_kept = self.group_ids is not None if self.fail_if_kept is None else self.fail_if_kept
         return self.conclude(context, result, "Deletion", fail_if_kept=fail_if_kept)
-
-    def _by_name(self) -> Deletion:
-        from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
-
-        layout, floors = self.layout(), self.floors()
-        return lambda admin, request: delete_by_name(
-            admin,
-            layout,
-            self.group_ids or (),
-            request,
-            observe_seconds=self.observe_seconds,
-            protected=self.hook.settings.kept_patterns,
-            types=self.types,
-            allow_hidden_topics=self.allow_hidden_topics,
-            ignore_missing=self.ignore_missing,
-            ignore_signs_of_life=self.ignore_signs_of_life,
-            floors=floors,
-        )

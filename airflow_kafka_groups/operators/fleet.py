@@ -100,12 +100,8 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
 
         states = self._states(context["ti"])
         runs = [self._run(context["ti"], index, each, states(index)) for index, each in enumerate(self.clusters)]
-        now, totals = utc_now(), fleet_totals(runs)
-        path = str(
-            write_fleet_report(
-                open_path("storage_path", self.storage_path), new_id(now), runs, now, context["ti"].dag_id
-            )
-        )
+        now, totals, folder = utc_now(), fleet_totals(runs), open_path("storage_path", self.storage_path)
+        path = str(write_fleet_report(folder, new_id(now), runs, now, context["ti"].dag_id))
         push_report_path(context, path)
         update_asset_events(self, context, {**totals, "report_path": path})
         self.log.info("Fleet: %s; report %s", totals, path)

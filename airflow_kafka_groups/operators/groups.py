@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.change.remove_members import RemovedMembers
     from airflow_kafka_groups.kafka.admin.results import GroupResults
-    from airflow_kafka_groups.kafka.models import Broker, GroupDescription, GroupListing
+    from airflow_kafka_groups.kafka.models import GroupDescription, GroupListing
 
 
 MAX_XCOM_GROUPS = 1_000
@@ -96,14 +96,9 @@ class ListGroupsOperator(MatchingOperator, _ListingOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        wanted, listed = self.matching, self.hook.run(lambda admin: admin.list_groups()).require_complete()
-        groups = [
-            group
-            for group in listed.values()
-            if wanted.selects(group.group_id)
-            and (not self.states or group.state in self.states)
-            and (not self.types or group.type in self.types)
-        ]
+        wanted = self.matching
+        found = self.hook.run(lambda admin: admin.list_groups(states=self.states, types=self.types))
+        groups = [group for group in found.require_complete().values() if wanted.selects(group.group_id)]
         rows = [_row(group) for group in sorted(groups, key=lambda group: group.group_id)]
         counts = {f"{name}s": dict(Counter(row[name] for row in rows)) for name in ("state", "type")}
         for broker, number in sorted(Counter(group.coordinator for group in groups).items()):
@@ -247,9 +242,6 @@ class FindCoordinatorsOperator(SelectingOperator):
         ).found
         if found and (self.fail_on_error or not found.succeeded):
             found.raise_for_errors()
-        return self._summary(what, found, duplicates)
-
-    def _summary(self, what: str, found: GroupResults[Broker], duplicates: int) -> dict[str, Any]:
         brokers = {broker.broker_id: broker for broker in found.succeeded.values()}
         counts = Counter(broker.broker_id for broker in found.succeeded.values())
         for broker_id in sorted(counts):

@@ -73,31 +73,6 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
             )
         )
         self._report(context, summary)
-        self._check(summary)
-        return {**summary.to_json(), "failed": first_failures(dict(summary.failed))}
-
-    def _report(self, context: Context, summary: SnapshotSummary) -> None:
-        for broker, groups in summary.coordinators.items():
-            self.log.info("Broker %s: %d groups", broker, groups)
-        counts = {"groups": summary.groups, "failed_groups": summary.failed_groups, "partitions": summary.partitions}
-        if self.group_ids is None:  # groups that were named are not those of the cluster, which the gauges have
-            # A server shows a gauge that is not sent as it was.
-            every = dict.fromkeys(map(str, GroupState), 0) | dict(summary.states)
-            states = {f"groups.{state}": count for state, count in every.items()}
-            of_snapshot = {f"snapshot.{name}": count for name, count in counts.items()}
-            gauges(self.cluster_name, {"groups.all": summary.groups, **states, **of_snapshot})
-        facts = {**counts, "states": dict(summary.states), "complete": summary.complete}
-        update_asset_events(self, context, {"snapshot_id": summary.snapshot_id, "manifest": summary.manifest, **facts})
-
-    def _check(self, summary: SnapshotSummary) -> None:
-        self.log.info(
-            "Snapshot %s: %d groups, %d rows, %d groups unreadable, in %.1f s",
-            summary.snapshot_id,
-            summary.groups,
-            summary.rows,
-            summary.failed_groups,
-            summary.seconds,
-        )
         if summary.not_found:
             raise ConfigurationError("group_ids", list(summary.not_found), "these groups do not exist on the cluster")
         if self.require_complete and not summary.complete:
@@ -112,6 +87,23 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
         if self.fail_on_error and summary.failed_groups:
             failed = {group_id: KafkaGroupsError(reason) for group_id, reason in summary.failed.items()}
             raise GroupsFailedError(failed, summary.groups, summary.failed_groups)
+        return {**summary.to_json(), "failed": first_failures(dict(summary.failed))}
+
+    def _report(self, context: Context, summary: SnapshotSummary) -> None:
+        for broker, groups in summary.coordinators.items():
+            self.log.info("Broker %s: %d groups", broker, groups)
+        counts = {"groups": summary.groups, "failed_groups": summary.failed_groups, "partitions": summary.partitions}
+        if self.group_ids is None:  # groups that were named are not those of the cluster, which the gauges have
+            # A server shows a gauge that is not sent as it was.
+            every = dict.fromkeys(map(str, GroupState), 0) | dict(summary.states)
+            states = {f"groups.{state}": count for state, count in every.items()}
+            of_snapshot = {f"snapshot.{name}": count for name, count in counts.items()}
+            gauges(self.cluster_name, {"groups.all": summary.groups, **states, **of_snapshot})
+        facts = {**counts, "states": dict(summary.states), "complete": summary.complete}
+        update_asset_events(self, context, {"snapshot_id": summary.snapshot_id, "manifest": summary.manifest, **facts})
+        said = "Snapshot %s: %d groups, %d rows, %d groups unreadable, in %.1f s"
+        names = ("snapshot_id", "groups", "rows", "failed_groups", "seconds")
+        self.log.info(said, *(getattr(summary, name) for name in names))
 
 
 FIRST_GROUPS = 100
@@ -145,9 +137,6 @@ class ListGroupLagOperator(SelectingOperator):
         read: LagReading = self.hook.run(lambda admin: measure_lag(admin, selection))
         if read.warning is not None:
             self.log.warning("%s", read.warning)
-        return self._summary(context, read)
-
-    def _summary(self, context: Context, read: LagReading) -> dict[str, Any]:
         found, unknown = read.groups.found, dict(read.unknown)
         lags = [lag.messages or 0 for lag in read.lags if lag.group_id not in unknown]
         lagging = {lag.group_id: lag.messages or 0 for lag in read.above(self.max_lag)}

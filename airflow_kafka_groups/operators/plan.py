@@ -42,7 +42,27 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 
 
-class _PlanningOperator(MatchingOperator, StoredOperator):
+class _JudgingArguments(DeclaredArguments, BaseOperator):
+    """The limits by which a group is judged, and the policy file that has others. Each operator describes its own."""
+
+    policy_file = Argument(optional(read_place_or_nothing))
+    min_idle_seconds = Argument(read_duration)
+    min_observations = Argument(partial(read_integer, minimum=2))
+    max_gap_seconds = Argument(read_duration)
+
+    def __init__(
+        self,
+        *,
+        policy_file: str | None = None,
+        min_idle_seconds: float | str | timedelta = 7 * 86_400,
+        min_observations: int | str = 2,
+        max_gap_seconds: float | str | timedelta = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+
+
+class _PlanningOperator(_JudgingArguments, MatchingOperator, StoredOperator):
     """The base class of operators that write a plan. Each says what its evidence and its policy file are.
 
     :param include: patterns of the groups to consider, such as ``orders-*``, or ``re:`` and a regular expression.
@@ -59,26 +79,18 @@ class _PlanningOperator(MatchingOperator, StoredOperator):
 
     snapshot_id = Argument(optional(read_text))
     protected = Argument(optional(read_patterns))
-    policy_file = Argument(optional(read_place_or_nothing))
-    min_idle_seconds = Argument(read_duration)
-    min_observations = Argument(partial(read_integer, minimum=2))
     max_groups = Argument(partial(read_integer, minimum=1))
     max_share = Argument(partial(read_number, maximum=1))
     max_plan_age_seconds = Argument(read_duration)
-    max_gap_seconds = Argument(read_duration)
 
     def __init__(
         self,
         *,
         snapshot_id: str | None = None,
         protected: Sequence[str] | str | None = None,
-        policy_file: str | None = None,
-        min_idle_seconds: float | str | timedelta = 7 * 86_400,
-        min_observations: int | str = 2,
         max_groups: int | str = 500,
         max_share: float | str = 0.5,
         max_plan_age_seconds: float | str | timedelta = 86_400,
-        max_gap_seconds: float | str | timedelta = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -197,7 +209,7 @@ def _growing(plan: DeletionPlan) -> dict[str, Any]:
     return {"growing_families": names} if names else {}
 
 
-class CheckPolicyOperator(DeclaredArguments, BaseOperator):
+class CheckPolicyOperator(_JudgingArguments):
     """Check a policy file, and return what the Spark job has to be asked for so that every rule can be decided.
 
     The job judges by one idle time: the smallest of the policy's rules that delete. The plan then decides by each
@@ -215,32 +227,12 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
 
     ui_color = "#d4e6f0"
 
-    policy_file = Argument(optional(read_place_or_nothing))
-    min_idle_seconds = Argument(read_duration)
-    min_observations = Argument(partial(read_integer, minimum=2))
-    max_gap_seconds = Argument(read_duration)
-
-    def __init__(
-        self,
-        *,
-        policy_file: str | None = None,
-        min_idle_seconds: float | str | timedelta = 7 * 86_400,
-        min_observations: int | str = 2,
-        max_gap_seconds: float | str | timedelta = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.hooks.floors import configured_floors
+        from airflow_kafka_groups.hooks.floors import LIMITS, configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
         from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 
-        policy = PlanPolicy(
-            min_idle_seconds=self.min_idle_seconds,
-            min_observations=self.min_observations,
-            max_gap_seconds=self.max_gap_seconds,
-        )
+        policy = PlanPolicy(**{name: getattr(self, name) for name in LIMITS})
         file = open_policy("policy_file", self.policy_file, configured_floors()) if self.policy_file else None
         if file is not None:
             policy = policy.by_file(file)
@@ -252,7 +244,5 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
             "digest": None if file is None else file.digest,
             "rules": [rule.name for rule in policy.rules],
             "warnings": [] if file is None else list(file.warnings),
-            "min_idle_seconds": policy.min_idle_seconds,
-            "min_observations": policy.min_observations,
-            "max_gap_seconds": policy.max_gap_seconds,
+            **{name: getattr(policy, name) for name in LIMITS},
         }

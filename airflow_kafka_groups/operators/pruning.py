@@ -54,14 +54,8 @@ class PlanTopicPruningOperator(_PlanningOperator):
         first = plan.groups[:FIRST_FAILURES]
         for item in first:
             self.log.info("To prune: %s (%s)", one_line(item.name), item.reason)
-        names = ("group_id", "topic", "idle_seconds", "reason")
-        return {
-            **summary,
-            "first_topics": [
-                {**{name: storable(getattr(item, name)) for name in names}, "partitions": item.partitions}
-                for item in first
-            ],
-        }
+        names = ("group_id", "topic", "idle_seconds", "reason", "partitions")
+        return {**summary, "first_topics": storable([{name: getattr(item, name) for name in names} for item in first])}
 
 
 class PruneTopicOffsetsOperator(_DeletingOperator):

@@ -59,9 +59,6 @@ class CleanupReportOperator(StoredOperator):
         return {"report_path": path, **storable(summary_of(plan, records))}
 
 
-_read_limit = partial(read_integer, minimum=1, maximum=10_000)
-
-
 class ExportGroupMetricsOperator(MatchingOperator, StoredOperator):
     """Export the lag, the time since the last movement and the days to expiry of each group of a judged snapshot.
 
@@ -80,7 +77,7 @@ class ExportGroupMetricsOperator(MatchingOperator, StoredOperator):
     """
 
     snapshot_id = Argument(optional(read_text))
-    max_groups = Argument(_read_limit)
+    max_groups = Argument(partial(read_integer, minimum=1, maximum=10_000))
     openmetrics_path = Argument(read_storage_path)
 
     def __init__(

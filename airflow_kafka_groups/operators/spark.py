@@ -83,16 +83,9 @@ class GroupOffsetsToSparkOperator(StoredOperator):
         snapshot_id = self.snapshot_id or latest_manifest(layout).snapshot_id
         found = write_backlog(layout, snapshot_id, group_id, utc_now())
         self.log.info("Group %s: %s unread offsets, %d partitions", one_line(group_id), found.offsets, found.partitions)
-        return {
-            "backlog_id": found.backlog_id,
-            "group_id": group_id,
-            "snapshot_id": snapshot_id,
-            "path": str(found.path),
-            "result_path": str(found.result_path),
-            "output_path": str(found.output_path),
-            "partitions": found.partitions,
-            "offsets": found.offsets,
-        }
+        paths = {name: str(getattr(found, name)) for name in ("path", "result_path", "output_path")}
+        counts = {"partitions": found.partitions, "offsets": found.offsets}
+        return {"backlog_id": found.backlog_id, "group_id": group_id, "snapshot_id": snapshot_id, **paths, **counts}
 
 
 class KafkaSparkSubmitOperator(KafkaGroupsOperator):

@@ -115,10 +115,8 @@ class CommitUnreadRangeOperator(_OffsetChangeOperator):
         for name, state in found.get(run.run_id, {}).items():
             task_id = name if name in states else name.rpartition("_")[0]  # a mapped one has its index behind
             states.setdefault(task_id, set()).add(str(state))
-        return [f"task {id_} is {' and '.join(sorted(of)) or 'not known'}" for id_, of in states.items() if of != _DONE]
-
-
-_DONE = {"success"}
+        others = {task_id: found for task_id, found in states.items() if found != {"success"}}
+        return [f"task {id_} is {' and '.join(sorted(of)) or 'not known'}" for id_, of in others.items()]
 
 
 def commit_after_success(**arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., XComArg]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 
 from airflow_kafka_groups.exceptions import JobError
 
@@ -27,6 +29,12 @@ def quick_driver(environment: Mapping[str, str]) -> dict[str, str]:
     """
     given = environment.get(SUBMIT_OPTIONS, "")
     return {SUBMIT_OPTIONS: f"{_NO_OPTIMISING_COMPILER} {given}".strip()}
+
+
+def find_java(environment: Mapping[str, str]) -> str | None:
+    """Return the Java that Spark would start on this machine, ``None`` for none."""
+    home = environment.get("JAVA_HOME")
+    return shutil.which("java", path=str(Path(home, "bin")) if home else environment.get("PATH"))
 
 
 TESTED_SPARK = ("4.0", "4.1", "4.2")

@@ -25,7 +25,7 @@ STEPS = {
     ),
     "from airflow_kafka_groups.cli.main import main; shown(main)": (
         *("airflow", "kio", "aiokafka", "pyarrow", "rich", "asyncio", "airflow_kafka_groups.kafka"),
-        *("airflow_kafka_groups.cli.connection", "socket", "dataclasses"),
+        *("airflow_kafka_groups.cli.options", "socket", "dataclasses"),
     ),
     "import airflow_kafka_groups.kafka.membership": (*CLIENTS, "airflow_kafka_groups.kafka.admin"),
     "from airflow_kafka_groups.kafka import AdminClient": CLIENTS,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.durations import read_duration
-from airflow_kafka_groups.operators.dag_params import LIMITS
+from airflow_kafka_groups.hooks.floors import LIMITS
 from airflow_kafka_groups.operators.plan import CheckPolicyOperator
 from airflow_kafka_groups.spark.jobs import process_group_backlog
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments

@@ -24,7 +24,7 @@ from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, Producer, Topic
 from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.migrate.plan import MigrationPlan
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, change_offsets
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka import ClientConfig
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.storage.layout import Layout

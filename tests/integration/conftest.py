@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka import ClientConfig, ClusterClient
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from tests.lab.cluster import KafkaCluster

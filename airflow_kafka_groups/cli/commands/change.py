@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments, source_of
 from airflow_kafka_groups.cli.options import (
+    Cluster,
+    actor,
     add_pattern_arguments,
+    add_storage_arguments,
     add_value,
     read_distinct,
     read_place_here,
+    source_of,
 )
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -85,14 +87,14 @@ def _show_results(
     done: RecordedChanges | RemovedMembers,
     table: Table,
     next_step: str,
-    more: Mapping[str, Any] = MappingProxyType({}),
+    more: Mapping[str, Any] | None = None,
 ) -> ExitCode:
     """Show what became of each group or member, and the first failure.
 
     :param next_step: what a dry run says at its end.
     :param more: what the summary has besides. Default: nothing.
     """
-    summary = {"dry_run": done.dry_run, **done.summary(), **more}
+    summary = {"dry_run": done.dry_run, **done.summary(), **(more or {})}
     out.write(table, {**summary, "record": summary.pop("result_path")})
     if done.dry_run:
         say(next_step)

@@ -6,8 +6,7 @@ import argparse
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments, use_airflow_database
-from airflow_kafka_groups.cli.options import add_value
+from airflow_kafka_groups.cli.options import Cluster, add_storage_arguments, add_value, use_airflow_database
 from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, StorageError
@@ -41,13 +40,8 @@ def doctor(args: argparse.Namespace, out: Output) -> ExitCode:
     examine_airflow(report)
     examine_spark(report)
     out.write(Table.of("findings", DOCTOR_COLUMNS, report.findings))
-    match worst(report.findings):
-        case Status.FAILED:
-            return ExitCode.FAILED
-        case Status.WARNING:
-            return ExitCode.INCOMPLETE
-        case _:
-            return ExitCode.DONE
+    codes = {Status.FAILED: ExitCode.FAILED, Status.WARNING: ExitCode.INCOMPLETE}
+    return codes.get(worst(report.findings), ExitCode.DONE)
 
 
 def _idle_time(args: argparse.Namespace, report: Report) -> float:

@@ -8,9 +8,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.options import (
+    Cluster,
     add_pattern_arguments,
+    add_storage_arguments,
     filter_of,
     read_distinct,
     read_place_here,
@@ -18,7 +19,7 @@ from airflow_kafka_groups.cli.options import (
 )
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.example_dags import dag_files
+from airflow_kafka_groups.example_dags import copy_dag, dag_files
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.hooks.arguments import read_integer, request_of
 from airflow_kafka_groups.kafka.models import GroupType
@@ -215,21 +216,9 @@ def copy_dags(args: argparse.Namespace, out: Output) -> ExitCode:
         raise ConfigurationError("--only", unknown[0], f"is no DAG of this package; they are {', '.join(files)}")
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError("DIR", args.folder, "is not a folder")
-    rows = [(name, _copy(files[name], folder, args.force), str(folder / files[name].name)) for name in chosen]
+    rows = [(name, copy_dag(files[name], folder, args.force), str(folder / files[name].name)) for name in chosen]
     out.write(Table("files", ("dag", "result", "file"), rows))
     if any(result == "kept" for _, result, _ in rows):
         say("Some files exist and differ: they were kept. --force overwrites them.")
         return ExitCode.INCOMPLETE
     return ExitCode.DONE
-
-
-def _copy(source: Path, folder: Path, force: bool) -> str:
-    target, content = folder / source.name, source.read_bytes()
-    if target.is_file() and target.read_bytes() == content:
-        return "unchanged"
-    exists = target.exists()
-    if exists and not force:
-        return "kept"
-    folder.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(content)
-    return "overwritten" if exists else "copied"

@@ -8,15 +8,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.connection import (
+from airflow_kafka_groups.cli.options import (
     Cluster,
     add_connection_arguments,
-    add_storage_arguments,
-    use_airflow_database,
-)
-from airflow_kafka_groups.cli.options import (
     add_group_arguments,
     add_pattern_arguments,
+    add_storage_arguments,
     add_value,
     add_view_arguments,
     filter_of,
@@ -25,6 +22,7 @@ from airflow_kafka_groups.cli.options import (
     report_failures,
     say_if_fewer_are_listed,
     say_what_is_missing,
+    use_airflow_database,
 )
 from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -72,8 +70,7 @@ MEMBER = ("member_id", "group_instance_id", "client_id", "host")
 DESCRIBE_COLUMNS = ("group_id", "state", "type", "protocol", "coordinator", *MEMBER, "assignment", "internal_topics")
 
 
-def add_describe(parser: ArgumentTarget) -> None:
-    add_group_arguments(parser, required=True)
+add_describe = partial(add_group_arguments, required=True)
 
 
 def describe(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -109,8 +106,7 @@ def _assignment(member: MemberDescription) -> list[str]:
 OFFSETS_COLUMNS = ("group_id", "topic", "partition", "offset", "leader_epoch", "metadata")
 
 
-def add_offsets(parser: ArgumentTarget) -> None:
-    add_group_arguments(parser)
+add_offsets = add_group_arguments
 
 
 def offsets(args: argparse.Namespace, out: Output) -> ExitCode:

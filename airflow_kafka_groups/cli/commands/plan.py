@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
 from airflow_kafka_groups.cli.options import (
     OF_RULES,
+    Cluster,
+    actor,
     add_numbers,
     add_pattern_arguments,
+    add_storage_arguments,
     add_value,
     filter_of,
     flag_of,
@@ -26,7 +28,8 @@ from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer
-from airflow_kafka_groups.judge.evidence import REQUIRED
+from airflow_kafka_groups.hooks.floors import DEFAULTS, LIMITS
+from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, REQUIRED, recorded_sentence
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
@@ -65,8 +68,7 @@ def snapshot(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 JUDGE_COLUMNS = ("verdict", "groups", "lag")
-_LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
-_JUDGE_NUMBERS = (*_LIMITS, "offsets_retention_minutes")
+_JUDGE_NUMBERS = (*LIMITS, "offsets_retention_minutes")
 
 _NO_LOG = "demands verdicts that rest on the log of commits, which this command does not read: run the DAG "
 _NO_LOG += "cleanup_stale_groups"
@@ -80,7 +82,6 @@ def add_judge(parser: ArgumentTarget) -> None:
 
 def judge(args: argparse.Namespace, out: Output) -> ExitCode:
     """Judge, and show the number of groups by verdict."""
-    from airflow_kafka_groups.hooks.floors import DEFAULTS
     from airflow_kafka_groups.ledger.floors import NO_FLOORS
     from airflow_kafka_groups.spark.plain_jobs import run_plain_job
 
@@ -96,7 +97,7 @@ def judge(args: argparse.Namespace, out: Output) -> ExitCode:
     fields |= {f"require_commit_log of {DEFAULTS}.policy_file": policy.require_commit_log}
     if demanding := [field for field, demands in fields.items() if demands]:
         raise ConfigurationError(demanding[0], True, _NO_LOG)
-    limits = numbers_of(args, _JUDGE_NUMBERS) | {name: getattr(policy, name) for name in _LIMITS} | typed
+    limits = numbers_of(args, _JUDGE_NUMBERS) | {name: getattr(policy, name) for name in LIMITS} | typed
     asked = {
         # The jobs take a local URL as Hadoop does, with a %20 as it is; Airflow opens it as what that stands for.
         "--base": str(layout.base) if isinstance(layout.base, Path) else cluster.storage_path,
@@ -121,7 +122,7 @@ def judge(args: argparse.Namespace, out: Output) -> ExitCode:
 PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
 KEPT = ("group_id", "why", "reason")
 _COUNTED = ("found", "planned")  # a table leaves the other counts out that are 0
-_PLAN_NUMBERS = (*_LIMITS, "max_groups", "max_share", "max_plan_age_seconds")
+_PLAN_NUMBERS = (*LIMITS, "max_groups", "max_share", "max_plan_age_seconds")
 
 
 def add_plan(parser: ArgumentTarget) -> None:
@@ -139,7 +140,6 @@ def add_plan(parser: ArgumentTarget) -> None:
 def plan(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
     from airflow_kafka_groups.change.plan.make_plan import plan_snapshot
-    from airflow_kafka_groups.judge.evidence import REQUIRED, recorded_sentence
     from airflow_kafka_groups.report.html import make_report
 
     cluster = Cluster(args)
@@ -183,9 +183,6 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
 
 def _of_site(defaults: Mapping[str, Any]) -> tuple[str, int | None]:
     """Return how the site's DAGs read the log of commits, and the brokers' retention in minutes, ``None`` for none."""
-    from airflow_kafka_groups.hooks.floors import DEFAULTS
-    from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES
-
     mode = one_of(*COMMIT_LOG_MODES)(f"{DEFAULTS}.commit_log", defaults.get("commit_log", COMMIT_LOG_MODES[0]))
     minutes = defaults.get("offsets_retention_minutes", 0)
     return mode, read_integer(f"{DEFAULTS}.offsets_retention_minutes", minutes) or None

@@ -5,23 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver, DeletionRequest, no_lease
+from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver
 from airflow_kafka_groups.checks import check_digest
-from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments, use_airflow_database
 from airflow_kafka_groups.cli.options import (
+    Cluster,
+    actor,
     add_numbers,
     add_pattern_arguments,
+    add_storage_arguments,
     add_value,
     flag_of,
     policy_file_of,
     policy_of,
     take_defaults,
+    use_airflow_database,
 )
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -34,11 +37,12 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_type_names,
 )
+from airflow_kafka_groups.hooks.cluster import deletion_by_plan
 from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.change.deletion.run import DeletionResult
-    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+    from airflow_kafka_groups.hooks.cluster import Deletion
 
 _OUTCOME = ("outcome", "code", "reason")
 _MAX_WAIT_SECONDS = 86_400.0
@@ -60,7 +64,7 @@ def _run_deletion(
     args: argparse.Namespace,
     cluster: Cluster,
     limits: DeletionLimits,
-    delete: Callable[[MaintenanceClient, DeletionRequest], Awaitable[DeletionResult]],
+    deletion: Deletion,
     *,
     command: str,
     request_id: str,
@@ -73,33 +77,27 @@ def _run_deletion(
 
     Raises ``ConfigurationError`` unless the arguments and the connection allow to delete, or it is a dry run.
     """
-    if args.yes:
-        cluster.settings.require_writable()
-        if getattr(args, "plan_digest", "") is None:
-            raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is applied")
+    if args.yes and getattr(args, "plan_digest", "") is None:
+        raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is applied")
     who = actor(command)
-    owner = f"the command {command!r} of {who['user']}, on {who['host']}"
-    lease = partial(cluster.lease, owner=owner, wait_seconds=args.lease_wait_seconds)
     with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None) as stoppable:
-        request = DeletionRequest(
+        observer = DeletionObserver(
+            progress=progress,
+            warning=lambda text: say(f"warning: {text}"),
+            not_recorded=lambda record: say(f"error: the record could not be written; keep it: {json.dumps(record)}"),
+            notice=say,
+            why_stop=stoppable.why_stop,
+        )
+        return cluster.delete(
+            deletion,
             request_id=request_id,
             dry_run=not args.yes,
             actor=who,
-            protects=cluster.settings.protects,
-            lease=lease if leased and args.yes else no_lease,
-            lease_group_id=cluster.settings.lease_group_id,
-            observer=DeletionObserver(
-                progress=progress,
-                warning=lambda text: say(f"warning: {text}"),
-                not_recorded=lambda record: say(
-                    f"error: the record could not be written; keep it: {json.dumps(record)}"
-                ),
-                notice=say,
-                why_stop=stoppable.why_stop,
-            ),
+            owner=f"the command {command!r} of {who['user']}, on {who['host']}" if leased else None,
+            lease_wait_seconds=args.lease_wait_seconds,
+            observer=observer,
             limits=limits,
         )
-        return cluster.run(lambda admin: delete(admin, request))
 
 
 def _to_delete(digest: str) -> str:
@@ -199,9 +197,7 @@ def add_apply(parser: ArgumentTarget) -> None:
 
 def apply(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the plan's groups, and show the outcome of each. A group that is kept makes the exit code 3."""
-    from airflow_kafka_groups.change.deletion.run import delete_by_plan
-    from airflow_kafka_groups.hooks.storage import policy_reader
-    from airflow_kafka_groups.ledger.deletion_plan import load_plan, policy_of_plan
+    from airflow_kafka_groups.ledger.deletion_plan import load_plan
     from airflow_kafka_groups.report.html import make_report
 
     cluster = Cluster(args)
@@ -209,19 +205,11 @@ def apply(args: argparse.Namespace, out: Output) -> ExitCode:
     terms = _terms(args)
     floors = cluster.floors()
     plan = load_plan(layout, args.plan_id)
-    policy = policy_reader(policy_of_plan(layout, args.plan_id))
-    digest = args.plan_digest or plan.digest
-    limits = DeletionLimits(
-        groups_per_second=_pace(args) or None,
-        bytes_per_second=args.bytes_per_second or None,
-    )
     result = _run_deletion(
         args,
         cluster,
-        limits,
-        lambda admin, request: delete_by_plan(
-            admin, layout, args.plan_id, digest, request, approval=terms, floors=floors, policy=policy
-        ),
+        DeletionLimits(groups_per_second=_pace(args) or None, bytes_per_second=args.bytes_per_second or None),
+        deletion_by_plan(layout, floors, args.plan_id, args.plan_digest or plan.digest, terms),
         command="apply",
         request_id=args.plan_id,
         leased=not args.no_lease,
@@ -265,27 +253,12 @@ def add_delete(parser: ArgumentTarget) -> None:
 
 def delete(args: argparse.Namespace, out: Output) -> ExitCode:
     """Watch the groups, back them up, delete them, and show the outcome of each. One that is kept is exit code 3."""
-    from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
-
     cluster = Cluster(args)
-    layout, floors = cluster.layout(), cluster.floors()
     result = _run_deletion(
         args,
         cluster,
         DeletionLimits(),
-        lambda admin, request: delete_by_name(
-            admin,
-            layout,
-            args.group_ids,
-            request,
-            observe_seconds=args.observe_seconds,
-            protected=cluster.settings.kept_patterns,
-            types=args.types or (),
-            allow_hidden_topics=args.allow_hidden_topics,
-            ignore_missing=args.ignore_missing,
-            ignore_signs_of_life=args.ignore_signs_of_life,
-            floors=floors,
-        ),
+        cluster.deletion_by_name(cluster.layout(), cluster.floors(), args),
         command="delete",
         request_id=uuid4().hex,
     )
@@ -344,21 +317,16 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
 
 
 def _prune(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.change.deletion.run import TOPIC_CHUNK_SIZE, delete_by_plan
-    from airflow_kafka_groups.hooks.storage import policy_reader
+    from airflow_kafka_groups.change.deletion.run import TOPIC_CHUNK_SIZE
     from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
     layout, floors = cluster.layout(), cluster.floors()
     plan = load_plan(layout, args.plan_id, prunes=True)
-    digest = args.plan_digest or plan.digest
-    policy = policy_reader(plan.policy)
     result = _run_deletion(
         args,
         cluster,
         DeletionLimits(chunk_size=TOPIC_CHUNK_SIZE, groups_per_second=args.topics_per_second or None),
-        lambda admin, request: delete_by_plan(
-            admin, layout, plan.plan_id, digest, request, prunes=True, floors=floors, policy=policy
-        ),
+        deletion_by_plan(layout, floors, plan.plan_id, args.plan_digest or plan.digest, prunes=True),
         command="prune-topics",
         request_id=plan.plan_id,
     )

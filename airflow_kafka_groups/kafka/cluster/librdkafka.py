@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_PORT = 9092
+_PROPERTY = re.compile(r"[A-Za-z0-9._-]+")
 _OTHER_SEPARATOR = re.compile(r"[;\uff0c\u3001|\s]")  # also full-width commas
 Servers = tuple[tuple[str, int], ...]
 """``(host, port)`` of each server."""
@@ -142,6 +143,25 @@ def check_java_names(given: Mapping[str, Any]) -> None:
     """Raise ``ConfigurationError`` for a setting that this client cannot read, and without which no login succeeds."""
     for name in _JAVA.keys() & given.keys():
         raise ConfigurationError(name, None, f"cannot be read by this client: write {_JAVA[name]} in its place")
+
+
+def parse_properties(field: str, path: str, content: str) -> dict[str, str]:
+    """Parse a file of properties: ``name=value`` in each line; ``#`` begins a comment line.
+
+    Raises ``ConfigurationError`` naming the line, never a value.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(content.split("\n"), start=1):  # other ends of lines may be part of a password
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, separator, value = (part.strip() for part in line.partition("="))
+        if not separator or not _PROPERTY.fullmatch(name):  # part of a secret, where another character separates them
+            check_java_names(found)  # their values may go on in the next lines
+            raise ConfigurationError(field, path, f"line {number} is not of the form name=value")
+        if name in found:
+            raise ConfigurationError(field, path, f"line {number} sets {name} a second time")
+        found[name] = value
+    return found
 
 
 def to_librdkafka(config: ClientConfig) -> dict[str, Any]:

@@ -79,3 +79,8 @@ def recognize(hosts: Iterable[str], cluster_id: str | None = None) -> Product | 
             if pattern.search(host.lower().rstrip(".")):
                 return product
     return REDPANDA if cluster_id is not None and cluster_id.startswith(_REDPANDA_ID) else None
+
+
+def is_google(servers: str) -> bool:
+    """Return whether the brokers are Google's, which need tokens of Google's own library."""
+    return "cloud.goog" in servers and "managedkafka" in servers

@@ -251,17 +251,11 @@ def tries_of(context: Context) -> Tries:
     return Tries(task_run=task_run_of(actor_of(context)))
 
 
-def gauges(cluster: str, values: Mapping[str, float | None]) -> None:
-    """Send gauges ``kafka_groups.<cluster>.<name>``, tagged with the cluster. ``None`` is omitted."""
-    _send("gauge", cluster, values)
+def gauges(cluster: str, values: Mapping[str, float | None], kind: str = "gauge") -> None:
+    """Send gauges ``kafka_groups.<cluster>.<name>``, tagged with the cluster. ``None`` is omitted.
 
-
-def counters(cluster: str, values: Mapping[str, float | None]) -> None:
-    """Add to the counters ``kafka_groups.<cluster>.<name>``. 0 and ``None`` are omitted."""
-    _send("incr", cluster, {name: value for name, value in values.items() if value})
-
-
-def _send(kind: str, cluster: str, values: Mapping[str, float | None]) -> None:
+    :param kind: ``"incr"`` adds to counters of these names instead.
+    """
     try:
         from airflow.providers.common.compat.sdk import Stats
 

@@ -15,7 +15,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import check_url, read_mapping
 from airflow_kafka_groups.spark.private_files import hide_conf, is_secret, private_folder
-from airflow_kafka_groups.spark.requirements import OLDEST_JAVA, quick_driver
+from airflow_kafka_groups.spark.requirements import OLDEST_JAVA, find_java, quick_driver
 
 LOCAL = "local[*]"
 _YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"
@@ -177,10 +177,9 @@ def why_not_here(arguments: Mapping[str, Any]) -> str | None:
 
 
 def _no_java(environment: Mapping[str, str]) -> str | None:
-    home = environment.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
-    if found is not None and Path(found).exists():
+    if find_java(environment) is not None:
         return None
+    home = environment.get("JAVA_HOME")
     where = f"JAVA_HOME is {home!r}, without a java in it" if home else "there is none on the PATH"
     return f"Spark needs Java {OLDEST_JAVA} or newer on this machine, and {where}"
 

@@ -12,7 +12,7 @@ from airflow_kafka_groups.change.backup.file import open_backup
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka import ClientConfig
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord

@@ -15,7 +15,7 @@ from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
 from airflow_kafka_groups.change.lease import LeaseGuard, deletion_lease
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka import AdminClient, ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.cluster import clock

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot

@@ -18,7 +18,7 @@ from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.current_logs import unread_of
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.change.restore.reset import SetRequest
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition

@@ -14,13 +14,13 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, StringStartsWith
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.connection.spark_files import source_settings, write_source_settings
+from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import BrokerId, GroupId, GroupListing, GroupState, GroupType
 from airflow_kafka_groups.kafka.transport.security import SaslConfig
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark import source
+from airflow_kafka_groups.spark.connection_files import source_settings, write_source_settings
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import PushedFilters, cut, select
 from tests.lab.security.certificates import Authority

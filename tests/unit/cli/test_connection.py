@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments, read_properties
 from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.cli.options import Cluster, actor, add_storage_arguments, read_properties
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.exceptions import ConfigurationError
 

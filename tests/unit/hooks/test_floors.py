@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings, read_connection
+from airflow_kafka_groups.hooks.connection import ConnectionSettings, read_connection
 from airflow_kafka_groups.hooks.floors import DEFAULTS, read_floors, site_floors
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.provider_info import get_provider_info

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backlog import read_result
-from airflow_kafka_groups.cli.connection import read_properties
+from airflow_kafka_groups.cli.options import read_properties
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.transport.security import Pem
 from airflow_kafka_groups.ledger.journal.journal import read_end

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.commands.remove import Stoppable
-from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.cli.options import Cluster
 from airflow_kafka_groups.cli.output import Output, say
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.ledger.deletion_plan import load_plan

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.connection.spark_files import java_properties
+from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.spark.connection_files import java_properties
 from airflow_kafka_groups.spark.private_files import render_properties, write_secret_file
 
 SECRET = 'pa"ss\\wörd'

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.connection.settings import EXTRA_FIELDS, read_connection
+from airflow_kafka_groups.hooks.connection import EXTRA_FIELDS, read_connection
 from airflow_kafka_groups.provider_info import get_provider_info
 
 PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"

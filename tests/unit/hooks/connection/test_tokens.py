@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source
+from airflow_kafka_groups.hooks.connection import airflow_token_source
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.transport.security import CachedToken
 

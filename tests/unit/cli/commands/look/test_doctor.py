@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.commands import doctor
-from airflow_kafka_groups.cli.connection import Cluster
+from airflow_kafka_groups.cli.options import Cluster
 from airflow_kafka_groups.doctor import installed
 from airflow_kafka_groups.exceptions import AuthenticationFailedError
 from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions

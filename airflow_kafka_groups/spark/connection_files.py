@@ -8,20 +8,31 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source, is_google
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.java import to_java
 from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
+from airflow_kafka_groups.kafka.cluster.products import is_google
 from airflow_kafka_groups.kafka.transport.security import TOKEN_URL
 from airflow_kafka_groups.observe.patterns import keeping_expressions
 from airflow_kafka_groups.spark.private_files import render_properties, write_secret_file
 from airflow_kafka_groups.spark.requirements import PROTECTED, READ_ONLY
 
 
-def java_properties(settings: ConnectionSettings) -> dict[str, str]:
+class _Settings(Protocol):
+    """What a job has to know of a connection: ``hooks.connection.ConnectionSettings``."""
+
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def protected_groups(self) -> tuple[str, ...]: ...
+    def parse(self) -> ClientConfig: ...
+    def client_config(self) -> ClientConfig: ...
+
+
+def java_properties(settings: _Settings) -> dict[str, str]:
     """Translate a connection to Java properties; ``kafka_groups.…`` properties contain its restrictions.
 
     Raises ``ConfigurationError`` naming a setting that Java's client does not support, or a file that cannot be read.
@@ -35,7 +46,7 @@ def java_properties(settings: ConnectionSettings) -> dict[str, str]:
     return made
 
 
-def write_spark_properties(settings: ConnectionSettings, path: Path) -> Path:
+def write_spark_properties(settings: _Settings, path: Path) -> Path:
     """Write a new properties file that only its owner can read (mode 0600).
 
     :param path: a file that must not exist yet.
@@ -43,7 +54,7 @@ def write_spark_properties(settings: ConnectionSettings, path: Path) -> Path:
     return write_secret_file(render_properties(java_properties(settings)), path)
 
 
-def source_settings(settings: ConnectionSettings) -> dict[str, str]:
+def source_settings(settings: _Settings) -> dict[str, str]:
     """Return the settings that the source needs, including the content of referenced files.
 
     Raises ``ConfigurationError`` naming a setting that a file cannot contain or that is invalid. No message contains a
@@ -52,17 +63,16 @@ def source_settings(settings: ConnectionSettings) -> dict[str, str]:
     config = settings.parse()
     _check_portable(config)
     made = to_librdkafka(replace(config, security=config.security.embedded()))
-    config.security.ssl_context()  # fail here if the source would refuse the settings on an executor
+    settings.client_config().security.ssl_context()  # fail here if the source would refuse them on an executor
     del made["socket.timeout.ms"]
     made |= {
         "request.timeout.ms": f"{config.request_timeout * 1000:g}",
         "default.api.timeout.ms": f"{config.api_timeout * 1000:g}",
     }
-    ClientConfig.from_librdkafka(made, token_source=airflow_token_source)
     return made
 
 
-def write_source_settings(settings: ConnectionSettings, path: Path) -> Path:
+def write_source_settings(settings: _Settings, path: Path) -> Path:
     """Write a new file that only its owner can read (mode 0600).
 
     :param path: a file that must not exist yet.

@@ -1,4 +1,4 @@
-"""An Airflow connection as librdkafka properties and this package's own switches. Pure: it imports no Airflow.
+"""An Airflow connection as librdkafka properties and this package's own switches. Only sources of tokens need Airflow.
 
 The connection form enforces nothing but types, and sends ``null`` for a field that was left empty: ``null`` and "" mean
 unset. A field that cannot be understood is an error, never a default: a misspelt or unreadable ``read_only`` must not
@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import parse_object, read_duration, read_flag, read_integer
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.librdkafka import DEFAULT_PORT, check_java_names, format_servers, parse_servers
+from airflow_kafka_groups.kafka.cluster.products import is_google
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
-from airflow_kafka_groups.kafka.transport.security import PEM_MARK, TOKEN_URL
+from airflow_kafka_groups.kafka.transport.security import (
+    PEM_MARK,
+    TOKEN_URL,
+    CachedToken,
+    OAuthConfig,
+    Token,
+    client_credentials,
+)
 from airflow_kafka_groups.observe.patterns import (
     DEFAULT_PROTECTED,
     check_patterns,
@@ -27,9 +36,6 @@ from airflow_kafka_groups.observe.patterns import (
     spellings_of,
     split_patterns,
 )
-
-if TYPE_CHECKING:
-    from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 
 OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix", "floors")
 """The fields that a connection of the official provider may have beside librdkafka properties."""
@@ -62,6 +68,13 @@ _MADE_OF = {made: name for name, made in (_TEXT_FIELDS | _USER).items()}
 _MADE_OF |= {f"{made}.{kind}": name for name, made in _PEM_FIELDS.items() for kind in ("pem", "location")}
 _OTHER_FIELDS = ("request_timeout_seconds", "api_timeout_seconds", "parallelism", "properties", *OWN_FIELDS)
 EXTRA_FIELDS = frozenset({*_TEXT_FIELDS, *_PEM_FIELDS, *_OTHER_FIELDS})
+
+_MSK_SERVER = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?(?::\d+)?(?=$|[,\s])", re.I)
+_NO_TOKENS = (
+    "OAUTHBEARER needs to know where tokens come from: give sasl.oauthbearer.token.endpoint.url with "
+    "sasl.oauthbearer.client.id and .client.secret, or an oauth_cb that [apache_kafka] callback_allowlist names. "
+    "Servers of Amazon MSK and Google Managed Kafka need neither"
+)
 
 
 class ConnectionLike(Protocol):
@@ -100,17 +113,12 @@ class ConnectionSettings:
 
     def client_config(self) -> ClientConfig:
         """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
-        from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source
-        from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-
         return ClientConfig.from_librdkafka(
             self.properties, token_source=airflow_token_source, filled=self.filled, **self.limits
         )
 
     def parse(self) -> ClientConfig:
         """Build the same for a renderer: no source of tokens is chosen."""
-        from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-
         return ClientConfig.parse(self.properties, filled=self.filled, **self.limits)
 
     @property
@@ -198,7 +206,10 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
                 f"is not known. Known are {', '.join(sorted(EXTRA_FIELDS))}; librdkafka properties have dots in them",
             )
     raw = _raw_properties(extra)
-    mapped = _address(connection, raw) | _tls(extra)
+    mapped = _address(connection, raw)
+    for name, made in _PEM_FIELDS.items():
+        if name in extra:
+            mapped |= _pem_or_file(name, made, extra[name])
     mapped |= {made: _text_of(name, extra[name]) for name, made in _TEXT_FIELDS.items() if name in extra}
     mapped |= _login(connection, mapped, raw)
     properties, filled = _merge(mapped, raw), {made: name for made, name in _MADE_OF.items() if made not in raw}
@@ -212,11 +223,14 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
 
 def _restrictions(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, Any]:
     example = 'the limits as a JSON object, e.g. {"max_groups": 200}'
+    prefix = _text_of("lease_group_prefix", extra.get("lease_group_prefix", ""))
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigurationError("lease_group_prefix", prefix, "must be at most 100 letters, digits, dots, _ or -")
     return {
         "conn_id": connection.conn_id,
         "read_only": read_flag("read_only", extra.get("read_only", False)),
         "protected_groups": _patterns_of("protected_groups", extra.get("protected_groups", ())),
-        "lease_group_prefix": _group_prefix_of(extra.get("lease_group_prefix", "")),
+        "lease_group_prefix": prefix,
         "floors": _json_object_of("floors", extra.get("floors", {}), example),
     }
 
@@ -282,14 +296,6 @@ def _require_sasl(given: Mapping[str, Any], filled: Mapping[str, str]) -> None:
             raise ConfigurationError(filled.get(name, name), None, remedy)
 
 
-def _tls(extra: dict[str, Any]) -> dict[str, str]:
-    mapped: dict[str, str] = {}
-    for name, made in _PEM_FIELDS.items():
-        if name in extra:
-            mapped |= _pem_or_file(name, made, extra[name])
-    return mapped
-
-
 def _check_property_names(given: Mapping[str, Any]) -> None:
     """Raise for a property that looks like one of our fields (``readonly`` must not be ignored), or is Java's."""
     check_java_names(given)
@@ -322,13 +328,6 @@ def _text_of(name: str, value: Any) -> str:
     return value
 
 
-def _group_prefix_of(value: Any) -> str:
-    text = _text_of("lease_group_prefix", value)
-    if not _PREFIX.fullmatch(text):
-        raise ConfigurationError("lease_group_prefix", value, "must be at most 100 letters, digits, dots, _ or -")
-    return text
-
-
 def _patterns_of(name: str, value: Any) -> tuple[str, ...]:
     """Read patterns that keep groups: a list, a JSON list, or a string with commas or line ends between them."""
     if isinstance(value, str):
@@ -349,3 +348,67 @@ def _json_object_of(field: str, value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(field, None, f"write {what}, each name once")
     return value
+
+
+def airflow_token_source(config: ClientConfig) -> Callable[[str], Any]:
+    """Return the function that returns OAUTHBEARER tokens, for ``ClientConfig.from_librdkafka``.
+
+    A connection of the type ``kafka`` that authenticates with the official provider authenticates here.
+
+    Raises ``ConfigurationError`` when the connection names no source of tokens, or a callback is not allowed.
+    """
+    oauth = config.security.oauth or OAuthConfig()
+    if is_google(config.servers):  # like the official provider: before any callback
+        source = _google()
+    elif callable(oauth.callback):
+        source = oauth.callback
+    elif oauth.callback:
+        source = _allowed(oauth.callback)
+    elif oauth.endpoint:
+        source = client_credentials(oauth.endpoint)
+    elif region := _MSK_SERVER.search(config.servers):
+        source = _amazon(region[1].lower())
+    else:
+        raise ConfigurationError("oauth_cb", None, _NO_TOKENS)
+    return CachedToken(source)
+
+
+def _allowed(path: str) -> Callable[[str], Any]:
+    """Import a callback by its path if Airflow's configuration allows it, as the official provider does."""
+    from airflow.providers.common.compat.module_loading import import_string
+    from airflow.sdk import conf
+
+    listed = str(conf.get("apache_kafka", "callback_allowlist", fallback="") or "")
+    if path not in {name.strip() for name in listed.split(",")}:
+        raise ConfigurationError("oauth_cb", path, "is not allowed: add it to [apache_kafka] callback_allowlist")
+    try:
+        found: Callable[[str], Any] = import_string(path)
+    except ImportError as error:
+        raise ConfigurationError("oauth_cb", path, f"cannot be imported: {error}") from error
+    return found
+
+
+def _google() -> Callable[[str], Any]:
+    try:
+        from airflow.providers.google.cloud.hooks.managed_kafka import ManagedKafkaHook  # type: ignore[import-not-found]  # optional
+    except ImportError:
+        raise ConfigurationError(
+            "bootstrap.servers", None, "Google Managed Kafka needs the package apache-airflow-providers-google >= 14.1"
+        ) from None
+    token: Callable[[str], Any] = ManagedKafkaHook().get_confluent_token
+    return token
+
+
+def _amazon(region: str) -> Callable[[str], Any]:
+    try:
+        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # type: ignore[import-not-found]  # optional
+    except ImportError:
+        raise ConfigurationError(
+            "bootstrap.servers", None, "IAM at Amazon MSK needs the package aws-msk-iam-sasl-signer-python"
+        ) from None
+
+    def token(config: str) -> Token:
+        signed, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
+        return signed, expires_ms / 1000
+
+    return token
