@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING
@@ -83,7 +83,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             for flags, settings in command.arguments():
                 of_command.add_argument(*flags, **settings)
     if _COMPLETES in os.environ:
-        _complete(parser)
+        with suppress(ImportError):  # Airflow brings argcomplete
+            from argcomplete import autocomplete
+
+            autocomplete(parser)  # and ends
     args, left = parser.parse_known_args(arguments)
     if why := why_no_groups(arguments, getattr(args, "group_ids", None)):
         parsers[args.command].error(why)
@@ -91,15 +94,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         _take_as_groups(left, args, parsers[args.command])
     _refuse_empty(args, parsers[args.command])
     return args
-
-
-def _complete(parser: argparse.ArgumentParser) -> None:
-    """Complete what is typed in a shell, and end, if argcomplete is installed, as it is with Airflow."""
-    try:
-        from argcomplete import autocomplete
-    except ImportError:
-        return
-    autocomplete(parser)
 
 
 def _overview() -> str:

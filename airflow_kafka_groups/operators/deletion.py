@@ -229,18 +229,14 @@ class _DeletingOperator(DryRunOperator):
         failed = [*report.ids(Outcome.FAILED, Outcome.UNKNOWN), *(kept if fail_if_kept else ())]
         if failed:
             raise GroupsFailedError({name: KafkaGroupsError(reasons[name]) for name in failed}, len(report.outcomes))
+        found, names = result.verification, ("gone", "present", "unclear")
         return {
             **report.summary(),
             "audit_path": record,
             "kept": first_failures({name: reasons[name] for name in kept}),
-            "verification": _verification_counts(result),
+            "verification": None if found is None else {name: len(getattr(found, name)) for name in names},
             **facts,
         }
-
-
-def _verification_counts(result: DeletionResult) -> dict[str, int] | None:
-    found = result.verification
-    return None if found is None else {name: len(getattr(found, name)) for name in ("gone", "present", "unclear")}
 
 
 def _owner_name(actor: Mapping[str, str], client_id: str) -> str:

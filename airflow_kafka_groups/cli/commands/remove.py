@@ -144,14 +144,10 @@ class Stoppable:
         self._variable = variable
         self.interrupted = False
 
-    def interrupt(self, *signal_and_frame: Any) -> None:
+    def interrupt(self, number: int, frame: Any) -> None:
         """Begin no further chunk. A second interrupt ends the process: the journal has what was intended."""
-        if self.interrupted:
+        if self.interrupted and number != signal.SIGHUP:  # a terminal that closes may say so twice
             raise KeyboardInterrupt
-        self.hang_up()
-
-    def hang_up(self, *signal_and_frame: Any) -> None:
-        """Begin no further chunk. A terminal that closes may say so twice."""
         if not self.interrupted:
             self.interrupted = True
             say("interrupted: remaining groups are kept; finishing the record")
@@ -167,10 +163,9 @@ def _stoppable(variable: str | None) -> Iterator[Stoppable]:
     if variable is not None:
         use_airflow_database()
     stoppable = Stoppable(variable)
-    handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), stoppable.interrupt)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup asks for
-        handlers[signal.SIGHUP] = stoppable.hang_up
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as nohup asks for
+    numbers = (signal.SIGINT, signal.SIGTERM, *(() if is_ignored else (signal.SIGHUP,)))
+    before = {number: signal.signal(number, stoppable.interrupt) for number in numbers}
     try:
         yield stoppable
     finally:

@@ -143,11 +143,11 @@ def test_an_interrupt_keeps_what_is_left_and_is_recorded(site: Site, backed_up: 
 
 def test_a_second_interrupt_ends_the_process() -> None:
     observer = Stoppable(None)
-    observer.interrupt()
+    observer.interrupt(signal.SIGINT, None)
     assert observer.why_stop() == "it was interrupted"
-    observer.hang_up()  # nor does a terminal that closes
+    observer.interrupt(signal.SIGHUP, None)  # nor does a terminal that closes
     with pytest.raises(KeyboardInterrupt):
-        observer.interrupt()
+        observer.interrupt(signal.SIGTERM, None)
 
 
 @pytest.mark.parametrize("nohup", [False, True])
