@@ -7,7 +7,6 @@ commands that must know the site's limits.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pwd
 import shlex
@@ -17,7 +16,6 @@ from contextlib import suppress
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.output import say
@@ -125,7 +123,7 @@ class Cluster(ConnectedCluster):
             from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
             return KafkaGroupsHook(args.conn_id).settings
-        from airflow_kafka_groups.hooks.connection import OFFICIAL_CONN_TYPE, read_connection
+        from airflow_kafka_groups.hooks.connection import read_official
 
         if args.config is not None:
             name, properties = str(args.config), read_properties(Path(args.config))
@@ -136,8 +134,7 @@ class Cluster(ConnectedCluster):
             name, properties = "--bootstrap-servers", {"bootstrap.servers": args.bootstrap_servers}
             if not args.bootstrap_servers.strip():
                 raise ConfigurationError(name, "", "name the brokers, such as broker1:9092,broker2:9092")
-        fields: Any = {"conn_id": name, "conn_type": OFFICIAL_CONN_TYPE, "extra": json.dumps(properties)}
-        return read_connection(SimpleNamespace(**fields, host=None, login=None, password=None, port=None))
+        return read_official(name, {of: value for of, value in properties.items() if value != ""})
 
     @cached_property
     def storage_path(self) -> str:

@@ -272,7 +272,6 @@ read_text_or_nothing, read_place_or_nothing = _or_nothing(read_text), _or_nothin
 
 
 def _members_of(kind: type[M]) -> Callable[[str, Any], list[M]]:
-    """Return a reader of names of one kind, in any case."""
     known = {member.value.lower(): member for member in kind}
 
     def read(field: str, value: Any) -> list[M]:

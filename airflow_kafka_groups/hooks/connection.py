@@ -166,7 +166,7 @@ def read_connection(connection: ConnectionLike) -> ConnectionSettings:
     """
     extra = _extra_of(connection)
     if connection.conn_type == OFFICIAL_CONN_TYPE:
-        return _read_official(connection, extra)
+        return read_official(connection.conn_id, extra)
     if connection.conn_type == CONN_TYPE:
         return _read_own(connection, extra)
     remedy = f"use a connection of the type {CONN_TYPE!r} (or {OFFICIAL_CONN_TYPE!r})"
@@ -184,17 +184,17 @@ def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
     return {name: value for name, value in extra.items() if value is not None and value != ""}
 
 
-def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
+def read_official(conn_id: str, extra: dict[str, Any]) -> ConnectionSettings:
+    """Read librdkafka properties with this package's own switches among them, as ``read_connection`` does."""
     own = {name: extra.pop(name) for name in OWN_FIELDS if name in extra}
     _check_property_names(extra)
     if not str(extra.get("bootstrap.servers", "")).strip():
         raise ConfigurationError(
             "bootstrap.servers",
             None,
-            f"the extra of connection {connection.conn_id!r} has none: add "
-            '{"bootstrap.servers": "broker1:9092,broker2:9092"}',
+            f'the extra of connection {conn_id!r} has none: add {{"bootstrap.servers": "broker1:9092,broker2:9092"}}',
         )
-    return ConnectionSettings(properties=extra, **_restrictions(connection, own))
+    return ConnectionSettings(properties=extra, **_restrictions(conn_id, own))
 
 
 def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
@@ -215,19 +215,19 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
     properties, filled = _merge(mapped, raw), {made: name for made, name in _MADE_OF.items() if made not in raw}
     _require_sasl(properties, filled)
     settings = ConnectionSettings(
-        properties=properties, limits=_limits(extra), filled=filled, **_restrictions(connection, extra)
+        properties=properties, limits=_limits(extra), filled=filled, **_restrictions(connection.conn_id, extra)
     )
     settings.parse()
     return settings
 
 
-def _restrictions(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, Any]:
+def _restrictions(conn_id: str, extra: dict[str, Any]) -> dict[str, Any]:
     example = 'the limits as a JSON object, e.g. {"max_groups": 200}'
     prefix = _text_of("lease_group_prefix", extra.get("lease_group_prefix", ""))
     if not _PREFIX.fullmatch(prefix):
         raise ConfigurationError("lease_group_prefix", prefix, "must be at most 100 letters, digits, dots, _ or -")
     return {
-        "conn_id": connection.conn_id,
+        "conn_id": conn_id,
         "read_only": read_flag("read_only", extra.get("read_only", False)),
         "protected_groups": _patterns_of("protected_groups", extra.get("protected_groups", ())),
         "lease_group_prefix": prefix,

@@ -145,7 +145,6 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             )
 
     def _question(self, context: Context, layout: Layout, plan: DeletionPlan, why: str) -> tuple[str, str]:
-        """Return the subject and the text of the question."""
         from airflow_kafka_groups.change.plan.question import FIRST_GROUPS, counted, pruning_question, question
         from airflow_kafka_groups.observe.snapshot.members import last_members
         from airflow_kafka_groups.report.html import make_report
