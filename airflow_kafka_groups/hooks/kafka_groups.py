@@ -97,7 +97,7 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
 
         Raises ``ConfigurationError`` naming a setting that Kafka's Java client does not support.
         """
-        from airflow_kafka_groups.spark.connection_files import write_spark_properties
+        from airflow_kafka_groups.spark.kafka.connection_files import write_spark_properties
 
         return write_spark_properties(self.settings, path)
 
@@ -111,7 +111,7 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
         Raises ``ConfigurationError`` naming a setting that a file cannot contain, such as tokens from Python code in
         Airflow.
         """
-        from airflow_kafka_groups.spark.connection_files import write_source_settings
+        from airflow_kafka_groups.spark.kafka.connection_files import write_source_settings
 
         return write_source_settings(self.settings, path)
 

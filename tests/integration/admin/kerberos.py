@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.connection import read_connection
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.spark.connection_files import write_source_settings
+from airflow_kafka_groups.spark.kafka.connection_files import write_source_settings
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import GroupsReader
 from tests.lab.cluster import KafkaCluster

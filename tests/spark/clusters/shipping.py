@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_kafka_groups.hooks.connection import read_connection
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
-from airflow_kafka_groups.spark.connection_files import write_spark_properties
+from airflow_kafka_groups.spark.kafka.connection_files import write_spark_properties
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.oidc import Provider, oidc_connection
 from tests.lab.spark.standalone import SUBMIT_TIMEOUT_S, SparkCluster

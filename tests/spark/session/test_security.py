@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.hooks.connection import read_connection
-from airflow_kafka_groups.spark.connection_files import write_spark_properties
 from airflow_kafka_groups.spark.jobs.process_group_backlog import process_backlog
+from airflow_kafka_groups.spark.kafka.connection_files import write_spark_properties
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.certificates import Authority

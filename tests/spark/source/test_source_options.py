@@ -20,7 +20,7 @@ from airflow_kafka_groups.kafka.models import BrokerId, GroupId, GroupListing, G
 from airflow_kafka_groups.kafka.transport.security import SaslConfig
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark import source
-from airflow_kafka_groups.spark.connection_files import source_settings, write_source_settings
+from airflow_kafka_groups.spark.kafka.connection_files import source_settings, write_source_settings
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import PushedFilters, cut, select
 from tests.lab.security.certificates import Authority

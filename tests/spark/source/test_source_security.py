@@ -21,7 +21,7 @@ from airflow_kafka_groups.hooks.connection import airflow_token_source, read_con
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec
-from airflow_kafka_groups.spark.connection_files import write_source_settings
+from airflow_kafka_groups.spark.kafka.connection_files import write_source_settings
 from airflow_kafka_groups.spark.source import register
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.certificates import Authority

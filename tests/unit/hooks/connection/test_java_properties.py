@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.spark.connection_files import java_properties
+from airflow_kafka_groups.spark.kafka.connection_files import java_properties
 from airflow_kafka_groups.spark.private_files import render_properties, write_secret_file
 
 SECRET = 'pa"ss\\wörd'
