@@ -192,14 +192,10 @@ class PartlyReadGroup:
         if group is None or group.error is not None or not proves:
             return
         if group.observed_at >= self._later.observed_at:
-            self._end(self.open, f"{shown} is older by its id and newer by its time")
-            return
+            return self._end(self.open, f"{shown} is older by its id and newer by its time")
         if max_gap is not None and self._counted_at - group.observed_at > max_gap:
-            self._end(
-                self.open,
-                f"no snapshot proves its subscriptions for more than {show_duration(max_gap.total_seconds())}",
-            )
-            return
+            longest = show_duration(max_gap.total_seconds())
+            return self._end(self.open, f"no snapshot proves its subscriptions for more than {longest}")
         if self.moved_after is None and any(_moved(group, self._later, topic) for topic in self.subscribed):
             self.moved_after = group.observed_at
         self._later = group
@@ -341,7 +337,7 @@ def _moved(then: ObservedGroup, later: ObservedGroup, topic: str) -> bool:
 Objection = tuple[KeptTopic, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TopicObjections:
     """The possible objections to a pruning.
 

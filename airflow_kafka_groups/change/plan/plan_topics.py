@@ -76,12 +76,7 @@ def plan_topics(
         policy=bounded,
         rules=bounded.rules or (replace(bounded.every_rule[0], action=RuleAction.PRUNE_TOPICS),),
         owners=NO_OWNERS if file is None else file.owners,
-        objections=TopicObjections(
-            patterns=bounded.groups,
-            resets=Resets(ledger.history()),
-            kept_alive=ledger.wanted(),
-            now=at,
-        ),
+        objections=TopicObjections(bounded.groups, Resets(ledger.history()), ledger.wanted(), at),
     )
     planned, kept, found, warnings = planning.sort_out(layout, snapshot)
     plan = DeletionPlan(
