@@ -99,5 +99,4 @@ class BrokerClock:
 
     def is_due(self, kept_at: datetime | None, now: datetime) -> bool:
         """Return whether a group must be kept alive now: nobody knows its time, or it is within the margin."""
-        not_before = self.not_before(kept_at)
-        return not_before is None or kept_at is None or kept_at > now or not_before - now <= self.margin
+        return kept_at is None or kept_at > now or kept_at + self.retention - now <= self.margin

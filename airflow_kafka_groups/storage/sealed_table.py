@@ -14,18 +14,13 @@ from airflow_kafka_groups.storage.schemas import Columns, arrow_schema, read_kno
 _ROW_GROUP = 16_384
 
 
-def table_bytes(table: Any) -> bytes:
-    """Return a ``pyarrow.Table`` as the Parquet file that is stored."""
+def write_sealed(path: StoragePath, table: Any) -> tuple[int, str]:
+    """Create the file of a ``pyarrow.Table``, and return its size and its SHA-256. Raises ``StorageError``."""
     import pyarrow.parquet as pq
 
     buffer = io.BytesIO()
     pq.write_table(table, buffer, row_group_size=_ROW_GROUP, compression="zstd")
-    return buffer.getvalue()
-
-
-def write_sealed(path: StoragePath, table: Any) -> tuple[int, str]:
-    """Create the file of a ``pyarrow.Table``, and return its size and its SHA-256. Raises ``StorageError``."""
-    data = table_bytes(table)
+    data = buffer.getvalue()
     FILES.create(path, data)
     return len(data), hashlib.sha256(data).hexdigest()
 

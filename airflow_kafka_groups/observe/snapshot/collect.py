@@ -178,6 +178,7 @@ async def take_snapshot(
     )
     await asyncio.to_thread(log_snapshot, layout, manifest)  # first: then a deletion looks for the manifest
     path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
+    coordinators = Counter(fact.coordinator for fact in facts.values() if fact.coordinator is not None)
     return SnapshotSummary(
         snapshot_id=snapshot_id,
         cluster=layout.cluster,
@@ -194,7 +195,7 @@ async def take_snapshot(
         partitions_without_ends=without_ends,
         states=dict(Counter(fact.state for fact in facts.values())),
         types=dict(Counter(fact.group_type for fact in facts.values())),
-        coordinators=_coordinators(facts),
+        coordinators={str(id_): n for id_, n in sorted(coordinators.items())},
         seconds=round((now() - started_at).total_seconds(), 3),
         not_found=tuple(not_found),
         failed=dict(list(failed.items())[:_FAILED_SHOWN]),
@@ -253,11 +254,6 @@ def _require_one_clock(
             f"this machine's clock was set while the snapshot was taken, from {started_at.isoformat()} to "
             f"{observed_at.isoformat()}: synchronize it (NTP), and take a new one"
         )
-
-
-def _coordinators(facts: dict[str, GroupFacts]) -> dict[str, int]:
-    counts = Counter(fact.coordinator for fact in facts.values() if fact.coordinator is not None)
-    return {str(broker_id): counts[broker_id] for broker_id in sorted(counts)}
 
 
 async def _gather_offsets(

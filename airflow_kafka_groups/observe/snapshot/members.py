@@ -88,7 +88,11 @@ def write_members(
     tables, not_carried = newest_tables(layout, kafka_cluster_id)
     rows, schema = sorted(seen.rows, key=lambda row: row["group_id"]), arrow_schema(MEMBER_COLUMNS)
     own = pa.table([column([row.get(each.name) for row in rows], each.type) for each in schema], schema=schema)
-    carried = [(table.snapshot_id, rows) for table, rows in _last_of_others(tables, seen.group_ids, existing)]
+    latest = ((table, {*ids} - seen.group_ids) for table, ids in latest_of_groups(tables))
+    carried = [
+        (table.snapshot_id, rows_of(table.rows, ids if existing is None else ids.intersection(existing)))
+        for table, ids in latest
+    ]
     table = pa.concat_tables([own, *(rows for _, rows in carried)]).sort_by("group_id")
     path = layout.members(seen.snapshot_id)
     size, sha256 = write_sealed(path, table)
@@ -161,14 +165,6 @@ def rows_of(table: Any, group_ids: Collection[GroupId]) -> Any:
     import pyarrow.compute as pc
 
     return table.filter(pc.is_in(table["group_id"], value_set=column(sorted(group_ids), pa.string())))
-
-
-def _last_of_others(
-    tables: list[MembersTable], seen: Collection[GroupId], existing: Collection[GroupId] | None
-) -> Iterator[tuple[MembersTable, Any]]:
-    for table, group_ids in latest_of_groups(tables):
-        others = [id_ for id_ in group_ids if id_ not in seen and (existing is None or id_ in existing)]
-        yield table, rows_of(table.rows, others)
 
 
 def _rows(group: GroupDescription, snapshot_id: str, seen_at: datetime) -> Iterator[dict[str, Any]]:
@@ -347,14 +343,13 @@ def _of_tables(tables: Iterable[MembersTable], wanted: Collection[GroupId]) -> d
 def _of_rows(rows: list[dict[str, Any]]) -> LastMembers:
     first = rows[0]
     of_group = {name: first[name] for name in LastMembers.__slots__ if name != "seen"}
-    clients = sorted(map(_client, rows), key=lambda one: (-one.members, one.client_id, one.host))
-    return LastMembers(**of_group, seen=tuple(clients))
-
-
-def _client(row: dict[str, Any]) -> LastClient:
-    return LastClient(
-        client_id=row["client_id"],
-        host=row["host"],
-        members=row["client_members"],
-        topics=frozenset((*(row["topics"] or ()), *row["assigned_topics"])),
+    clients = (
+        LastClient(
+            client_id=row["client_id"],
+            host=row["host"],
+            members=row["client_members"],
+            topics=frozenset((*(row["topics"] or ()), *row["assigned_topics"])),
+        )
+        for row in rows
     )
+    return LastMembers(**of_group, seen=tuple(sorted(clients, key=lambda one: (-one.members, one.client_id, one.host))))

@@ -25,7 +25,7 @@ from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage import schemas
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.schemas import Column, Columns, known_columns, with_missing
-from airflow_kafka_groups.storage.sealed_table import read_sealed, table_bytes
+from airflow_kafka_groups.storage.sealed_table import read_sealed, write_sealed
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
 from tests.fakes.verdicts import verdicts_of
@@ -181,12 +181,14 @@ def test_observations_from_before_and_after_need_not_be_made_again(
 def test_a_table_beside_a_snapshot_is_read_with_the_columns_that_the_code_knows(tmp_path: Path) -> None:
     columns = schemas.SUBSCRIPTION_COLUMNS
     table = pa.Table.from_pylist([{"group_id": "g", "topics": ["t"], "complete": True}], schemas.arrow_schema(columns))
+    path = tmp_path / "s.parquet"
+    write_sealed(path, table)
+    written = path.read_bytes()
     for content, known in (
-        (table_bytes(table), (*columns, RACK)),
-        (add_to_bytes(table_bytes(table)), columns),
-        (add_to_bytes(table_bytes(table)), (*columns, RACK)),
+        (written, (*columns, RACK)),
+        (add_to_bytes(written), columns),
+        (add_to_bytes(written), (*columns, RACK)),
     ):
-        path = tmp_path / "s.parquet"
         path.write_bytes(content)
         found = read_sealed(path, "subscriptions", known, sha256=hashlib.sha256(content).hexdigest(), rows=1)
         assert found.schema.equals(schemas.arrow_schema(known))

@@ -1,23 +1,30 @@
-"""Which snapshot is the newest of a cluster, where other ones show named groups only."""
+"""Which snapshot is the newest of a cluster: others show named groups only, do not fit on the disk, or are copies."""
 
+import errno
 import json
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.exceptions import SnapshotError, StorageError
+from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.ledger import verdicts
 from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.observe.snapshot import reader
-from airflow_kafka_groups.observe.snapshot.reader import latest_manifest, load_manifest, seen_before
+from airflow_kafka_groups.observe.snapshot import reader, table
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.members import last_members
+from airflow_kafka_groups.observe.snapshot.reader import latest_manifest, load_manifest, seen_before, snapshot_ids
 from airflow_kafka_groups.report import metrics as group_metrics
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, Ticking
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.change.scene import layout_in, snapshot
 
@@ -155,3 +162,56 @@ def test_what_a_killed_judgement_has_left_is_none(
     assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == judged
     with pytest.raises(SnapshotError, match=f"snapshot {killed} is not judged: no complete summary .* run the Spark"):
         load_verdicts(layout, killed)
+
+
+COPIES = ["README.json", "{} copy.json", "{}.bak.json", "{} (1).json", "0-notes.json"]
+
+
+@pytest.mark.parametrize("name", COPIES)
+async def test_a_file_of_somebody_else_among_the_manifests_is_no_snapshot(tmp_path: Path, name: str) -> None:
+    """Whoever edits a manifest copies it first. The jobs leave such a file out, and so does pruning."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("g", ("t", 0, 1))
+    first = (await snapshot(admin, layout)).manifest.snapshot_id
+    manifest = Path(str(layout.manifest(first)))
+    other = manifest.with_name(name.format(first))
+    shutil.copy(manifest, other)
+    second = (await take_snapshot(admin, layout, now=Ticking(NOW + timedelta(hours=1)))).snapshot_id
+    assert last_members(layout, ["g"], await admin.cluster_id()) == {}
+    assert latest_manifest(layout).snapshot_id == second
+    assert snapshot_ids(layout) == [first, second]
+    assert other.exists()
+
+
+async def test_a_snapshot_that_does_not_fit_leaves_nothing_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it left would fill the disk for good: a running deletion could not write its journal any more."""
+
+    def fill(file: IO[bytes], *_: Any) -> int:
+        file.write(b"some of the rows")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(table, "write_parquet", fill)
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("g", ("t", 0, 1))
+    with pytest.raises(StorageError, match="No space left"):
+        await snapshot(admin, layout)
+    assert list((tmp_path / "prod" / "data").rglob("*")) == []
+
+
+async def test_a_storage_that_does_not_give_a_manifest_once_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What s3fs makes of a 503, and a disk of EIO, is an OSError: it was taken for a file that is not fit for good."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("g", ("t", 0, 1))
+    await snapshot(admin, layout)
+
+    def fail(path: Path) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(StorageError, match="Input/output error") as caught:
+        latest_manifest(layout)
+    assert not is_final(caught.value), "Airflow retries it"
