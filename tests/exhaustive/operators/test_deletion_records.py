@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -51,10 +52,7 @@ def test_a_run_that_is_interrupted_leaves_what_it_was_about_to_delete(
 @pytest.mark.safety
 @pytest.mark.promise(3)
 def test_a_run_that_cannot_be_recorded_deletes_nothing(site: Site, backed_up: Planned) -> None:
-    def full(*_: Any, **__: Any) -> Any:
-        raise StorageError("no space left on device")
-
-    site.patch.setattr(FILES, "create", full)
+    site.patch.setattr(FILES, "create", Mock(side_effect=StorageError("no space left on device")))
     with pytest.raises(StorageError, match="no space left"):
         site.apply(backed_up)
     assert site.admin.deleted == []
@@ -115,11 +113,8 @@ def test_when_the_storage_fails_after_a_deletion_the_log_has_the_outcomes_and_th
 ) -> None:
     real = site.admin.delete_consumer_groups
 
-    def full(*_: Any, **__: Any) -> Any:
-        raise StorageError("no space left on device")
-
     async def storage_fails(group_ids: Any, **_: Any) -> Any:
-        site.patch.setattr(FILES, "create", full)
+        site.patch.setattr(FILES, "create", Mock(side_effect=StorageError("no space left on device")))
         return await real(group_ids)
 
     site.patch.setattr(site.admin, "delete_consumer_groups", storage_fails)

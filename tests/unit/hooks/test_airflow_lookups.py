@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk import Variable
@@ -164,10 +165,7 @@ def test_another_variable_may_be_named_and_none(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.safety
 def test_a_variable_that_cannot_be_read_stops_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise RuntimeError("the secrets backend is away: token=abc")
-
-    monkeypatch.setattr(Variable, "get", broken)
+    monkeypatch.setattr(Variable, "get", Mock(side_effect=RuntimeError("the secrets backend is away: token=abc")))
     why = why_variable_stops("halt") or ""
     assert "could not be read" in why
     assert "abc" not in why

@@ -4,6 +4,7 @@ import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk.io import store
@@ -86,10 +87,7 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nhidden\n-----END OPENSSH PRIVATE KEY
 def test_a_storage_that_cannot_be_opened_is_named_and_shows_no_key(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise error
-
-    monkeypatch.setattr("airflow.sdk.io.get_fs", fail)
+    monkeypatch.setattr("airflow.sdk.io.get_fs", Mock(side_effect=error))
     monkeypatch.setattr("airflow.sdk.io.has_fs", lambda scheme: scheme == "gs")
     monkeypatch.setattr(store, "_STORE_CACHE", {})
     with pytest.raises(StorageError, match=r"gs://my_conn@files/kafka could not be opened: ") as caught:

@@ -133,6 +133,11 @@ def plan_of(
     return plan(storage, snapshot_id=snapshot_id, **{"max_share": 1, **of_file, **arguments})
 
 
+def changes(storage: Path) -> list[dict[str, Any]]:
+    """Return the records of changes, oldest first."""
+    return [json.loads(path.read_text()) for path in sorted((storage / CLUSTER / "changes").glob("*.json"))]
+
+
 def plan_of_used(admin: FakeAdmin, storage: Path) -> dict[str, Any]:
     """Plan to delete a, of which a snapshot before has two members, and b, of which none has."""
     admin.groups = {"a": FakeGroup(members=2), "b": FakeGroup(), "live": FakeGroup()}

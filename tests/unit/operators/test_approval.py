@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -248,10 +249,7 @@ def test_an_answer_approves_no_plan_that_took_the_place_of_the_one_in_the_questi
 
 @pytest.mark.safety
 def test_a_question_that_cannot_be_sealed_is_not_asked(site: Site, planned: Planned, airflow: Airflow) -> None:
-    def full(*_: Any) -> None:
-        raise StorageError("no space left")
-
-    site.patch.setattr(FILES, "create", full)
+    site.patch.setattr(FILES, "create", Mock(side_effect=StorageError("no space left")))
     with pytest.raises(StorageError):
         ask(site.storage, planned).execute(context())
     assert airflow.asked == []

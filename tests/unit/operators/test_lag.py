@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -47,11 +48,10 @@ def test_topics_that_are_hidden_from_the_user_are_said_to_be_missing(
 def test_a_lag_that_was_measured_is_not_lost_where_the_last_question_is_not_answered(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def lost() -> bool:
-        raise ConnectionFailedError("b1:9092", "refused")
-
     site.admin.groups = {"orders": FakeGroup({TopicPartition("t", 0): 8})}
-    site.patch.setattr(site.admin, "sees_all_topics", lost)
+    site.patch.setattr(
+        site.admin, "sees_all_topics", AsyncMock(side_effect=ConnectionFailedError("b1:9092", "refused"))
+    )
     assert ListGroupLagOperator(task_id="t").execute({})["lagging_groups"] == {"orders": 2}
     assert "is not known: b1:9092" in capsys.readouterr().out
 
@@ -161,11 +161,9 @@ def test_what_was_deleted_is_counted_where_its_last_record_cannot_be_written(sit
     counted: dict[str, int] = {}
     site.patch.setattr(Stats, "incr", lambda stat, count, **_: counted.__setitem__(stat, count))
     planned = site.planned_once(["a", "b"], ["live"], backed_up=True)
-
-    def full(*_: Any) -> Any:
-        raise StorageError("ended.json could not be written: No space left on device")
-
-    site.patch.setattr(RunJournal, "end", full)
+    site.patch.setattr(
+        RunJournal, "end", Mock(side_effect=StorageError("ended.json could not be written: No space left on device"))
+    )
     with pytest.raises(StorageError, match="No space left"):
         site.apply(planned, dry_run=True)
     assert not counted

@@ -22,17 +22,13 @@ from tests.fakes.groups import FakeGroup, timeout
 from tests.pages import DOCS
 from tests.unit.made_once import made_once
 from tests.unit.operators import scene
-from tests.unit.operators.scene import Site
+from tests.unit.operators.scene import Site, changes
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
 def reset(storage: Path, **arguments: Any) -> dict[str, Any]:
     return scene.run(ResetGroupOffsetsOperator, storage, **{"group_ids": ["a"], **arguments})
-
-
-def records(storage: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted((storage / scene.CLUSTER / "changes").glob("*.json"))]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +50,7 @@ def test_offsets_are_moved_and_clamped_to_the_log(site: Site, target: Any, offse
 def test_what_was_there_is_on_record_before_it_is_changed(site: Site) -> None:
     site.admin.groups = {"a": FakeGroup({T0: 5})}
     found = reset(site.storage, to="latest")
-    planned, result = records(site.storage)
+    planned, result = changes(site.storage)
     assert planned["groups"][0]["before"] == [
         {"topic": "t", "partitions": [0], "offsets": [5], "leader_epochs": [3], "metadata": None}
     ]
@@ -140,7 +136,7 @@ def test_offsets_of_a_topic_are_forgotten_and_on_record(site: Site) -> None:
     assert site.admin.groups["a"].positions == {T0: 5, U0: 3}
     found = site.run(DeleteGroupOffsetsOperator, **arguments)
     assert site.admin.groups["a"].positions == {U0: 3}
-    record, result = [each for each in records(site.storage) if not each["dry_run"]]
+    record, result = [each for each in changes(site.storage) if not each["dry_run"]]
     assert Path(found["result_path"]).exists()
     assert {group["group_id"]: group["outcome"] for group in result["groups"]} == {"a": "changed", "b": "unchanged"}
     assert record["groups"][0]["before"][0]["offsets"] == [5]
@@ -152,7 +148,7 @@ def test_what_was_committed_since_the_record_is_not_forgotten(site: Site) -> Non
     site.admin.groups = {"a": FakeGroup({T0: 5, U0: 3}), "b": FakeGroup({T0: 5}), "c": FakeGroup({T0: 5})}
 
     def commit(call: str) -> None:
-        if records(site.storage):
+        if changes(site.storage):
             site.admin.commit("b", *T0, 6)
             site.admin.commit("a", *U0, 4)  # of a topic that stays
 

@@ -14,7 +14,7 @@ from airflow_kafka_groups.storage.json_files import write_listing
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.cli.commands.conftest import Cli
-from tests.unit.operators.scene import CLUSTER, Site
+from tests.unit.operators.scene import CLUSTER, Site, changes
 
 pytestmark = pytest.mark.safety
 
@@ -28,10 +28,6 @@ def _groups(admin: FakeAdmin) -> None:
         "b": FakeGroup({T0: 7}),
         "live": FakeGroup({T0: 5}, members=1),
     }
-
-
-def records(tmp_path: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted((tmp_path / CLUSTER / "changes").glob("*.json"))]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +70,7 @@ def test_who_is_alive_or_protected_is_kept_and_on_record(site: Site, stored: Cli
     assert "1 member" in reasons["live"]
     assert "protects" in reasons["b"]
     assert site.admin.groups["b"].positions == {T0: 7}
-    before, result = records(site.storage)
+    before, result = changes(site.storage)
     assert (before["what"], result["counts"]["changed"], Path(found["record"]).exists()) == ("reset", 1, True)
     assert stored("delete-offsets", "a", "b", "--topic", "t", "--yes")[0] == 1
     site.connect(read_only=True)
@@ -97,7 +93,7 @@ def test_a_shift_that_was_killed_is_continued_and_one_that_ended_is_made_again(s
 
     site.admin.before = kill
     assert stored(*words)[0] == 130
-    (before,) = records(site.storage)
+    (before,) = changes(site.storage)
     assert stored(*words)[0] == 0
     assert [site.admin.groups[id_].positions for id_ in "ab"] == [{T0: 6, T1: 3, U0: 9}, {T0: 8}]
     assert stored(*words)[0] == 0

@@ -1,6 +1,5 @@
 """Removing members of a group: who is meant is on record before, and nobody is removed who joined since."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
 from tests.unit.cli.commands.conftest import Cli, connect
 from tests.unit.operators import scene
-from tests.unit.operators.scene import Site, context
+from tests.unit.operators.scene import Site, changes, context
 
 pytestmark = pytest.mark.safety
 
@@ -26,10 +25,6 @@ def _groups(admin: FakeAdmin) -> None:
 
 def remove(storage: Path, run_id: str = "manual__1", **arguments: Any) -> dict[str, Any]:
     return scene.run(RemoveMembersOperator, storage, context(run_id), **{"group_id": "a", **arguments})
-
-
-def records(storage: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted((storage / scene.CLUSTER / "changes").glob("*.json"))]
 
 
 def test_a_dry_run_shows_the_members_and_removes_nobody(admin: FakeAdmin, stored: Cli) -> None:
@@ -56,7 +51,7 @@ def test_named_members_are_removed_by_command_and_by_operator(
     members = dict(site.admin.groups["a"].named)
     code, found, _ = stored("remove-members", "a", *words, "--reason", "pod is gone", "--yes")
     assert (code, found["counts"]["changed"], list(site.admin.groups["a"].named)) == (0, 3 - len(left), left)
-    before, result = records(site.storage)
+    before, result = changes(site.storage)
     assert (before["what"], before["reason"]) == ("remove members", "pod is gone")
     assert {row["member_id"] for row in before["groups"]} == members.keys() - set(left)
     assert {row["outcome"] for row in result["groups"]} == {"changed"}
@@ -144,7 +139,7 @@ def test_members_of_the_new_protocol_are_kept_with_the_reason(site: Site) -> Non
 def test_who_is_no_member_is_no_failure(site: Site, stored: Cli) -> None:
     assert remove(site.storage, member_ids=["gone"], instance_ids=["pod-9"])["counts"]["unchanged"] == 2
     assert stored("remove-members", "nothing", "--all-members", "--yes")[0] == 0
-    assert records(site.storage) == []
+    assert changes(site.storage) == []
 
 
 @pytest.mark.parametrize(("outcome", "why"), [("failed", "GROUP_AUTHORIZATION_FAILED"), ("unknown", "")])

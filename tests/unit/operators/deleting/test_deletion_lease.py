@@ -4,12 +4,12 @@ import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
-from airflow_kafka_groups.kafka.admin.results import GroupResults
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.fakes.lease import FakeLease
@@ -97,10 +97,7 @@ def test_a_lease_lost_on_the_way_fails_the_task_after_the_record(site: Site, lea
 
 
 def test_a_killed_run_has_its_lease_on_record(site: Site, leases: FakeLease) -> None:
-    async def killed(*_: Any, **__: Any) -> GroupResults[None]:
-        raise KeyboardInterrupt
-
-    site.patch.setattr(site.admin, "delete_consumer_groups", killed)
+    site.patch.setattr(site.admin, "delete_consumer_groups", AsyncMock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         delete(site.storage)
     (record,) = records(site.storage)

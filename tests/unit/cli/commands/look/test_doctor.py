@@ -3,6 +3,7 @@
 import json
 import sys
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -123,11 +124,7 @@ def test_without_a_storage_the_rest_is_examined(cli: Cli, monkeypatch: pytest.Mo
 
 def test_a_storage_that_cannot_be_opened_is_a_finding(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as one whose library logs in at once."""
-
-    def refuse(*_: Any) -> Any:
-        raise PermissionError("Permission denied for user ann")
-
-    monkeypatch.setattr("airflow.sdk.io.get_fs", refuse)
+    monkeypatch.setattr("airflow.sdk.io.get_fs", Mock(side_effect=PermissionError("Permission denied for user ann")))
     code, found, _ = cli("doctor", "--storage-path", "gs://my_conn@bucket/kafka")
     assert (code, checks(found)["storage"]) == (1, "failed")
     assert checks(found)["brokers"] == checks(found)["Airflow"] == "ok", "the rest is examined"
