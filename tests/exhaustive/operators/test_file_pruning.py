@@ -16,7 +16,6 @@ from airflow_kafka_groups.change import file_pruning
 from airflow_kafka_groups.change.file_pruning import FileKind, PruningLimits
 from airflow_kafka_groups.change.file_pruning import prune as prune_files
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 from airflow_kafka_groups.storage.layout import Layout
@@ -35,8 +34,7 @@ def files(storage: Path) -> set[str]:
 
 
 def prune(storage: Path, **arguments: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {"keep_newest": 1, "dry_run": False, **arguments}
-    return PruneFilesOperator(task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, **given).execute({})
+    return scene.run(PruneFilesOperator, storage, **{"keep_newest": 1, "dry_run": False, **arguments})
 
 
 def clean_up(admin: FakeAdmin, storage: Path) -> None:
@@ -45,9 +43,8 @@ def clean_up(admin: FakeAdmin, storage: Path) -> None:
     scene.judge(storage, scene.take_snapshot(storage), stale=["a"])
     plan = scene.plan(storage, max_share=1.0)
     scene.back_up(storage, plan)
-    stored: dict[str, Any] = {"storage_path": str(storage), "cluster": scene.CLUSTER, "plan_id": plan["plan_id"]}
-    DeleteGroupsOperator(task_id="d", plan_digest=plan["digest"], **stored).execute({})
-    CleanupReportOperator(task_id="r", **stored).execute({})
+    scene.apply(storage, plan)
+    scene.run(CleanupReportOperator, storage, plan_id=plan["plan_id"])
 
 
 def named(data: bytes) -> tuple[str, str]:
@@ -101,18 +98,14 @@ def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]
     trend = {f"{scene.CLUSTER}/reports/trend.{suffix}" for suffix in ("html", "json")}
     assert len(oldest) == len(middle) == len(newest - trend) == 11
     assert trend <= newest, "the trend is of all runs, and stays"
-    found = PruneFilesOperator(task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, keep_newest=1).execute({})
+    found = scene.run(PruneFilesOperator, storage, keep_newest=1)
     assert (found["dry_run"], found["removed"]["snapshot"], found["removed"]["cleanup"]) == (True, 2, 1)
     assert found["files"] == 6 + 6 + 5
     assert files(storage) == oldest | middle | newest, "a dry run is the default"
 
     found = prune(storage)
-    assert (found["dry_run"], found["removed"]["cleanup"], found["kept"]["snapshot"], found["foreign"]) == (
-        False,
-        1,
-        1,
-        {},
-    )
+    assert (found["dry_run"], found["foreign"]) == (False, {})
+    assert (found["removed"]["cleanup"], found["kept"]["snapshot"]) == (1, 1)
     snapshots = {name for name in middle if name.split("/")[1] in SNAPSHOT_FOLDERS}
     assert files(storage) == (middle - snapshots) | newest, "clean-ups are kept longer than snapshots"
     assert not [path for path in (storage / scene.CLUSTER / "data").iterdir() if not list(path.iterdir())]

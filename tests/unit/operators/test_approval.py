@@ -19,7 +19,6 @@ from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import load_plan, log_plan
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.operators.approval import ApprovePruningOperator
-from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.pruning import PlanTopicPruningOperator, PruneTopicOffsetsOperator
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import json_bytes
@@ -38,8 +37,7 @@ def planned(backed_up: dict[str, Any]) -> dict[str, Any]:
 
 
 def delete(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    arguments = {"approval_rule": "always", **scene.of_plan(storage, planned), **arguments}
-    return DeleteGroupsOperator(**arguments).execute({})
+    return scene.apply(storage, planned, **{"approval_rule": "always", **arguments})
 
 
 def approve(airflow: Airflow, storage: Path, planned: dict[str, Any], **of_task: Any) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def test_a_snapshot_of_named_groups_is_not_the_cluster(site: Site, gauges: dict[
     site.take_snapshot()
     before = dict(gauges)
     assert before["kafka_groups.prod.groups.all"] == before["kafka_groups.prod.snapshot.groups"] == 2
-    ListGroupOffsetsOperator(task_id="t", storage_path=str(site.storage), cluster="prod", group_ids=["b"]).execute({})
+    site.run(ListGroupOffsetsOperator, group_ids=["b"])
     assert gauges == before
 
 

@@ -248,8 +248,8 @@ def test_what_is_copied_out_of_a_message_is_restored(site: Site) -> None:
     site.apply(planned)
     copied = without_links("svc@team")
     assert copied != "svc@team"
-    stored: dict[str, Any] = {**site.stored, "plan_id": planned["plan_id"]}
-    RestoreGroupOffsetsOperator(task_id="r", group_ids=[copied], **stored).execute({})
+    plan_id = planned["plan_id"]
+    site.run(RestoreGroupOffsetsOperator, group_ids=[copied], plan_id=plan_id)
     assert sorted(site.admin.groups) == ["live", "svc@team"]
     with pytest.raises(ConfigurationError, match="not in the backup"):
-        RestoreGroupOffsetsOperator(task_id="r", group_ids=[f"{NO_LINK}b"], **stored).execute({})
+        site.run(RestoreGroupOffsetsOperator, group_ids=[f"{NO_LINK}b"], plan_id=plan_id)
