@@ -87,7 +87,7 @@ class Command(NamedTuple):
     def arguments(self) -> list[Argument]:
         """Return the flags and settings of each argument: without help of its own, it has the operator's words."""
         from airflow_kafka_groups.cli.output import FORMATS
-        from airflow_kafka_groups.operators.support.described import described
+        from airflow_kafka_groups.operators.support.dag_form import described
 
         recorded = self.target()
         recorded.add_argument(

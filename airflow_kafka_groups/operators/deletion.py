@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 
 _LOGGED_AT_ONCE = 100
-_MAX_WAIT_SECONDS = 86_400.0
 
 
 class _DeletingOperator(DryRunOperator):
@@ -82,7 +81,7 @@ class _DeletingOperator(DryRunOperator):
     """The first name of the metrics that count what became of groups."""
 
     lease = Argument(read_flag)
-    lease_wait_seconds = Argument(partial(read_duration, maximum=_MAX_WAIT_SECONDS))
+    lease_wait_seconds = Argument(partial(read_duration, maximum=86_400))
     stop_variable = Argument(optional(read_text))
 
     def __init__(

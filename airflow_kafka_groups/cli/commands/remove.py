@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.cluster import Deletion
 
 _OUTCOME = ("outcome", "code", "reason")
-_MAX_WAIT_SECONDS = 86_400.0
 
 
 def _add_deletion_arguments(parser: ArgumentTarget) -> None:
@@ -56,7 +55,7 @@ def _add_deletion_arguments(parser: ArgumentTarget) -> None:
 
 def _add_stopping_arguments(parser: ArgumentTarget) -> None:
     parser.add_argument("--yes", action="store_true", help="delete; without it, only show what would be deleted")
-    add_value(parser, "lease_wait_seconds", default=60.0, read=partial(read_duration, maximum=_MAX_WAIT_SECONDS))
+    add_value(parser, "lease_wait_seconds", default=60.0, read=partial(read_duration, maximum=86_400))
     parser.add_argument("--stop-variable", metavar="NAME", default=STOP_VARIABLE, read=read_text)
 
 

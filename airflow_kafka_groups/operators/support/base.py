@@ -209,10 +209,6 @@ class SelectingOperator(MatchingOperator):
         return GroupSelection(group_ids=named, groups=self.matching, protected=protected)
 
 
-NOT_MAPPED = "-1"
-"""Airflow's ``map_index`` of a task that is not mapped."""
-
-
 def task_run_of(actor: Mapping[str, str]) -> str:
     """Return what a task that is retried or cleared has in common with its earlier tries."""
     if "run_id" not in actor:  # outside of Airflow
@@ -226,7 +222,7 @@ def every_mapped_run_of(actor: Mapping[str, str]) -> str:
     A group may be another one's when what the task is mapped over was created again. The name is that of a task that
     is not mapped.
     """
-    return task_run_of({**actor, "map_index": NOT_MAPPED})
+    return task_run_of({**actor, "map_index": "-1"})  # as Airflow has it
 
 
 def actor_of(context: Context) -> dict[str, str]:
