@@ -201,7 +201,9 @@ class Output:
             )
             self._stream.write("\n" if table.rows else "")
         if table.rows or summary is None:
-            cells = [[printable(_shown(value)) for value in row] for row in table.rows]
+            # JSON and CSV have the digits that nobody reads.
+            rows = [[f"{value:.1f}" if isinstance(value, float) else value for value in row] for row in table.rows]
+            cells = [[printable(_text(value)) for value in row] for row in rows]
             lines = list(_aligned([[name.upper() for name in table.columns], *cells]))
             if self._stream.isatty() and len(cells) <= _BLOCKS and max(map(len, lines)) > get_terminal_size().columns:
                 width = max(map(len, table.columns)) + 2
@@ -216,11 +218,6 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
     widths = [max((len(cell) for cell in column if len(cell) <= _WIDEST), default=0) for column in columns]
     line = "  ".join(f"{{:<{width}}}" for width in widths)
     return (line.format(*row).rstrip() + "\n" for row in rows)
-
-
-def _shown(value: Any) -> str:
-    """Return the text of a table's cell: JSON and CSV have the digits that nobody reads."""
-    return f"{value:.1f}" if isinstance(value, float) else _text(value)
 
 
 def _text(value: Any, nothing: str = "-") -> str:

@@ -181,12 +181,10 @@ class ConnectedCluster:
         """
         from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 
-        how: dict[str, Any] = {name: getattr(given, name) for name in _BY_NAME}
+        names = ("observe_seconds", "allow_hidden_topics", "ignore_missing", "ignore_signs_of_life")
+        how: dict[str, Any] = {name: getattr(given, name) for name in names}
         how |= {"types": given.types or (), "protected": self.settings.kept_patterns, "floors": floors}
         return lambda admin, request: delete_by_name(admin, layout, given.group_ids, request, **how)
-
-
-_BY_NAME = ("observe_seconds", "allow_hidden_topics", "ignore_missing", "ignore_signs_of_life")
 
 
 def deletion_by_plan(

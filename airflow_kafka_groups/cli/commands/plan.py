@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.options import (
     OF_RULES,
@@ -145,7 +144,11 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     given = numbers_of(args, OF_RULES)
-    commit_log, retention = _of_site(take_defaults(args, _PLAN_NUMBERS))
+    defaults = take_defaults(args, _PLAN_NUMBERS)
+    read_mode = one_of(*COMMIT_LOG_MODES)
+    commit_log = read_mode(f"{DEFAULTS}.commit_log", defaults.get("commit_log", COMMIT_LOG_MODES[0]))
+    minutes = defaults.get("offsets_retention_minutes", 0)
+    minutes = read_integer(f"{DEFAULTS}.offsets_retention_minutes", minutes)
     file = policy_file_of(args, floors)
     for name in given if file else ():  # whoever gives one expects it to count
         by_site = args.site_fields.get("policy_file")
@@ -154,7 +157,6 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
         raise ConfigurationError(flag_of(name), None, remedy)
     policy = policy_of(args, settings, file, require_commit_log=args.require_commit_log or commit_log == REQUIRED)
     judged = _require_verdicts(cluster, args.snapshot_id, policy if file is None else policy.by_file(file))
-    retention = args.offsets_retention_minutes or retention
     plan, path = plan_snapshot(
         layout,
         policy,
@@ -162,7 +164,7 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
         snapshot_id=judged,
         lease_group_id=settings.lease_group_id,
         file=file,
-        offsets_retention_minutes=retention,
+        offsets_retention_minutes=args.offsets_retention_minutes or minutes or None,
     )
     report = None
     try:
@@ -179,13 +181,6 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
         say(f"Nothing was deleted. Next: {next_command}")
         say(f"After that, a dry run: {cluster.command('apply', plan.plan_id)}")
     return ExitCode.DONE
-
-
-def _of_site(defaults: Mapping[str, Any]) -> tuple[str, int | None]:
-    """Return how the site's DAGs read the log of commits, and the brokers' retention in minutes, ``None`` for none."""
-    mode = one_of(*COMMIT_LOG_MODES)(f"{DEFAULTS}.commit_log", defaults.get("commit_log", COMMIT_LOG_MODES[0]))
-    minutes = defaults.get("offsets_retention_minutes", 0)
-    return mode, read_integer(f"{DEFAULTS}.offsets_retention_minutes", minutes) or None
 
 
 def _require_verdicts(cluster: Cluster, asked: str | None, policy: PlanPolicy) -> str:
