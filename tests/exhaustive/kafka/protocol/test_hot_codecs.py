@@ -1,15 +1,13 @@
 """Hand-written codecs write and read what kio does, whatever a message contains."""
 
-import struct
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, reject
+from hypothesis import given
 from hypothesis import strategies as st
-from kio.serial.errors import SerialError
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.kafka.models import Broker, GroupState, PackedGroups, TopicPartition
@@ -42,6 +40,7 @@ from airflow_kafka_groups.kafka.protocol.apis import (
 from airflow_kafka_groups.kafka.protocol.apis.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
 from airflow_kafka_groups.kafka.protocol.codec import decode_message, encode_body, response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from tests.fakes.answers import frame
 from tests.unit.kafka.protocol.texts import TEXTS
 
 MODULES: dict[Api, Any] = {
@@ -51,6 +50,7 @@ MODULES: dict[Api, Any] = {
     LIST_GROUPS: list_groups,
     METADATA: metadata,
     OFFSET_COMMIT: offset_commit,
+    OFFSET_FETCH: offset_fetch,
 }
 ASSIGNMENT = b"\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03\xff\xff\xff\xff"
 CODES = st.sampled_from([ErrorCode.none, ErrorCode.none, *ErrorCode])
@@ -179,6 +179,40 @@ def committed(version: int) -> st.SearchStrategy[Any]:
     return st.builds(schema.OffsetCommitResponse, throttle_time=THROTTLES, topics=lists(topics))
 
 
+MOSTLY_NONE = st.sampled_from([ErrorCode.none] * 5 + list(ErrorCode))
+
+
+@cache
+def fetched(version: int, plain: bool = False) -> st.SearchStrategy[Any]:
+    """Groups of which nearly all partitions are in the plainest form, or all of them."""
+    schema, end = response_schema(OFFSET_FETCH, version), "s" if version >= 8 else ""
+    row, kind = (getattr(schema, f"OffsetFetchResponse{part}{end}") for part in ("Partition", "Topic"))
+    # Only what differs is drawn: a message has up to 4,000 of them.
+    drawn = st.lists(st.tuples(IDS, st.integers(0, 2**40)), min_size=plain, max_size=3 if plain else 200)
+    rows = drawn.map(lambda pairs: tuple(plain_row(row, *pair) for pair in pairs))
+    others = st.builds(
+        row,
+        partition_index=IDS,
+        committed_offset=st.sampled_from([-1, 0, 7, 2**63 - 1]),
+        committed_leader_epoch=st.integers(-1, 2**31 - 1),
+        metadata=st.sampled_from([None, "", "", "", "m", "ünï", "x" * 130]),
+        error_code=MOSTLY_NONE,
+    )
+    names = st.sampled_from(["t", "ünï", *([] if plain else ["y" * 140])])
+    topics = lists(st.builds(kind, name=names, partitions=rows if plain else rows | lists(others, 8)))
+    of_group = {"topics": topics, "error_code": st.just(ErrorCode.none) if plain else MOSTLY_NONE}
+    if version < 8:
+        return st.builds(schema.OffsetFetchResponse, throttle_time=THROTTLES, **of_group)
+    group = st.builds(schema.OffsetFetchResponseGroup, group_id=st.text(max_size=9), **of_group)
+    groups = st.lists(group, max_size=5, unique_by=lambda one: one.group_id).map(tuple)
+    return st.builds(schema.OffsetFetchResponse, throttle_time=THROTTLES, groups=groups)
+
+
+def plain_row(row: Any, index: int, offset: int) -> Any:
+    fields = {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": 0}
+    return row(**fields, metadata="", error_code=ErrorCode.none)
+
+
 ANSWERS = [
     (DELETE_GROUPS, 2, deleted),
     *((DESCRIBE_GROUPS, version, described) for version in (5, 6)),
@@ -186,6 +220,8 @@ ANSWERS = [
     *((LIST_GROUPS, version, listed) for version in (3, 4, 5)),
     *((METADATA, version, told) for version in (9, 10, 11, 12)),
     *((OFFSET_COMMIT, version, committed) for version in (8, 9)),
+    *((OFFSET_FETCH, version, fetched) for version in (6, 7, 8, 9)),
+    (OFFSET_FETCH, 8, partial(fetched, plain=True)),
 ]
 
 
@@ -204,6 +240,11 @@ def plain(answer: Any) -> Any:
             return throttle, sorted(((group_id, group) for ids, group in groups for group_id in ids), key=repr)
         case MetadataAnswer():
             return answer
+        case OffsetFetchAnswer(throttle, packed, groups):
+            whole: dict[str, Any] = {
+                group_id: (ErrorCode.none, group.topics, {}) for group_id, group in PackedGroups(packed).items()
+            }
+            return throttle, whole | {group_id: (*rest, dict(errors)) for group_id, *rest, errors in groups}
         case OffsetChangeAnswer(throttle, error, partitions, changed):
             done = {TopicPartition(topic, number): ErrorCode.none for topic, some in changed.items() for number in some}
             assert not done.keys() & partitions.keys()
@@ -218,21 +259,23 @@ def test_an_answer_is_read_as_kio_reads_it(api: Api, version: int, answers: Any,
 
     To draw an answer takes longer than all that is done with it. Each of the claims fails by itself.
     """
-    frame = b"\x00\x00\x00\x07\x00" + encode_body(data.draw(answers(version)))
-    assert by_hand(api, version, frame) == by_kio(api, version, frame)
+    whole = frame(data.draw(answers(version)))
+    assert by_hand(api, version, whole) == by_kio(api, version, whole)
     with pytest.raises(RemoteProtocolError, match="1 bytes too many"):
-        decode_response(api, version, frame + b"\x00")
-    cut = data.draw(st.integers(5, len(frame) - 1))
+        decode_response(api, version, whole + b"\x00")
+    cut = data.draw(st.integers(5, len(whole) - 1))
     with pytest.raises(RemoteProtocolError):
-        decode_response(api, version, frame[:cut])
-    changed = bytearray(frame)
-    changed[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
+        decode_response(api, version, whole[:cut])
+    changed = bytearray(whole)
+    changed[data.draw(st.integers(4, len(whole) - 1))] = data.draw(st.integers(0, 255))
     try:
         mine = by_hand(api, version, bytes(changed))
     except RemoteProtocolError:
         return
     try:
         theirs = by_kio(api, version, bytes(changed))
+    except KeyError:
+        return  # kio knows no tagged fields of tomorrow
     except ValueError as error:  # kio refuses a complete response with a code that it does not know
         if "is not a valid ErrorCode" not in str(error):
             raise
@@ -257,7 +300,7 @@ def test_two_coordinators_of_one_group_are_refused_and_one_named_twice_is_not(ve
             for port in ports
         )
         response = schema.FindCoordinatorResponse(throttle_time=timedelta(0), coordinators=named)
-        return b"\x00\x00\x00\x07\x00" + encode_body(response)
+        return frame(response)
 
     assert decode_response(FIND_COORDINATOR, version, answer(1, 1)).found == {
         "g": Broker(broker_id=1, host="b", port=1)
@@ -273,10 +316,10 @@ def test_a_yes_or_no_that_is_neither_is_refused() -> None:
     answer = response_schema(METADATA, 9).MetadataResponse(
         throttle_time=timedelta(0), brokers=(), cluster_id=None, controller_id=0, topics=(topic,)
     )
-    frame = b"\x00\x00\x00\x07\x00" + encode_body(answer)
-    assert decode_response(METADATA, 9, frame).partition_counts == {"t": 0}
+    whole = frame(answer)
+    assert decode_response(METADATA, 9, whole).partition_counts == {"t": 0}
     with pytest.raises(RemoteProtocolError, match="boolean"):
-        decode_response(METADATA, 9, frame.replace(b"\x02t\x01", b"\x02t\x02"))
+        decode_response(METADATA, 9, whole.replace(b"\x02t\x01", b"\x02t\x02"))
 
 
 def test_groups_that_are_alike_share_their_description() -> None:
@@ -297,7 +340,7 @@ def test_groups_that_are_alike_share_their_description() -> None:
     groups = tuple(group(f"g{number}", "Empty") for number in range(9))
     groups += (group("dead", "Empty", ErrorCode.group_id_not_found), group("stable", "Stable"), group("last", "Empty"))
     response = schema.DescribeGroupsResponse(throttle_time=timedelta(0), groups=groups)
-    answer = decode_response(DESCRIBE_GROUPS, 6, b"\x00\x00\x00\x07\x00" + encode_body(response))
+    answer = decode_response(DESCRIBE_GROUPS, 6, frame(response))
     described = {tuple(ids): (group.state, group.error) for ids, group in answer.groups}
     assert described == {
         (*(f"g{number}" for number in range(9)), "last"): (GroupState.EMPTY, ErrorCode.none),
@@ -334,7 +377,7 @@ def test_a_name_that_contains_the_end_of_a_row_is_one_name() -> None:
     group_ids = [*("g" for _ in range(9)), "a\0\0\0b", *("h" for _ in range(9)), "x" * 200, "i"]
     results = tuple(schema.DeletableGroupResult(group_id=key, error_code=ErrorCode.none) for key in group_ids)
     response = schema.DeleteGroupsResponse(throttle_time=timedelta(0), results=results)
-    answer = decode_response(DELETE_GROUPS, 2, b"\x00\x00\x00\x07\x00" + encode_body(response))
+    answer = decode_response(DELETE_GROUPS, 2, frame(response))
     assert sorted(answer.found) == sorted({*group_ids})
 
 
@@ -349,183 +392,37 @@ def test_a_topic_that_was_committed_completely_costs_no_object_for_each_partitio
     response = schema.OffsetCommitResponse(
         throttle_time=timedelta(0), topics=(topic("t", none, none), topic("u", none, failed))
     )
-    answer = decode_response(OFFSET_COMMIT, 9, b"\x00\x00\x00\x07\x00" + encode_body(response))
+    answer = decode_response(OFFSET_COMMIT, 9, frame(response))
     assert answer.changed == {"t": (0, 1)}
     assert answer.partitions == {TopicPartition("u", 0): none, TopicPartition("u", 1): failed}
-
-
-SCHEMA = response_schema(OFFSET_FETCH, 8)
-MOSTLY_NONE = st.sampled_from([ErrorCode.none] * 5 + list(ErrorCode))
-PARTITIONS = st.builds(
-    SCHEMA.OffsetFetchResponsePartitions,
-    partition_index=st.integers(0, 2**31 - 1),
-    committed_offset=st.sampled_from([-1, 0, 7, 2**63 - 1]),
-    committed_leader_epoch=st.integers(-1, 2**31 - 1),
-    metadata=st.sampled_from([None, "", "", "", "m", "ünï", "x" * 130]),
-    error_code=MOSTLY_NONE,
-)
-
-
-def plain_rows(rows: list[tuple[int, int]]) -> tuple[Any, ...]:
-    return tuple(
-        SCHEMA.OffsetFetchResponsePartitions(
-            partition_index=index,
-            committed_offset=offset,
-            committed_leader_epoch=0,
-            metadata="",
-            error_code=ErrorCode.none,
-        )
-        for index, offset in rows
-    )
-
-
-def rows_of(most: int, least: int = 0) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Partitions as nearly all are. Only what differs is drawn: a message has up to 4,000 of them."""
-    rows = st.tuples(st.integers(0, 300), st.integers(0, 2**40))
-    return st.lists(rows, min_size=least, max_size=most).map(plain_rows)
-
-
-TOPICS = st.builds(
-    SCHEMA.OffsetFetchResponseTopics,
-    name=st.sampled_from(["t", "ünï", "y" * 140]),
-    partitions=rows_of(200) | lists(PARTITIONS, 8),
-)
-GROUPS = st.builds(
-    SCHEMA.OffsetFetchResponseGroup, group_id=st.text(max_size=9), topics=lists(TOPICS, 4), error_code=MOSTLY_NONE
-)
-RESPONSES = st.builds(
-    SCHEMA.OffsetFetchResponse,
-    throttle_time=st.integers(0, 10_000).map(lambda ms: timedelta(milliseconds=ms)),
-    groups=st.lists(GROUPS, max_size=5, unique_by=lambda group: group.group_id).map(tuple),
-)
-
-
-def frame(response: Any) -> bytes:
-    return b"\x00\x00\x00\x07\x00" + encode_body(response)
-
-
-def contents(answer: OffsetFetchAnswer) -> Any:
-    """Return what an answer says of each group, in whichever form."""
-    packed: dict[str, Any] = {
-        key: (ErrorCode.none, group.topics, {}) for key, group in PackedGroups(answer.packed).items()
-    }
-    groups = {group.group_id: (group.error, group.topics, dict(group.partition_errors)) for group in answer.groups}
-    return answer.throttle_time, packed | groups
-
-
-def check_refused(whole: bytes, version: int, data: st.DataObject) -> None:
-    """Check that half an answer, and one with something after it, is an error and never a short answer."""
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    with pytest.raises(RemoteProtocolError):
-        decode_response(OFFSET_FETCH, version, whole[:cut])
-    with pytest.raises(RemoteProtocolError):
-        decode_response(OFFSET_FETCH, version, whole + b"x")
-
-
-@given(RESPONSES, st.data())
-def test_it_reads_what_kio_reads_and_neither_less_nor_more(response: Any, data: st.DataObject) -> None:
-    whole = frame(response)
-    answer = decode_response(OFFSET_FETCH, 8, whole)
-    assert contents(answer) == contents(offset_fetch.from_kio(decode_message(OFFSET_FETCH, 8, whole)))
-    assert answer == offset_fetch.named(answer, [], 8)
-    assert answer.throttle_time == response.throttle_time
-    check_refused(whole, 8, data)
 
 
 @pytest.mark.safety
 @pytest.mark.parametrize("metadata", [("", ""), ("", "m"), ("m", ""), ("m", "n")])
 def test_an_answer_that_names_a_group_twice_is_refused(metadata: tuple[str, str]) -> None:
     """The last of two would be the group's offsets, or none at all: nobody knows which of them are."""
+    schema = response_schema(OFFSET_FETCH, 8)
 
     def group(group_id: str, text: str) -> Any:
-        part = SCHEMA.OffsetFetchResponsePartitions(
+        part = schema.OffsetFetchResponsePartitions(
             partition_index=0, committed_offset=7, metadata=text, error_code=ErrorCode.none
         )
-        topic = SCHEMA.OffsetFetchResponseTopics(name="t", partitions=(part,))
-        return SCHEMA.OffsetFetchResponseGroup(group_id=group_id, topics=(topic,), error_code=ErrorCode.none)
+        topic = schema.OffsetFetchResponseTopics(name="t", partitions=(part,))
+        return schema.OffsetFetchResponseGroup(group_id=group_id, topics=(topic,), error_code=ErrorCode.none)
 
     def answer(*groups: Any) -> bytes:
-        return frame(SCHEMA.OffsetFetchResponse(throttle_time=timedelta(0), groups=groups))
+        return frame(schema.OffsetFetchResponse(throttle_time=timedelta(0), groups=groups))
 
     first, second = metadata
-    assert len(contents(decode_response(OFFSET_FETCH, 8, answer(group("g", first), group("h", second))))[1]) == 2
+    assert len(plain(decode_response(OFFSET_FETCH, 8, answer(group("g", first), group("h", second))))[1]) == 2
     with pytest.raises(RemoteProtocolError, match="names a group twice"):
         decode_response(OFFSET_FETCH, 8, answer(group("g", first), group("h", ""), group("g", second)))
 
 
-ONE_GROUP = st.sampled_from([6, 7])
-
-
-def of_one(response: Any, version: int) -> Any:
-    """Return the first group of a response in the old form."""
-    schema = response_schema(OFFSET_FETCH, version)
-    group = response.groups[0] if response.groups else SCHEMA.OffsetFetchResponseGroup(group_id="", topics=())
-    topics = tuple(
-        schema.OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=tuple(
-                schema.OffsetFetchResponsePartition(
-                    partition_index=part.partition_index,
-                    committed_offset=part.committed_offset,
-                    committed_leader_epoch=part.committed_leader_epoch,
-                    metadata=part.metadata,
-                    error_code=part.error_code,
-                )
-                for part in topic.partitions
-            ),
-        )
-        for topic in group.topics
-    )
-    return schema.OffsetFetchResponse(throttle_time=response.throttle_time, topics=topics, error_code=group.error_code)
-
-
-@given(RESPONSES, ONE_GROUP, st.data())
-def test_it_reads_the_answer_for_one_group_as_kio_does(response: Any, version: int, data: st.DataObject) -> None:
-    response = of_one(response, version)
-    whole = frame(response)
-    answer = decode_response(OFFSET_FETCH, version, whole)
-    assert contents(answer) == contents(offset_fetch.from_kio(decode_message(OFFSET_FETCH, version, whole)))
-    named = offset_fetch.named(answer, ["g"], version)
-    assert [*named.packed, *(group.group_id for group in named.groups)] == ["g"]
-    assert answer.throttle_time == response.throttle_time
-    check_refused(whole, version, data)
-
-
-PLAIN_GROUPS = st.builds(
-    SCHEMA.OffsetFetchResponseGroup,
-    group_id=st.sampled_from(["a", "bc", "ünï"]),
-    topics=lists(
-        st.builds(SCHEMA.OffsetFetchResponseTopics, name=st.sampled_from(["t", "uv"]), partitions=rows_of(3, least=1)),
-        2,
-    ),
-    error_code=st.just(ErrorCode.none),
-)
-PLAIN_RESPONSES = st.builds(
-    SCHEMA.OffsetFetchResponse,
-    throttle_time=st.just(timedelta()),
-    groups=st.lists(PLAIN_GROUPS, min_size=1, max_size=3, unique_by=lambda group: group.group_id).map(tuple),
-)
-
-
-@given(PLAIN_RESPONSES)
+@given(fetched(8, plain=True))
 def test_plain_groups_stay_packed(response: Any) -> None:
     answer = decode_response(OFFSET_FETCH, 8, frame(response))
     assert (list(answer.packed), answer.groups) == ([group.group_id for group in response.groups], [])
-
-
-@given(PLAIN_RESPONSES, st.data())
-def test_a_changed_byte_of_plain_groups_means_what_kio_says(response: Any, data: st.DataObject) -> None:
-    whole = bytearray(frame(response))
-    whole[data.draw(st.integers(5, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        expected = contents(offset_fetch.from_kio(decode_message(OFFSET_FETCH, 8, bytes(whole))))
-    except KeyError:
-        reject()  # kio knows no tagged fields of tomorrow
-    except (SerialError, ValueError, IndexError, TypeError, struct.error):  # TypeError: kio reads a null array as None
-        with pytest.raises(RemoteProtocolError):
-            decode_response(OFFSET_FETCH, 8, bytes(whole))
-    else:
-        assert contents(decode_response(OFFSET_FETCH, 8, bytes(whole))) == expected
 
 
 def test_tagged_fields_of_tomorrow_are_passed_over() -> None:
