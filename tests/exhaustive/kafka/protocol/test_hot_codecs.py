@@ -268,12 +268,16 @@ def test_an_answer_is_read_as_kio_reads_it(api: Api, version: int, answers: Any,
         decode_response(api, version, whole[:cut])
     changed = bytearray(whole)
     changed[data.draw(st.integers(4, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    check_changed(api, version, bytes(changed))
+
+
+def check_changed(api: Api, version: int, changed: bytes) -> None:
     try:
-        mine = by_hand(api, version, bytes(changed))
+        mine = by_hand(api, version, changed)
     except RemoteProtocolError:
         return
     try:
-        theirs = by_kio(api, version, bytes(changed))
+        theirs = by_kio(api, version, changed)
     except KeyError:
         return  # kio knows no tagged fields of tomorrow
     except ValueError as error:  # kio refuses a complete response with a code that it does not know
@@ -281,6 +285,22 @@ def test_an_answer_is_read_as_kio_reads_it(api: Api, version: int, answers: Any,
             raise
         return
     assert mine == theirs, "one byte is not what it was: another answer than kio's"
+
+
+def test_every_byte_of_plain_groups_counts() -> None:
+    """The second group is read by what is remembered of the first one."""
+    schema = response_schema(OFFSET_FETCH, 8)
+    topic = schema.OffsetFetchResponseTopics(
+        name="t", partitions=(plain_row(schema.OffsetFetchResponsePartitions, 1, 7),)
+    )
+    groups = tuple(
+        schema.OffsetFetchResponseGroup(group_id=group_id, topics=(topic,), error_code=ErrorCode.none)
+        for group_id in ("g", "h")
+    )
+    whole = frame(schema.OffsetFetchResponse(throttle_time=timedelta(0), groups=groups))
+    for position in range(4, len(whole)):
+        for value in (0, 1, 2, 0x7F, 0x80, 0xFF):
+            check_changed(OFFSET_FETCH, 8, whole[:position] + bytes([value]) + whole[position + 1 :])
 
 
 def test_fields_that_came_later_are_passed_over() -> None:
