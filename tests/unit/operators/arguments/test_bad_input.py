@@ -41,6 +41,7 @@ WRONG: list[tuple[type[BaseOperator], dict[str, Any], str]] = [
     (FindCoordinatorsOperator, {"group_ids": "orders"}, "group_ids"),
     (FindCoordinatorsOperator, {"group_ids": []}, "group_ids"),
     (FindCoordinatorsOperator, {"transactional_ids": [1]}, "transactional_ids"),
+    (FindCoordinatorsOperator, {"group_ids": ["a"], "transactional_ids": ["x"]}, "at most one"),
     (FindCoordinatorsOperator, {"include": ["re:("]}, "include"),
     (FindCoordinatorsOperator, {"exclude": "a"}, "exclude"),
     (FindCoordinatorsOperator, {"fail_on_error": "no"}, "fail_on_error"),
