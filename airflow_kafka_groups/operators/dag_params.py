@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
-_PLACES = ("storage_path", "policy_file")
 SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
 FLEET = tuple(name for name in CLEANUP_FORM if name not in SCOPE[:2])
 """The clean-up's form for many clusters: the policy file names them and their connections."""
@@ -216,7 +215,7 @@ def spark_settings() -> dict[str, Any]:
 
 
 def _check_default(name: str, param: Param) -> None:
-    if name in _PLACES and has_secret(str(param.value)):  # Airflow stores a form, and shows it to everybody
+    if name in ("storage_path", "policy_file") and has_secret(str(param.value)):  # Airflow shows a form to everybody
         read_place(f"{DEFAULTS}.{name}", param.value)
     try:
         param.resolve()

@@ -323,8 +323,7 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
             on_spark = None
             if self.on_spark and source is not None and not self.plan_id:
                 on_spark = job.enter_context(self._prepared(source))
-            more = {"source": opens, "progress": self.log_progress, "on_spark": on_spark}
-            request = request_of(MigrateRequest, self, **more)
+            request = request_of(MigrateRequest, self, source=opens, progress=self.log_progress, on_spark=on_spark)
             return {**self.change(context, request), **request.made.summary()}
 
     @contextmanager

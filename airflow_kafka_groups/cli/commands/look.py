@@ -32,7 +32,6 @@ from airflow_kafka_groups.observe.readings import measure_lag, read_selected
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
-    from airflow_kafka_groups.kafka.admin.lag import GroupLag
     from airflow_kafka_groups.kafka.admin.results import GroupListings
     from airflow_kafka_groups.kafka.models import GroupDescription, MemberDescription
 
@@ -155,7 +154,12 @@ def lag(args: argparse.Namespace, out: Output) -> ExitCode:
     too_much = None if most is None else {lag.group_id for lag in read.above(most)} | read.unknown.keys()
     shown = [lag for lag in read.lags if too_much is None or lag.group_id in too_much]
     if args.partitions:
-        out.write(Table("partitions", OF_PARTITIONS, [row for lag in shown for row in _of_partitions(lag)]))
+        of_partitions = [
+            (lag.group_id, *where, found.messages, None if found.messages is None else found.lost, found.flag.value)
+            for lag in shown
+            for where, found in lag.partitions.items()
+        ]
+        out.write(Table("partitions", OF_PARTITIONS, of_partitions))
     else:
         rows: list[tuple[Any, ...]] = [
             (lag.group_id, lag.committed_partitions, None if lag.group_id in read.unknown else lag.messages, lag.lost)
@@ -168,18 +172,6 @@ def lag(args: argparse.Namespace, out: Output) -> ExitCode:
     if unknown := [lag.group_id for lag in read.lags if lag.group_id in read.unknown]:
         say(f"warning: the lag of {len(unknown)} group(s) is not known, first {unknown[0]!r}: see --partitions")
     return ExitCode.INCOMPLETE if too_much or read.unknown or not is_complete else ExitCode.DONE
-
-
-def _of_partitions(lag: GroupLag) -> Iterator[tuple[Any, ...]]:
-    for where, of_partition in lag.partitions.items():
-        yield (
-            lag.group_id,
-            where.topic,
-            where.partition,
-            of_partition.messages,
-            None if of_partition.messages is None else of_partition.lost,
-            of_partition.flag.value,
-        )
 
 
 EXPLAIN_COLUMNS = ("check", "finding", "evidence", "what_would_change_it")
