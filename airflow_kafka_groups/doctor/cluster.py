@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.lease import other_leases
@@ -21,6 +19,7 @@ from airflow_kafka_groups.kafka.protocol import api_versions as apis
 from airflow_kafka_groups.kafka.protocol.api_versions import oldest_release
 from airflow_kafka_groups.observe.readings import is_out_of_reach
 from airflow_kafka_groups.observe.snapshot.broker_clocks import compared, read_marks
+from airflow_kafka_groups.storage.layout import utc_now
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient, ClusterDescription
@@ -77,9 +76,7 @@ async def examine_rights(
     sample = sorted(group_ids)[:SAMPLE_GROUPS]
     try:
         access = await describe_access(admin, sample, lease_group_id)
-        operations = (await admin.authorized_operations([OFFSETS_TOPIC])).topic_operations.get(
-            OFFSETS_TOPIC, frozenset()
-        )
+        of_topics = (await admin.authorized_operations([OFFSETS_TOPIC])).topic_operations
         of_spark = await admin.group_operations(_SPARK_GROUP)
     except KafkaGroupsError as error:
         report.unknown("rights", f"What this user may do is not known: {error}.", _ACLS)
@@ -89,14 +86,10 @@ async def examine_rights(
     if refused := sorted(access.failed.keys() - failed.keys()):
         text = f"{counted(len(refused), 'protected group')} may not be described: nobody changes them."
         report.ok("protected groups", f"{text} The first is {refused[0]!r}.")
-    for name, answers in (
-        ("read offsets", [group.read for group in access.groups.values()]),
-        ("delete groups", [group.delete for group in access.groups.values()]),
-        ("restore groups", [group.restore for group in access.groups.values()]),
-    ):
-        _examine_right(name, answers, failed, report)
+    for name, right in (("read offsets", "read"), ("delete groups", "delete"), ("restore groups", "restore")):
+        _examine_right(name, [getattr(group, right) for group in access.groups.values()], failed, report)
     _examine_lease(access.lease, lease_group_id, report)
-    _examine_offsets_topic(operations, of_spark, report)
+    _examine_offsets_topic(of_topics.get(OFFSETS_TOPIC, frozenset()), of_spark, report)
 
 
 def _examine_general(access: Access, report: Report) -> None:
@@ -195,18 +188,12 @@ _MAX_TIMESTAMP_VERSION = 7
 
 
 async def examine_cluster(
-    admin: AdminClient,
-    lease_group_id: str,
-    report: Report,
-    *,
-    now: Callable[[], float] = time.time,
-    watch_seconds: float | None = 2.0,
+    admin: AdminClient, lease_group_id: str, report: Report, *, watch_seconds: float | None = 2.0
 ) -> GroupListings:
     """Check the brokers and the listing of groups; return the listing.
 
     :param admin: a connected client.
     :param lease_group_id: the group that represents this connection's lease.
-    :param now: the time of this machine, seconds since the epoch.
     :param watch_seconds: how long commits are watched to compare clocks. Default 2; ``None``: clocks are left alone.
 
     Raises what connecting raises.
@@ -228,7 +215,7 @@ async def examine_cluster(
     if watch_seconds is None:
         return groups
     if groups.complete:
-        await _examine_clock(admin, cluster.api_versions.values(), report, now, watch_seconds)
+        await _examine_clock(admin, cluster.api_versions.values(), report, watch_seconds)
     else:  # whoever is silent is not waited for again
         report.unknown("clock", f"{_UNKNOWN_CLOCKS}: not all brokers answer.")
     return groups
@@ -276,11 +263,7 @@ def _examine_listing(groups: GroupListings, report: Report) -> None:
 
 
 async def _examine_clock(
-    admin: AdminClient,
-    api_versions: Iterable[ApiVersions],
-    report: Report,
-    now: Callable[[], float],
-    watch_seconds: float,
+    admin: AdminClient, api_versions: Iterable[ApiVersions], report: Report, watch_seconds: float
 ) -> None:
     """Compare this clock with the newest record in the offsets topic, whose time the brokers have set.
 
@@ -291,25 +274,20 @@ async def _examine_clock(
     if not all(of.supports(apis.LIST_OFFSETS, _MAX_TIMESTAMP_VERSION) for of in api_versions):
         report.unknown("clock", f"{unknown}: these brokers do not tell the time of the newest record.")
         return
-
-    def time_of_day() -> datetime:
-        return datetime.fromtimestamp(now(), UTC)
-
     try:
-        marks = await read_marks(admin, time_of_day)
+        marks = await read_marks(admin, utc_now)
         if marks.newest:
             await asyncio.sleep(watch_seconds)
-        clocks = compared(await read_marks(admin, time_of_day), compared(marks, None))
+        clocks = compared(await read_marks(admin, utc_now), compared(marks, None))
     except KafkaGroupsError as error:
         report.unknown("clock", f"{unknown}: {error}.")
         return
-    times = [newest.timestamp() for newest in marks.newest.values()]
-    if not times:
+    if not marks.newest:
         report.unknown("clock", f"{unknown}: there is no record in {OFFSETS_TOPIC} that this user may see.")
     elif clocks.off_at is not None and not clocks.off_ahead:
         text = f"A broker's clock is at least {clocks.off_seconds:,} s behind this machine's: the log of commits is no "
         report.fail("clock", f"{text}evidence.", "Synchronize the clocks (NTP): what is committed looks old.")
-    elif (ahead := max(times) - now()) > SKEW_SECONDS:
+    elif (ahead := (max(marks.newest.values()) - utc_now()).total_seconds()) > SKEW_SECONDS:
         text = f"This machine's clock is at least {ahead:,.0f} s behind that of a broker."
         report.fail("clock", text, "Synchronize the clocks (NTP): idle times are measured with them.")
     elif -ahead > _FRESH_SECONDS:

@@ -164,14 +164,18 @@ def message_page(title: str, text: str, status: int, links: Sequence[tuple[str, 
 
     :param links: the place, the name and the path of each page that it leads to.
     """
-    page = render("message.html.j2", title=title, text=text, links=links)
-    return response(page.encode("utf-8", "replace"), status, leads_on=True)
+    return _page("message.html.j2", status, title=title, text=text, links=links)
+
+
+def _page(template: str, status: int = 200, *, has_form: bool = False, **facts: Any) -> Response:
+    page = render(template, has_form=has_form, **facts).encode("utf-8", "replace")
+    return response(page, status, leads_on=True, has_form=has_form)
 
 
 def response(page: bytes, status: int, *, leads_on: bool = False, has_form: bool = False) -> Response:
     """Return a page.
 
-    :param has_form: whether it asks this app by a form, and leads on.
+    :param has_form: whether it asks this app by a form. Such a page leads on.
     :param leads_on: whether it links to other pages of this app instead of having a script. The browser sends cookies
         with the request for such a page only where the linking one has an origin.
     """
@@ -179,7 +183,7 @@ def response(page: bytes, status: int, *, leads_on: bool = False, has_form: bool
     form_action = "'self'" if has_form else "'none'"
     rules = content_policy("" if style is None else style[1].decode("utf-8", "replace"), form_action)
     # Never both: a script would have the reader's rights.
-    sandbox = "allow-same-origin" if leads_on or has_form else "allow-scripts"
+    sandbox = "allow-same-origin" if leads_on else "allow-scripts"
     sandbox += " allow-forms" if has_form else ""
     return _answer(page, status, f"{rules}; frame-ancestors 'self'; sandbox {sandbox}")
 
@@ -209,8 +213,7 @@ def show_clusters(request: Request, user: GetUserDep) -> Response:
     if base is None:
         return message_page("No storage is named", _NO_STORAGE, 404)
     clusters = [cluster for cluster in listed_clusters(base) if _may_see(cluster, request, user)]
-    page = render("clusters.html.j2", title="Kafka groups", clusters=clusters)
-    return response(page.encode("utf-8", "replace"), 200, leads_on=True)
+    return _page("clusters.html.j2", title="Kafka groups", clusters=clusters)
 
 
 def _listed(cluster: str, request: Request, user: GetUserDep) -> SeenCluster:
@@ -240,8 +243,7 @@ def show_groups(cluster: ListedCluster, request: Request) -> Response:
         return link(sort=f"-{name}" if asked.get("sort") == name else name)
 
     facts: dict[str, Any] = {"cluster": cluster, "groups": found, "asked": asked, "filters": FILTERS, "sorts": SORTS}
-    page = render("groups.html.j2", has_form=True, title=cluster.name, link=link, sort=sort, of=_group_link, **facts)
-    return response(page.encode("utf-8", "replace"), 200, has_form=True)
+    return _page("groups.html.j2", has_form=True, title=cluster.name, link=link, sort=sort, of=_group_link, **facts)
 
 
 def show_group(cluster: ListedCluster, request: Request) -> Response:
@@ -250,17 +252,8 @@ def show_group(cluster: ListedCluster, request: Request) -> Response:
     facts = group_facts(cluster, group_id)
     if facts is None:
         return message_page("Not on record", "No snapshot, plan or deletion of this cluster names this group.", 404)
-    page = render(
-        "group.html.j2",
-        title=group_id or "(empty id)",
-        cluster=cluster,
-        group=facts,
-        forms=list(_forms(cluster, facts)),
-        up=f"../{quote(cluster.name)}",
-        run=_run_link,
-        lag=lag_of,
-    )
-    return response(page.encode("utf-8", "replace"), 200, leads_on=True)
+    links: dict[str, Any] = {"forms": list(_forms(cluster, facts)), "up": f"../{quote(cluster.name)}", "run": _run_link}
+    return _page("group.html.j2", title=group_id or "(empty id)", cluster=cluster, group=facts, lag=lag_of, **links)
 
 
 def _forms(cluster: SeenCluster, facts: GroupRecords) -> Iterable[tuple[str, str, str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from airflow_kafka_groups.hooks.floors import configured_floors, default_storage
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, newest_plan, planned_columns
 from airflow_kafka_groups.ledger.ledger import Ledger
+from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
 from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, load_manifest, looked_for, snapshot_ids
 from airflow_kafka_groups.report.charts import Series, columns, time_labels
@@ -353,12 +355,8 @@ def _change(path: StoragePath, group_id: str) -> Event | None:
 
 
 def _restorable(layout: Layout, group_id: str) -> str | None:
-    backups = sorted(FILES.ids(layout.root / paths.BACKUPS), reverse=True)[:_MOST_PLANS]
-    for plan_id in backups:
-        try:
-            found = find_in_plan(layout, plan_id, group_id)
-        except KafkaGroupsError:  # of a backup without a plan
-            continue
-        if found is not None and getattr(found, "verdict", None) is None:
-            return plan_id
+    for plan_id in sorted(FILES.ids(layout.root / paths.BACKUPS), reverse=True)[:_MOST_PLANS]:
+        with suppress(KafkaGroupsError):  # of a backup without a plan
+            if isinstance(find_in_plan(layout, plan_id, group_id), PlannedGroup):
+                return plan_id
     return None

@@ -38,24 +38,13 @@ class ReportTabPlugin(AirflowPlugin):
         """The tabs and the menu's entry."""
         if not has_report_tab():
             return []
+        views = (
+            ("Consumer groups", "dag_run", TAB_ROUTE, f"{APP_PREFIX}/{TAB}/{{DAG_ID}}/{{RUN_ID}}"),
+            ("Consumer groups over time", "dag", TREND_ROUTE, f"{APP_PREFIX}/{TAB}/{{DAG_ID}}"),
+            ("Kafka groups", "nav", GROUPS_ROUTE, f"{GROUPS_PREFIX}/{TAB}/"),
+        )
         return [
-            {
-                "name": "Consumer groups",
-                "href": f"{base_path()}{APP_PREFIX}/{TAB}/{{DAG_ID}}/{{RUN_ID}}",
-                "destination": "dag_run",
-                "url_route": TAB_ROUTE,
-            },
-            {
-                "name": "Consumer groups over time",
-                "href": f"{base_path()}{APP_PREFIX}/{TAB}/{{DAG_ID}}",
-                "destination": "dag",
-                "url_route": TREND_ROUTE,
-            },
-            {
-                "name": "Kafka groups",
-                "href": f"{base_path()}{GROUPS_PREFIX}/{TAB}/",
-                "destination": "nav",
-                "category": "browse",
-                "url_route": GROUPS_ROUTE,
-            },
+            {"name": name, "href": base_path() + place, "destination": destination, "url_route": route}
+            | ({"category": "browse"} if destination == "nav" else {})
+            for name, destination, route, place in views
         ]

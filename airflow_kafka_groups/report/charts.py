@@ -155,20 +155,11 @@ def idle_ages(idle: Iterable[tuple[float | None, bool]]) -> Markup:
 
     :param idle: the idle time of each group in seconds, and whether it is planned; groups in use have none.
     """
-    planned: Counter[int] = Counter()
-    kept: Counter[int] = Counter()
-    for seconds, is_planned in idle:
-        if seconds is not None:
-            (planned if is_planned else kept)[bisect_right(_AGE_LIMITS, seconds)] += 1
-    labels = list(_AGES)
-    return columns(
-        "Idle for",
-        labels,
-        [
-            Series("kept", "c-settling", [kept[place] for place in range(len(labels))]),
-            Series("planned", "c-stale", [planned[place] for place in range(len(labels))]),
-        ],
-    )
+    found = Counter((bisect_right(_AGE_LIMITS, seconds), planned) for seconds, planned in idle if seconds is not None)
+    kinds = (("kept", "c-settling", False), ("planned", "c-stale", True))
+    places = range(len(_AGES))
+    series = [Series(name, kind, [found[place, planned] for place in places]) for name, kind, planned in kinds]
+    return columns("Idle for", _AGES, series)
 
 
 def expiry_ahead(expires: Iterable[float | None], now: datetime) -> Markup:
@@ -179,9 +170,8 @@ def expiry_ahead(expires: Iterable[float | None], now: datetime) -> Markup:
     """
     from_now = now.timestamp()
     found = Counter(bisect_right(_AHEAD_LIMITS, at - from_now) for at in expires if at is not None)
-    labels = list(_AHEAD)
-    values = [found[place] for place in range(len(labels))]
-    return columns("Brokers forget them within", labels, [Series("groups", "c-moving", values)])
+    values = [found[place] for place in range(len(_AHEAD))]
+    return columns("Brokers forget them within", _AHEAD, [Series("groups", "c-moving", values)])
 
 
 def family_growth(families: Sequence[Mapping[str, Any]]) -> Markup:

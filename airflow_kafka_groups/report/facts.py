@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -176,16 +177,12 @@ def _kept_alive(layout: Layout, plan: DeletionPlan) -> KeepAliveRuns:
     if not meant:
         return NO_KEEP_ALIVE
     oldest = min(each.at for each in meant.values())
-    minutes = None if plan.snapshot_id == NAMED_BY_HAND else _retention_minutes(layout, plan)
+    minutes = None
+    if plan.snapshot_id != NAMED_BY_HAND:
+        with suppress(SnapshotError):  # it was pruned: the records of the runs have theirs
+            minutes = load_manifest(layout, plan.snapshot_id).offsets_retention_minutes
     retention = None if minutes is None else timedelta(minutes=minutes)
     return KeepAliveRuns(meant, ledger.last_kept(oldest), retention)
-
-
-def _retention_minutes(layout: Layout, plan: DeletionPlan) -> int | None:
-    try:
-        return load_manifest(layout, plan.snapshot_id).offsets_retention_minutes
-    except SnapshotError:  # it was pruned: the records of the runs have theirs
-        return None
 
 
 def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruning]:

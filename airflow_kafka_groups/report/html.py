@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -88,23 +88,17 @@ def render_report(
 
 
 def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> list[Markup]:
-    planned = set(plan.group_ids)
     shown = [verdicts_over_time(facts.trend)] if facts.trend else []
-    shown.append(charts.idle_ages(_idle(plan, facts, planned)))
+    ids, idle = plan.group_ids, plan.planned.column("idle_seconds")
+    if facts.judged:  # of all groups
+        ids, idle = (facts.judged[name].to_pylist() for name in ("group_id", "idle_seconds"))
+    is_planned = set(plan.group_ids).__contains__
+    shown.append(charts.idle_ages(zip(idle, map(is_planned, ids), strict=True)))
     if facts.judged:
         shown.append(charts.expiry_ahead(facts.judged["expires_at"].to_pylist(), now))
     if plan.families:
         shown.append(charts.family_growth(plan.families))
     return shown
-
-
-def _idle(plan: DeletionPlan, facts: ReportFacts, planned: set[str]) -> Iterator[tuple[float | None, bool]]:
-    """Yield each group's idle time and whether it is planned; without verdicts, of the planned groups only."""
-    if not facts.judged:
-        yield from ((seconds, True) for seconds in plan.planned.column("idle_seconds"))
-        return
-    ids, idle = (facts.judged[name].to_pylist() for name in ("group_id", "idle_seconds"))
-    yield from ((seconds, group_id in planned) for group_id, seconds in zip(ids, idle, strict=True))
 
 
 def _numbers(

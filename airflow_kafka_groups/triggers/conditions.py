@@ -49,14 +49,19 @@ Targets = Mapping[str, Mapping[TopicPartition, int]]
 class PollResult:
     """The result of one poll.
 
-    :param reached: whether the wait is over.
     :param waiting: for each group (or coordinator key) that is not ready, the reason.
     :param total: the number of groups that were checked.
+    :param any_group: whether one group is enough. Default: all of them.
     """
 
-    reached: bool
     waiting: Mapping[str, str]
     total: int
+    any_group: bool = False
+
+    @property
+    def reached(self) -> bool:
+        """Whether the wait is over."""
+        return len(self.waiting) < self.total if self.any_group else not self.waiting
 
     def __str__(self) -> str:
         """Return one line with the counts and the first three reasons."""
@@ -85,7 +90,7 @@ class CoordinatorsAvailable:
         """Look up all coordinators in one batched call."""
         found = await admin.find_coordinators(self.group_ids)
         _, waiting = answers(self.group_ids, found)
-        return PollResult(reached=not waiting, waiting=waiting, total=len(self.group_ids))
+        return PollResult(waiting=waiting, total=len(self.group_ids))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +115,7 @@ class GroupsGone:
         if wanted is not None and here is None:
             await admin.brokers()  # reads the metadata again, for the next poll
             waiting = dict.fromkeys(self.group_ids, "the brokers do not tell the id of their cluster")
-            return PollResult(reached=not waiting, waiting=waiting, total=len(waiting))
+            return PollResult(waiting=waiting, total=len(waiting))
         if here != wanted:
             raise ConfigurationError(
                 "kafka_groups_conn_id",
@@ -119,8 +124,7 @@ class GroupsGone:
             )
         found = await verify_deleted(admin, self.group_ids)
         _raise_refused(chain.from_iterable(map(_lost_connection, found.errors)))
-        waiting = {**found.present, **found.unclear}
-        return PollResult(reached=found.ok, waiting=waiting, total=len(self.group_ids))
+        return PollResult(waiting={**found.present, **found.unclear}, total=len(self.group_ids))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +143,7 @@ class OffsetsReached:
         found = await admin.list_consumer_group_offsets(list(self.targets), require_stable=True)
         there, waiting = answers(self.targets, found)
         waiting |= await short_of_targets(admin, there, self.targets)
-        return poll_result(waiting, len(self.targets), self.any_group)
+        return PollResult(waiting=waiting, total=len(self.targets), any_group=self.any_group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +171,7 @@ class LagAtMost:
         for group_id, lag in there.items():
             if reason := lagging(lag, total=self.total, partition=self.partition) or self._too_old(lag, recent):
                 waiting[group_id] = reason
-        return poll_result(waiting, len(self.group_ids), self.any_group)
+        return PollResult(waiting=waiting, total=len(self.group_ids), any_group=self.any_group)
 
     async def _recent(self, admin: AdminClient, lags: Iterable[GroupLag]) -> LogOffsets:
         """Return the first offset of each partition whose record is not too old; nothing if no age is too much."""
@@ -198,9 +202,10 @@ def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str |
     return None
 
 
-def known_offset(listed: object) -> int | None:
-    """Return the offset that was listed, ``None`` if it is not known."""
-    return listed.offset if isinstance(listed, ListedOffset) and listed.offset >= 0 else None
+async def _ends(admin: AdminClient, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the end offsets that are known."""
+    found = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest())) if wanted else {}
+    return {at: end.offset for at, end in found.items() if isinstance(end, ListedOffset) and end.offset >= 0}
 
 
 async def short_of_targets(admin: AdminClient, groups: Mapping[str, GroupOffsets], targets: Targets) -> dict[str, str]:
@@ -213,11 +218,10 @@ async def short_of_targets(admin: AdminClient, groups: Mapping[str, GroupOffsets
     """
     waiting = {id_: reason for id_, offsets in groups.items() if (reason := behind(targets[id_], offsets))}
     reached = {id_: offsets for id_, offsets in groups.items() if id_ not in waiting}
-    wanted = {where for group_id in reached for where in targets[group_id]}
-    ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest())) if wanted else {}
+    ends = await _ends(admin, {where for group_id in reached for where in targets[group_id]})
     for group_id, offsets in reached.items():
         for where in targets[group_id]:
-            end, committed = known_offset(ends.get(where)), offsets.get(where)
+            end, committed = ends.get(where), offsets.get(where)
             at = f"{where.topic}[{where.partition}]"
             if end is None:
                 waiting[group_id] = f"{at}: the end offset cannot be read"
@@ -283,12 +287,6 @@ def _lost_connection(error: Exception) -> list[ConnectionFailedError]:
     return [each for each in (error, error.__cause__) if isinstance(each, ConnectionFailedError)][:1]
 
 
-def poll_result(waiting: dict[str, str], total: int, any_group: bool) -> PollResult:
-    """Combine the reasons: all groups must be ready, or any one of them."""
-    reached = len(waiting) < total if any_group else not waiting
-    return PollResult(reached=reached, waiting=waiting, total=total)
-
-
 _ABSENT = frozenset({GroupState.DEAD, GroupState.UNKNOWN})
 
 
@@ -319,7 +317,7 @@ class _Described:
         """Describe all groups in one batched call."""
         there, waiting = answers(self.group_ids, await admin.describe_consumer_groups(self.group_ids))
         waiting |= {id_: reason for id_, group in there.items() if (reason := self.why_not(group))}
-        return poll_result(waiting, len(self.group_ids), self.any_group)
+        return PollResult(waiting=waiting, total=len(self.group_ids), any_group=self.any_group)
 
     def why_not(self, group: GroupDescription) -> str | None:
         """Return why a group is not ready, ``None`` if it is."""
@@ -376,7 +374,7 @@ class EndReached:
         waiting |= await self._fix_ends(admin, {id_: of for id_, of in there.items() if id_ not in self.targets})
         there = {id_: of for id_, of in there.items() if id_ not in waiting}
         waiting |= await short_of_targets(admin, there, await self._readable(admin, there))
-        return poll_result(waiting, len(self.group_ids), self.any_group)
+        return PollResult(waiting=waiting, total=len(self.group_ids), any_group=self.any_group)
 
     async def _readable(self, admin: AdminClient, groups: Mapping[str, GroupOffsets]) -> Targets:
         """Return the targets, less what is left before them without a record to read."""
@@ -398,17 +396,16 @@ class EndReached:
             group_id: [where for where, value in offsets.items() if value is not None]
             for group_id, offsets in groups.items()
         }
-        wanted = {where for partitions in committed.values() for where in partitions}
-        ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest())) if wanted else {}
+        ends = await _ends(admin, {where for partitions in committed.values() for where in partitions})
         waiting = {}
         for group_id, partitions in committed.items():
-            unclear = [where for where in partitions if known_offset(ends.get(where)) is None]
+            unclear = [where for where in partitions if where not in ends]
             if not partitions:
                 waiting[group_id] = "has no committed offsets"
             elif unclear:
                 waiting[group_id] = f"{unclear[0].topic}[{unclear[0].partition}]: the end offset cannot be read"
             else:
-                self.targets[group_id] = {where: known_offset(ends[where]) or 0 for where in partitions}
+                self.targets[group_id] = {where: ends[where] for where in partitions}
         return waiting
 
 
@@ -472,7 +469,7 @@ class NoProgress(Watching):
                 waiting[group_id] = f"no progress for {unmoved:.0f} s, {self.seconds:g} s required"
         if self.only_with_lag:
             waiting |= await self._without_lag(admin, [id_ for id_ in self.group_ids if id_ not in waiting])
-        return poll_result(waiting, len(self.group_ids), self.any_group)
+        return PollResult(waiting=waiting, total=len(self.group_ids), any_group=self.any_group)
 
     async def _without_lag(self, admin: AdminClient, group_ids: list[str]) -> dict[str, str]:
         if not group_ids:

@@ -1,9 +1,11 @@
 """What is found out about a cluster, without changing anything."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
+from airflow_kafka_groups.doctor import cluster
 from airflow_kafka_groups.doctor.cluster import examine_cluster
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status
 from airflow_kafka_groups.exceptions import ConnectionFailedError, KafkaGroupsError
@@ -24,7 +26,9 @@ DOWN = ConnectionFailedError("b2:9092", "refused")
 
 async def found(admin: FakeAdmin) -> dict[str, Finding]:
     report = Report()
-    await examine_cluster(admin, LEASE, report, now=lambda: NOW, watch_seconds=0)  # the fake obeys its rules
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cluster, "utc_now", lambda: datetime.fromtimestamp(NOW, UTC))
+        await examine_cluster(admin, LEASE, report, watch_seconds=0)  # the fake obeys its rules
     return {finding.check: finding for finding in report.findings}
 
 

@@ -73,7 +73,7 @@ def test_in_the_log_of_a_sensor(admin: FakeAdmin, capsys: pytest.CaptureFixture[
     admin.groups = {NAME: FakeGroup()}
     assert not DeleteGroupsSensor(task_id="s", group_ids=[NAME]).poke({})
     check_group(capsys, "waiting for ")
-    result = str(PollResult(reached=False, waiting={NAME: NAME}, total=1))
+    result = str(PollResult(waiting={NAME: NAME}, total=1))
     assert result.count(SHOWN) == 2
     assert result.isprintable()
     assert len(result) < 900
@@ -181,7 +181,7 @@ def test_chunks_cannot_name_such_a_group(admin: FakeAdmin) -> None:
 
 def test_the_event_of_a_trigger() -> None:
     """Airflow stores it with the task: a triggerer that cannot do that dies, with all other triggers."""
-    result = PollResult(reached=False, waiting={ZERO: f"{OTHER} is still there"}, total=2)
+    result = PollResult(waiting={ZERO: f"{OTHER} is still there"}, total=2)
     check_xcom(_event(EventStatus.TIMEOUT, str(result)).payload)
 
 
