@@ -14,7 +14,7 @@ from airflow.sdk.timezone import utcnow
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.storage.layout import Layout
-from tests.dags.runs import shipped_dags, states
+from tests.dags.runs import connect, shipped_dags, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.spark.archive import quick_options
 from tests.lab.spark.jars import connector_jars
@@ -57,10 +57,8 @@ def dags() -> Iterator[dict[str, Any]]:
         yield shipped_dags()
 
 
-def connect(monkeypatch: pytest.MonkeyPatch, bootstrap: str, **extra: Any) -> None:
-    extra = {"protected_groups": [GUARDED], **extra}
-    kafka = {"conn_type": "kafka_groups", "host": bootstrap, "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(kafka))
+def lead_to(bootstrap: str, monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
+    connect(monkeypatch, bootstrap, extra={"protected_groups": [GUARDED], **extra})
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
 
@@ -118,7 +116,7 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
     cleanup = dags["cleanup_stale_groups"]
 
     # One snapshot, then time passes, in which one group without members commits.
-    connect(monkeypatch, kafka)
+    lead_to(kafka, monkeypatch)
     run = dags["snapshot_group_offsets"].test(run_conf=storage)
     assert run.state == "success", states(run)
     time.sleep(IDLE_SECONDS)
@@ -139,7 +137,7 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
         assert records(tmp_path) == []
 
     # Through a read-only connection the deletion fails, and so does the run; the report is made all the same.
-    connect(monkeypatch, kafka, read_only=True)
+    lead_to(kafka, monkeypatch, read_only=True)
     with pytest.MonkeyPatch.context() as wrong:
         wrong.setattr(KafkaSparkSubmitOperator, "execute", liar(tmp_path, kafka))
         run = cleanup.test(run_conf={**real, "require_approval": False})
@@ -153,7 +151,7 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
         # A dry run (the default) goes all the way and deletes nothing. The DAG object is that of the run before:
         # Airflow has left dry_run=False in its Params, and the second key holds. The verdicts are wrong, and still
         # only the dead would go: members, movement and patterns are looked at again.
-        connect(monkeypatch, kafka)
+        lead_to(kafka, monkeypatch)
         run = cleanup.test(run_conf={**storage, **policy})
         assert run.state == "success", states(run)
         assert set(list_groups(kafka)) >= {*STALE, *KEPT}
@@ -198,7 +196,7 @@ def test_a_consumer_that_commits_the_same_offset_is_kept_where_the_log_of_commit
     topic = "dags-cleanup-quiet"
     create_topics(bootstrap, {topic: 2})
     seed_groups(bootstrap, [dead], {(topic, 0): 5})
-    connect(monkeypatch, bootstrap)
+    lead_to(bootstrap, monkeypatch)
     jars = ",".join(str(jar) for jar in connector_jars())
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": {**SPARK, "spark.jars": jars}}))
     parsed = shipped_dags()

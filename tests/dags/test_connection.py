@@ -1,6 +1,5 @@
 """The Test button on real brokers: what it says of old and new ones, of users and ACLs."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -8,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from tests.dags.runs import connect
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow
 from tests.lab.workload.groups import seed_groups
@@ -32,7 +32,7 @@ def guarded() -> Iterator[KafkaCluster]:
 
 
 def test_connection(monkeypatch: pytest.MonkeyPatch, host: str, **fields: Any) -> tuple[bool, str]:
-    monkeypatch.setenv("AIRFLOW_CONN_TESTED", json.dumps({"conn_type": "kafka_groups", "host": host, **fields}))
+    connect(monkeypatch, host, "tested", **fields)
     return KafkaGroupsHook("tested").test_connection()
 
 
@@ -89,10 +89,7 @@ def test_a_wrong_password_is_said_in_a_sentence_without_it(
 @pytest.mark.parametrize(
     ("fixture", "expected"),
     [
-        (
-            "kafka28",
-            "3 brokers, with the APIs of Kafka 2.8.",
-        ),
+        ("kafka28", "3 brokers, with the APIs of Kafka 2.8."),
         ("kafka39", "1 broker, with the APIs of Kafka 3.9."),
         ("kafka41", "3 brokers, with the APIs of Kafka 4.1."),
         ("kafka44", "1 broker, with the APIs of Kafka 4.4."),

@@ -12,39 +12,23 @@ from typing import Any
 import pytest
 
 from tests.dags.airflow_env import ROOT
+from tests.dags.runs import DAGS, parsed
 
-DAGS = ROOT / "dags"
-CLEANUP = [
-    "policy",
-    "find_coordinators",
-    "list_offsets",
-    "judge_staleness",
-    "plan",
-    "backup",
-    "approve",
-    "delete",
-    "verify",
-    "report",
-    "done",
-]
-
-
+CLEANUP = ["policy", "find_coordinators", "list_offsets", "judge_staleness", "plan"]
+CLEANUP += ["backup", "approve", "delete", "verify", "report", "done"]
 OF_CLUSTER = ("kafka_groups_conn_id", "cluster", "application_args")
 
 
-def parse(monkeypatch: pytest.MonkeyPatch | None = None, defaults: dict[str, Any] | None = None) -> Any:
+def parse(monkeypatch: pytest.MonkeyPatch, defaults: Any) -> Any:
     from airflow.dag_processing.dagbag import DagBag
 
-    if monkeypatch is not None:
-        monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps(defaults))
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps(defaults))
     return DagBag(dag_folder=str(DAGS), collect_dags=True)
 
 
 @pytest.fixture(scope="module")
 def dags() -> dict[str, Any]:
-    bag = parse()
-    assert bag.import_errors == {}
-    return dict(bag.dags)
+    return parsed(DAGS)
 
 
 def test_all_files_parse_to_their_dag(dags: dict[str, Any]) -> None:
@@ -52,12 +36,8 @@ def test_all_files_parse_to_their_dag(dags: dict[str, Any]) -> None:
 
 
 def test_the_examples_of_the_docs_parse() -> None:
-    from airflow.dag_processing.dagbag import DagBag
-
     folder = ROOT / "tests" / "dags" / "examples"
-    bag = DagBag(dag_folder=str(folder), collect_dags=True)
-    assert bag.import_errors == {}
-    assert len(bag.dags) >= len(list(folder.rglob("*.py")))
+    assert len(parsed(folder)) >= len(list(folder.rglob("*.py")))
 
 
 def test_the_steps_follow_one_another(dags: dict[str, Any]) -> None:

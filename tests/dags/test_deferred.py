@@ -1,12 +1,11 @@
 """Sensors that wait in the triggerer, on a real Airflow and a real Kafka."""
 
-import json
 import threading
 from datetime import datetime
 
 import pytest
 
-from tests.dags.runs import runnable, states
+from tests.dags.runs import connect, runnable, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets, seed_groups
 from tests.lab.workload.topics import create_topics, produce
@@ -27,8 +26,7 @@ def test_a_deferred_sensor_ends_when_the_group_has_read_to_the_end(
     create_topics(bootstrap, {TOPIC: 1})
     produce(bootstrap, {(TOPIC, 0): 10})
     seed_groups(bootstrap, [GROUP], {(TOPIC, 0): 3})
-    connection = {"conn_type": "kafka_groups", "host": bootstrap, "extra": {"protected_groups": ["x"]}}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    connect(monkeypatch, bootstrap, extra={"protected_groups": ["x"]})
     with DAG(dag_id="deferred", schedule=None, start_date=datetime(2026, 1, 1)) as dag:
         ListGroupOffsetsSensor(
             task_id="to_end", group_ids=[GROUP], to_end=True, deferrable=True, poke_interval=1, timeout=120

@@ -1,15 +1,13 @@
 """What the pages show is what runs here."""
 
-import json
 import re
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import pytest
 
 from tests.dags.airflow_env import ROOT
-from tests.dags.runs import runnable, states
+from tests.dags.runs import connect, parsed, runnable, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import seed_groups
 from tests.lab.workload.topics import create_topics, produce
@@ -43,11 +41,8 @@ def test_every_operator_and_sensor_is_in_the_docs() -> None:
 
 
 def test_the_example_of_metrics_is_a_dag() -> None:
-    from airflow.dag_processing.dagbag import DagBag
-
-    parsed = DagBag(dag_folder=str(EXAMPLES.with_name("kafka_groups_metrics.py")))
-    assert parsed.import_errors == {}
-    assert list(parsed.dags["group_metrics"].task_dict) == ["group_metrics"]
+    dags = parsed(EXAMPLES.with_name("kafka_groups_metrics.py"))
+    assert list(dags["group_metrics"].task_dict) == ["group_metrics"]
 
 
 @pytest.mark.airflow
@@ -60,7 +55,7 @@ def test_the_examples_run_on_a_real_cluster(
     seed_groups(bootstrap, ["orders-1", "orders-2", "orders-test"], {("orders", 0): 45, ("orders", 1): 25})
     seed_groups(bootstrap, ["orders-done"], {("orders", 0): 50, ("orders", 1): 30})
     seed_groups(bootstrap, ["orders-moved"], {("orders", 0): 50, ("orders-v1", 0): 4})
-    monkeypatch.setenv("AIRFLOW_CONN_MY_CLUSTER", json.dumps({"conn_type": "kafka_groups", "host": bootstrap}))
+    connect(monkeypatch, bootstrap, "my_cluster")
     monkeypatch.setenv("KAFKA_GROUPS_STORAGE", str(tmp_path))
 
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
@@ -69,7 +64,8 @@ def test_the_examples_run_on_a_real_cluster(
     assert done, sentence
     assert "3 brokers" in sentence
 
-    run = load_example().test()
+    runnable(dag := parsed(EXAMPLES)["kafka_groups_examples"])
+    run = dag.test()
     assert run.state == "success", states(run)
 
     read = KafkaGroupsHook("my_cluster").list_consumer_group_offsets(
@@ -88,12 +84,3 @@ def test_the_examples_run_on_a_real_cluster(
     (record,) = records(tmp_path)
     assert record["counts"]["deleted"] == 1
     assert len(list((tmp_path / "prod" / "backups").glob("*.parquet"))) == 1
-
-
-def load_example() -> Any:
-    from airflow.dag_processing.dagbag import DagBag
-
-    parsed = DagBag(dag_folder=str(EXAMPLES))
-    assert parsed.import_errors == {}
-    runnable(dag := parsed.dags["kafka_groups_examples"])
-    return dag

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.operators.plan import CheckPolicyOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from tests.dags.runs import result, shipped_dags
+from tests.dags.runs import connect, result, shipped_dags
 from tests.dags.test_small_dags import asset_events
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import list_groups, seed_groups
@@ -65,9 +65,8 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
 
     monkeypatch.setattr(KafkaSparkSubmitOperator, "execute", judge)
     with KafkaCluster(version="4.4.0", brokers=1) as west:
-        for name, cluster in (("EAST", kafka41), ("WEST", west)):
-            connection = {"conn_type": "kafka_groups", "host": cluster.bootstrap, "extra": {"api_timeout_seconds": 20}}
-            monkeypatch.setenv(f"AIRFLOW_CONN_KAFKA_{name}", json.dumps(connection))
+        for name, cluster in (("east", kafka41), ("west", west)):
+            connect(monkeypatch, cluster.bootstrap, f"kafka_{name}", extra={"api_timeout_seconds": 20})
             create_topics(cluster.bootstrap, {prefix: 1})
             seed_groups(cluster.bootstrap, [*dead, other], {(prefix, 0): 5})
         run = dags["snapshot_fleet"].test(run_conf=conf)
@@ -99,6 +98,12 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
     assert event["failed_clusters"] == ["west"]
 
 
+def run_fleet(dags: dict[str, Any], folder: Path) -> Any:
+    """Clean up both clusters, in a dry run."""
+    policy = write_policy(folder, POLICY.format(prefix="p", idle=IDLE_SECONDS))
+    return dags["cleanup_fleet"].test(run_conf={"policy_file": str(policy), "storage_path": str(folder)})
+
+
 def test_a_fleet_whose_policy_is_refused_is_reported_as_failed(
     dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,59 +111,38 @@ def test_a_fleet_whose_policy_is_refused_is_reported_as_failed(
         raise PolicyError("edited since")
 
     monkeypatch.setattr(CheckPolicyOperator, "execute", refuse)
-    policy = write_policy(tmp_path, POLICY.format(prefix="p", idle=IDLE_SECONDS))
-    run = dags["cleanup_fleet"].test(run_conf={"policy_file": str(policy), "storage_path": str(tmp_path)})
+    run = run_fleet(dags, tmp_path)
     assert (states(run)["fleet", -1], run.state) == ("success", "failed")
     assert (result(run, "fleet")["done"], result(run, "fleet")["failed_clusters"]) == (0, ["east", "west"])
 
 
-def returned_by_any(folder: Path) -> dict[str, Any]:
-    """Return what later tasks need of earlier ones, whichever has it."""
+@pytest.mark.parametrize("skipped", [False, True])
+def test_a_report_that_fails_is_hidden_by_neither_the_roll_up_nor_a_cluster_that_was_skipped(
+    dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, skipped: bool
+) -> None:
+    """The run was a success, though its own roll-up said that clusters had failed at their reports.
+
+    Skipped: after a rejected approval, or while another clean-up is in progress.
+    """
     id_ = "20261126T000000Z-00000000"
-    ids = {"snapshot_id": id_, "plan_id": id_, "digest": "0" * 64, "audit_path": str(folder / "a.json")}
-    return {**ids, "counts": {}, "dry_run": True, "warnings": [], "notified": {}, "marked": 0}
-
-
-def test_a_report_that_fails_is_not_hidden_by_the_roll_up(
-    dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run was a success, though its own roll-up says that each cluster failed at its report."""
-    returned = returned_by_any(tmp_path)
-
-    def fail(operator: Any, context: Any) -> None:
-        raise PolicyError("the report cannot be written")
-
-    for task in dags["cleanup_fleet"].tasks:
-        if task.task_id.startswith("clean_up."):
-            of_task = fail if task.task_id == "clean_up.report" else lambda operator, context: returned
-            monkeypatch.setattr(task.operator_class, "execute", of_task)
-    policy = write_policy(tmp_path, POLICY.format(prefix="p", idle=IDLE_SECONDS))
-    run = dags["cleanup_fleet"].test(run_conf={"policy_file": str(policy), "storage_path": str(tmp_path)})
-    found = states(run)
-    assert (found["clean_up.verify", 0], found["clean_up.report", 0]) == ("success", "failed"), found
-    assert result(run, "fleet")["failed_clusters"] == ["east", "west"]
-    assert run.state == "failed"
-
-
-def test_a_cluster_that_is_skipped_hides_no_other_that_fails_later(
-    dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A rejected approval, or a clean-up in progress: the run was a success as soon as one cluster was skipped."""
-    returned = returned_by_any(tmp_path)
+    ids = {"snapshot_id": id_, "plan_id": id_, "digest": "0" * 64, "audit_path": str(tmp_path / "a.json")}
+    # What later tasks need of earlier ones, whichever has it.
+    returned = {**ids, "counts": {}, "dry_run": True, "warnings": [], "notified": {}, "marked": 0}
 
     def run_one(operator: Any, context: Any) -> Any:
         task_id, cluster = operator.task_id.removeprefix("clean_up."), context["ti"].map_index
-        if (task_id, cluster) == ("delete", 0):
+        if skipped and (task_id, cluster) == ("delete", 0):
             raise AirflowSkipException("another clean-up is in progress")
-        if (task_id, cluster) == ("report", 1):
+        if task_id == "report" and not (skipped and cluster == 0):
             raise PolicyError("the report cannot be written")
         return returned
 
     for task in dags["cleanup_fleet"].tasks:
         if task.task_id.startswith("clean_up."):
             monkeypatch.setattr(task.operator_class, "execute", run_one)
-    policy = write_policy(tmp_path, POLICY.format(prefix="p", idle=IDLE_SECONDS))
-    run = dags["cleanup_fleet"].test(run_conf={"policy_file": str(policy), "storage_path": str(tmp_path)})
+    run = run_fleet(dags, tmp_path)
     found = states(run)
-    assert (found["clean_up.verify", 0], found["clean_up.report", 1]) == ("skipped", "failed"), found
+    verified = "skipped" if skipped else "success"
+    assert (found["clean_up.verify", 0], found["clean_up.report", 1]) == (verified, "failed"), found
+    assert result(run, "fleet")["failed_clusters"] == (["west"] if skipped else ["east", "west"])
     assert (found["done", -1], run.state) == ("upstream_failed", "failed")

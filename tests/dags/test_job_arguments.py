@@ -1,7 +1,5 @@
 """What the clean-up's form says reaches the Spark job (not tried on the oldest Airflow: it needs a whole pyspark)."""
 
-from typing import Any
-
 import pytest
 
 from airflow_kafka_groups.durations import read_duration
@@ -9,14 +7,11 @@ from airflow_kafka_groups.hooks.floors import LIMITS
 from airflow_kafka_groups.operators.plan import CheckPolicyOperator
 from airflow_kafka_groups.spark.jobs import process_group_backlog
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
-from tests.dags.airflow_env import ROOT
+from tests.dags.runs import DAGS, parsed
 
 
 def test_the_job_is_asked_for_what_the_form_says() -> None:
-    from airflow.dag_processing.dagbag import DagBag
-
-    bag: Any = DagBag(dag_folder=str(ROOT / "dags" / "cleanup_stale_groups.py"), collect_dags=True)
-    cleanup = bag.dags["cleanup_stale_groups"]
+    cleanup = parsed(DAGS / "cleanup_stale_groups.py")["cleanup_stale_groups"]
     params, snapshot_id = cleanup.params.dump(), "20260131T235959Z-0123abcd"
     checked = "{{ ti.xcom_pull('policy')."
     policy = CheckPolicyOperator(task_id="policy", **{name: params[name] for name in LIMITS}).execute({})

@@ -8,17 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from tests.dags.killed_verb import VERBS, run_verb
+from tests.dags.runs import connect, new_topic
 from tests.integration.conftest import each_of
 from tests.integration.test_shell_verbs import LONG, static_member
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
-from tests.lab.workload.topics import create_topics, produce
 from tests.records import records
 
 pytestmark = [pytest.mark.airflow, pytest.mark.safety, pytest.mark.timeout(300)]
@@ -33,11 +32,9 @@ class Scene:
 
     def __init__(self, cluster: KafkaCluster, storage: Path) -> None:
         self.cluster, self.storage = cluster, storage
-        self.topic = f"killed-verbs-{uuid4().hex[:8]}"
+        self.topic = new_topic(cluster.bootstrap, "killed-verbs")
         self.a, self.b, self.target = (f"{self.topic}.{name}" for name in ("a", "b", "target"))
         (storage / "no-dags").mkdir()
-        create_topics(cluster.bootstrap, {self.topic: 2})
-        produce(cluster.bootstrap, {(self.topic, 0): 20, (self.topic, 1): 20})
         self.hook = KafkaGroupsHook("lab")
 
     def seed(self) -> None:
@@ -77,7 +74,7 @@ def scene(kafka: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     from airflow.utils.db import initdb
 
     initdb()
-    monkeypatch.setenv("AIRFLOW_CONN_LAB", json.dumps({"conn_type": "kafka_groups", "host": kafka.bootstrap}))
+    connect(monkeypatch, kafka.bootstrap, "lab")
     return Scene(kafka, tmp_path)
 
 

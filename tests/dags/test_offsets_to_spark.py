@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.plugins.report_files import named_reports, read_report
-from tests.dags.airflow_env import ROOT
+from tests.dags.runs import connect, shipped_dags
 from tests.lab.cluster import KafkaCluster
 from tests.lab.spark.archive import quick_options
 from tests.lab.spark.jars import connector_jars
@@ -71,9 +71,6 @@ def cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def dag(cluster: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    from airflow.dag_processing.dagbag import DagBag
-    from airflow.utils.db import initdb
-
     transform = tmp_path / "users_transform.py"
     transform.write_text((TRANSFORM + KILLED).replace("@SEEN@", str(tmp_path / "seen.json")))
     (tmp_path / "events").mkdir()
@@ -89,16 +86,12 @@ def dag(cluster: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "spark.eventLog.dir": (tmp_path / "events").as_uri(),
     }
     extra = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
-    login = {"login": "me", "password": PASSWORD, "extra": extra}
-    kafka = {"conn_type": "kafka_groups", "host": cluster.sasl_bootstrap, **login}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(kafka))
+    login: dict[str, Any] = {"login": "me", "password": PASSWORD, "extra": extra}
+    connect(monkeypatch, cluster.sasl_bootstrap, **login)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": conf}))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    initdb()
-    bag = DagBag(dag_folder=str(ROOT / "dags"))
-    assert bag.import_errors == {}
-    return bag.dags["offsets_to_spark"]
+    return shipped_dags()["offsets_to_spark"]
 
 
 @pytest.mark.safety

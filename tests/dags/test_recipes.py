@@ -9,8 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.dags.airflow_env import ROOT
-from tests.dags.runs import runnable, states
+from tests.dags.runs import DAGS, connect, parsed, runnable, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import list_groups, seed_groups
 from tests.lab.workload.topics import create_topics, produce
@@ -21,19 +20,14 @@ CLEANUP = "cleanup_stale_groups"
 
 @pytest.fixture(scope="module")
 def dags() -> dict[str, Any]:
-    from airflow.dag_processing.dagbag import DagBag
-
-    parsed = DagBag(dag_folder=str(RECIPES))
-    assert parsed.import_errors == {}
-    runnable(*parsed.dags.values())
-    return dict(parsed.dags)
+    runnable(*(dags := parsed(RECIPES)).values())
+    return dags
 
 
 @pytest.fixture
 def bootstrap(kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name in ("PROD", "STAGING"):
-        connection = {"conn_type": "kafka_groups", "host": kafka41.bootstrap}
-        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(connection))
+    for name in ("prod", "staging"):
+        connect(monkeypatch, kafka41.bootstrap, name)
     return kafka41.bootstrap
 
 
@@ -56,24 +50,12 @@ def offsets(group_id: str) -> dict[tuple[str, int], int]:
 
 
 def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
-    assert set(dags) == {
-        "nightly_batch",
-        "delete_preview_groups",
-        "nightly_offsets_backup",
-        "keep_standby_alive",
-        "lag_to_slack",
-        "switch_to_green",
-        "load_orders",
-        "load_in_steps",
-        "weekly_cleanup",
-        "my_cleanup",
-    }
+    mine = {"my_cleanup", "nightly_batch", "nightly_offsets_backup", "keep_standby_alive", "delete_preview_groups"}
+    assert set(dags) == mine | {"lag_to_slack", "switch_to_green", "load_orders", "load_in_steps", "weekly_cleanup"}
 
 
 def test_whoever_triggers_the_clean_up_uses_parameters_that_it_has(dags: dict[str, Any]) -> None:
-    from airflow.dag_processing.dagbag import DagBag
-
-    shipped = DagBag(dag_folder=str(ROOT / "dags" / f"{CLEANUP}.py")).dags[CLEANUP]
+    shipped = parsed(DAGS / f"{CLEANUP}.py")[CLEANUP]
     task = dags["weekly_cleanup"].get_task("clean_up")
     assert task.trigger_dag_id == CLEANUP
     assert set(task.conf) <= set(shipped.params)
@@ -84,11 +66,9 @@ def test_whoever_triggers_the_clean_up_uses_parameters_that_it_has(dags: dict[st
 
 def test_the_readme_s_clean_up_is_wired_as_the_shipped_one(dags: dict[str, Any]) -> None:
     """Same tasks in the same order, each with the shipped arguments: what its form offers, it obeys."""
-    from airflow.dag_processing.dagbag import DagBag
-
     from airflow_kafka_groups.operators.dag_params import dry_run_argument, refuse_unknown_conf
 
-    shipped = DagBag(dag_folder=str(ROOT / "dags" / f"{CLEANUP}.py")).dags[CLEANUP]
+    shipped = parsed(DAGS / f"{CLEANUP}.py")[CLEANUP]
     names = {"snapshot": "list_offsets", "judge": "judge_staleness"}
     mine = dags["my_cleanup"]
     assert set(mine.params) == set(shipped.params)

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.dag_params import refuse_unknown_conf
-from tests.dags.runs import shipped_dags, states
+from tests.dags.runs import connect, shipped_dags, states
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_a_run_with_a_misspelt_key_does_nothing(dags: dict[str, Any], dag_id: st
 def test_a_run_with_known_keys_or_none_goes_on(
     dags: dict[str, Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "localhost:1"}')
+    connect(monkeypatch, "localhost:1")
     prune = dags["prune_kafka_groups_files"]
     assert prune.test(run_conf={"storage_path": str(tmp_path), "keep_newest": 1}).state == "success"
 

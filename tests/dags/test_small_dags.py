@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.dags.runs import result, shipped_dags, states
+from tests.dags.runs import connect, new_topic, result, shipped_dags, states
 from tests.demo.migration import BEGUN_MS
 from tests.demo.offsets import committed_offsets
 from tests.lab.cluster import KafkaCluster
@@ -29,16 +29,13 @@ def dags() -> dict[str, Any]:
 
 @pytest.fixture
 def bootstrap(kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> str:
-    connection = {"conn_type": "kafka_groups", "host": kafka41.bootstrap}
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    connect(monkeypatch, kafka41.bootstrap)
     return kafka41.bootstrap
 
 
 def test_they_do_what_they_say(bootstrap: str, dags: dict[str, Any], tmp_path: Path) -> None:
-    topic = f"small-dags-{uuid4().hex[:8]}"
+    topic = new_topic(bootstrap, "small-dags")
     groups = [f"{topic}.{i}" for i in range(5)]
-    create_topics(bootstrap, {topic: 2})
-    produce(bootstrap, {(topic, 0): 20, (topic, 1): 20})
     seed_groups(bootstrap, groups, {(topic, 0): 19, (topic, 1): 20})
     scope = {"include": [f"{topic}.*"]}
 
@@ -86,10 +83,8 @@ def test_they_do_what_they_say(bootstrap: str, dags: dict[str, Any], tmp_path: P
 
 
 def test_the_restore_brings_back_what_it_is_asked_for(bootstrap: str, dags: dict[str, Any], tmp_path: Path) -> None:
-    topic = f"restore-dag-{uuid4().hex[:8]}"
+    topic = new_topic(bootstrap, "restore-dag")
     groups = [f"{topic}.{i}" for i in range(3)]
-    create_topics(bootstrap, {topic: 2})
-    produce(bootstrap, {(topic, 0): 20, (topic, 1): 20})
     seed_groups(bootstrap, groups, {(topic, 0): 19, (topic, 1): 20})
     storage = {"storage_path": str(tmp_path), "cluster": "lab"}
     run = dags["backup_and_restore_drill"].test(run_conf={**storage, "include": [f"{topic}.*"]})
@@ -113,9 +108,7 @@ def test_the_restore_brings_back_what_it_is_asked_for(bootstrap: str, dags: dict
 
 
 def test_sleeping_groups_are_kept_alive(bootstrap: str, dags: dict[str, Any], tmp_path: Path) -> None:
-    topic = f"keep-dag-{uuid4().hex[:8]}"
-    create_topics(bootstrap, {topic: 1})
-    produce(bootstrap, {(topic, 0): 20})
+    topic = new_topic(bootstrap, "keep-dag")
     seed_groups(bootstrap, [f"{topic}.a", f"{topic}.b"], {(topic, 0): 19})
     storage = {"storage_path": str(tmp_path), "cluster": "lab"}
     keep = dags["keep_groups_alive"]
@@ -179,9 +172,8 @@ def test_groups_are_copied_and_migrated(
     kafka41: KafkaCluster, kafka39: KafkaCluster, dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dry run of a migration returns its plan, which the next run applies as it is."""
-    for conn_id, cluster in (("KAFKA_GROUPS_DEFAULT", kafka39), ("OLD", kafka41)):
-        connection = {"conn_type": "kafka_groups", "host": cluster.bootstrap}
-        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id}", json.dumps(connection))
+    connect(monkeypatch, kafka39.bootstrap)
+    connect(monkeypatch, kafka41.bootstrap, "old")
     topic = f"moved-{uuid4().hex[:8]}"
     old, new = f"{topic}.old", f"{topic}.new"
     for cluster, lacking in ((kafka41, 0), (kafka39, 5)):

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,13 @@ from uuid import uuid4
 
 import pytest
 
+from tests.dags.runs import connect, parsed
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets, seed_groups
 from tests.lab.workload.topics import create_topics, produce
 
 EXAMPLE = Path(__file__).parent / "examples" / "kafka_groups_assets.py"
 PATIENCE = 60
-
-
-def connect(monkeypatch: pytest.MonkeyPatch, cluster: KafkaCluster) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_MY_CLUSTER", json.dumps({"conn_type": "kafka_groups", "host": cluster.bootstrap}))
 
 
 def test_lag_in_seconds_is_told_without_reading_a_record(
@@ -29,7 +25,7 @@ def test_lag_in_seconds_is_told_without_reading_a_record(
 
     from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 
-    connect(monkeypatch, kafka41)
+    connect(monkeypatch, kafka41.bootstrap, "my_cluster")
     topic = group = f"watching-times-{uuid4().hex[:8]}"
     create_topics(kafka41.bootstrap, {topic: 1})
     producer = Producer({"bootstrap.servers": kafka41.bootstrap, "log_level": 2})
@@ -57,16 +53,12 @@ def test_lag_in_seconds_is_told_without_reading_a_record(
 @pytest.mark.airflow
 async def test_an_asset_sees_groups_begin_to_lag(kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trigger as the triggerer makes it: from what the parsed DAG's asset has serialised."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    bag = DagBag(dag_folder=str(EXAMPLE))
-    assert bag.import_errors == {}
-    asset: Any = bag.dags["groups_lag"].timetable.asset_condition
+    asset = parsed(EXAMPLE)["groups_lag"].timetable.asset_condition
     path, arguments = asset.watchers[0].trigger.serialize()
     module, _, name = path.rpartition(".")
     trigger = getattr(importlib.import_module(module), name)(**{**arguments, "poll_interval": 1})
 
-    connect(monkeypatch, kafka41)
+    connect(monkeypatch, kafka41.bootstrap, "my_cluster")
     bootstrap, topic = kafka41.bootstrap, f"watching-lag-{uuid4().hex[:8]}"
     behind, other, unwatched = f"watched.{topic}", f"watched.other.{topic}", f"un{topic}"
     create_topics(bootstrap, {topic: 1})
