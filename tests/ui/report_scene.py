@@ -12,11 +12,12 @@ from airflow_kafka_groups.judge.policy.families import Member, family_of, summar
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.report.facts import KeepAliveRuns, PrunedTopic, Pruning, ReportFacts
 from airflow_kafka_groups.report.html import render_report
 from airflow_kafka_groups.report.trend import TrendPoint, trend_page
+from tests.unit.change.plan import plans
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -51,25 +52,20 @@ def plan_of(ids: list[str]) -> tuple[DeletionPlan, pa.Table]:
         expires = round((NOW + some.uniform(-1, 20) * DAY).timestamp())
         in_use = not is_planned and verdict is VerdictName.LIVE
         judged.append((group_id, lag, None if in_use else round(idle), None if in_use else expires))
-        members.append(Member(group_id, family.name, known["owner"], is_planned, NOW - some.uniform(0, 30) * DAY)) if (
-            family
-        ) else None
+        if family:
+            since = NOW - some.uniform(0, 30) * DAY
+            members.append(Member(group_id, family.name, known["owner"], is_planned, since))
         if is_planned:
-            facts: dict[str, Any] = {"idle_since": NOW - timedelta(seconds=idle), "idle_seconds": idle}
-            facts |= {"group_type": "classic", "protocol_type": "consumer", "state": "Empty", "fingerprint": "f" * 64}
+            known |= {"idle_since": NOW - timedelta(seconds=idle), "idle_seconds": idle, "partitions": 3, "lag": lag}
             reason = f"idle for {idle / 86_400:.1f} days (12 snapshots); the policy requires 7.0 days and 2 snapshots"
-            planned.append(
-                PlannedGroup(group_id=group_id, partitions=3, lag=lag, reason=reason, rule=None, **facts, **known)
-            )
+            planned.append(plans.group(group_id, reason=reason, **known))
         else:
             reason = {VerdictName.LIVE: "it has 3 member(s), state Stable"}.get(verdict, "idle for 2.0 h (3 snapshots)")
             kept.append(KeptGroup(group_id=group_id, verdict=verdict, reason=reason, **known))
     counts = {name.value: sum(group.verdict == name for group in kept) for name in VerdictName}
-    plan = DeletionPlan(
+    plan = plans.plan(
         plan_id=PLAN_ID,
         cluster="prod-eu",
-        kafka_cluster_id="27rhDKRWSriyUOZczubMyQ",
-        snapshot_id="20261121T100000Z-00000000",
         created_at=NOW - DAY / 24,
         expires_at=NOW + DAY,
         policy=PlanPolicy(min_idle_seconds=604_800, max_share=1.0),

@@ -1,7 +1,7 @@
 """The demo's own judgement can fail: a cluster on which something wrong was deleted is not called well."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,17 +10,10 @@ import pytest
 from airflow_kafka_groups.judge.policy.notice import Notice
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
-from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
 from tests.demo.mailbox import Mail
-from tests.demo.outcome import (
-    policy_wrongs,
-    pruned,
-    summarise,
-    summarise_policy,
-    unnotified,
-    wrongs,
-)
+from tests.demo.outcome import policy_wrongs, pruned, summarise, summarise_policy, unnotified, wrongs
+from tests.fakes.groups import NOW
+from tests.unit.change.plan.plans import group, plan
 
 TRUTH: Any = SimpleNamespace(
     live=frozenset({"l1"}),
@@ -69,48 +62,21 @@ def rule(name: str, notice: float) -> Rule:
     return Rule(name=name, action=RuleAction.DELETE, min_idle_seconds=8, min_observations=2, notice_seconds=notice)
 
 
-def group(group_id: str, owner: str | None, rule_name: str = "short") -> PlannedGroup:
-    return PlannedGroup(
-        group_id=group_id,
-        group_type="classic",
-        protocol_type="",
-        state="Empty",
-        partitions=1,
-        lag=0,
-        idle_since=None,
-        idle_seconds=9.0,
-        reason="idle",
-        fingerprint="f" * 64,
-        rule=rule_name,
-        owner=owner,
-    )
-
-
-AT = datetime(2026, 11, 22, 20, tzinfo=UTC)
-PLAN = DeletionPlan(
-    plan_id="20261122T200000Z-00000001",
-    cluster="demo",
-    kafka_cluster_id="k",
-    snapshot_id="20261122T195900Z-00000001",
-    created_at=AT,
-    expires_at=AT + timedelta(days=1),
+PLAN = plan(
     policy=PlanPolicy(rules=(rule("short", 4), rule("long", 60)), contacts={"a": "a@x", "b": "b@x", "": "all@x"}),
-    counts={},
-    warnings=(),
-    groups=(group("s1", "a"), group("s2", None)),
-    kept=(),
+    groups=(group("s1", owner="a", rule="short"), group("s2", rule="short")),
     families=({"name": "s<number>", "groups": 2, "planned": 2}, {"name": "m<number>", "groups": 9, "planned": 0}),
 )
-INTENTS = {"s1": AT, "s2": AT}
+INTENTS = {"s1": NOW, "s2": NOW}
 
 
 def mark(seconds_before: float = 5) -> Notice:
-    at = AT - timedelta(seconds=seconds_before)
+    at = NOW - timedelta(seconds=seconds_before)
     return Notice(fingerprint="f", marked_at=at, notified_at=at, told_seconds=4.0)
 
 
 def mail(to: str, *groups: str, seconds_before: float = 6) -> Mail:
-    at = AT - timedelta(seconds=seconds_before)
+    at = NOW - timedelta(seconds=seconds_before)
     return Mail(received_at=at, recipients=(to,), subject="", html="", groups=frozenset(groups))
 
 
@@ -128,12 +94,12 @@ def test_a_policy_is_counted_from_the_plan_the_journal_and_the_mails() -> None:
     [
         pytest.param({"s2": mark()}, MAILS, INTENTS, id="no mark"),
         pytest.param({**MARKS, "s1": mark(3.9)}, MAILS, INTENTS, id="marked too late"),
-        pytest.param({**MARKS, "s1": Notice(fingerprint="f", marked_at=AT)}, MAILS, INTENTS, id="not notified"),
+        pytest.param({**MARKS, "s1": Notice(fingerprint="f", marked_at=NOW)}, MAILS, INTENTS, id="not notified"),
         pytest.param(MARKS, MAILS[1:], INTENTS, id="no mail"),
         pytest.param(MARKS, [mail("all@x", "s1"), MAILS[1]], INTENTS, id="mail to somebody else"),
         pytest.param(MARKS, [mail("a@x", "s2"), MAILS[1]], INTENTS, id="mail about another group"),
         pytest.param(MARKS, [mail("a@x", "s1", seconds_before=3.9), MAILS[1]], INTENTS, id="mail too late"),
-        pytest.param(MARKS, MAILS, {"s2": AT}, id="deleted at an unknown time"),
+        pytest.param(MARKS, MAILS, {"s2": NOW}, id="deleted at an unknown time"),
     ],
 )
 def test_one_that_was_deleted_without_a_timely_notice_is_found(marks: Any, mails: Any, intents: Any) -> None:
@@ -142,24 +108,12 @@ def test_one_that_was_deleted_without_a_timely_notice_is_found(marks: Any, mails
 
 def test_a_deleted_group_that_was_not_planned_is_found_and_the_rules_own_period_counts() -> None:
     assert unnotified(PLAN, {"s1", "other"}, INTENTS, MARKS, MAILS) == {"other"}
-    longer = replace_groups(PLAN, group("s1", "a", "long"))
+    longer = replace(PLAN, groups=(group("s1", owner="a", rule="long"),))
     assert unnotified(longer, {"s1"}, INTENTS, MARKS, MAILS) == {"s1"}
 
 
-def replace_groups(plan: DeletionPlan, *groups: PlannedGroup) -> DeletionPlan:
-    return replace(plan, groups=groups)
-
-
-SUMMARY = {
-    "families": 1,
-    "owners": 2,
-    "marked": 2,
-    "mails": 2,
-    "notified": 2,
-    "unnotified_deleted": 0,
-    "kept_alive": 1,
-    "pruned_partitions": 3,
-}
+SUMMARY = {"families": 1, "owners": 2, "marked": 2, "mails": 2, "notified": 2}
+SUMMARY |= {"unnotified_deleted": 0, "kept_alive": 1, "pruned_partitions": 3}
 
 
 @pytest.mark.parametrize("name", SUMMARY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup
 from tests.fakes.wanted import want
-from tests.ui.report_scene import plan_of
+from tests.unit.change.plan import plans
 from tests.unit.change.scene import layout_in, planned
 
 DAY = timedelta(days=1)
@@ -31,11 +30,7 @@ RETENTION = 6 * DAY
 def plan_with(*kept: tuple[str, str, str | None], rules: tuple[Rule, ...] = ()) -> DeletionPlan:
     """Return a plan that keeps these groups: id, verdict and rule."""
     groups = [KeptGroup(group_id=id_, verdict=verdict, reason="r", rule=rule, owner="o") for id_, verdict, rule in kept]
-    made = plan_of(["other"])[0]
-    names = ("plan_id", "cluster", "kafka_cluster_id", "snapshot_id", "created_at", "expires_at", "counts", "warnings")
-    values: dict[str, Any] = {name: getattr(made, name) for name in names}
-    policy = PlanPolicy(min_idle_seconds=604_800, rules=rules)
-    return DeletionPlan(**values, policy=policy, groups=(), kept=groups)
+    return plans.plan(policy=PlanPolicy(min_idle_seconds=604_800, rules=rules), groups=(), kept=groups)
 
 
 def runs(**days_ago: float) -> KeepAliveRuns:

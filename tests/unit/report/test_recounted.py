@@ -13,11 +13,12 @@ from airflow_kafka_groups.change.deletion.request import DeletionObserver
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.ledger.deletion_plan import load_plan, save_plan
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan, save_plan
 from airflow_kafka_groups.report.charts import Series, bars, columns
 from airflow_kafka_groups.report.facts import prunings, summary_of
 from airflow_kafka_groups.report.html import make_report, render_report
 from airflow_kafka_groups.report.sections import done_section, kept_section
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
@@ -29,6 +30,12 @@ from tests.unit.change.prune_topics import scene as pruning
 from tests.unit.change.scene import LATER, POLICY, backed_up, delete_names, judge, layout_in, snapshot
 from tests.unit.report.test_html import Balanced
 from tests.unit.report.test_pruned import prune
+
+
+async def planned(tmp_path: Path, *names: str) -> tuple[FakeAdmin, Layout, DeletionPlan]:
+    """Return a cluster with stale groups, and a plan with its backup."""
+    admin, layout = cluster(*names), layout_in(tmp_path)
+    return admin, layout, (await backed_up(admin, layout))[0]
 
 
 def page(layout: Any, plan: Any) -> tuple[str, str, dict[str, Any]]:
@@ -46,8 +53,7 @@ def trend(layout: Any) -> dict[str, Any]:
 
 async def test_a_dry_run_that_would_delete_nothing_is_no_deletion(tmp_path: Path) -> None:
     """docs/formats.md: dry_run is "true while there were only dry runs"."""
-    admin, layout = cluster("a"), layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
+    admin, layout, plan = await planned(tmp_path, "a")
     admin.commit("a", "t", 0, 9)  # it moves: the dry run keeps it
     await delete(admin, layout, plan, dry_run=True)
     page(layout, plan)
@@ -80,8 +86,7 @@ def kill_before_outcome(tmp_path: Path) -> None:
 
 async def test_what_a_killed_run_deleted_can_be_restored_after_the_retry(tmp_path: Path) -> None:
     """The worker dies after its request; Airflow's retry finds the group gone: this plan has deleted it."""
-    admin, layout = cluster("a"), layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
+    admin, layout, plan = await planned(tmp_path, "a")
     await delete(admin, layout, plan)
     kill_before_outcome(tmp_path)
     html, text, data = page(layout, plan)
@@ -95,8 +100,7 @@ async def test_what_a_killed_run_deleted_can_be_restored_after_the_retry(tmp_pat
 
 
 async def test_a_possibly_deleted_group_stays_so_whatever_keeps_it_next(tmp_path: Path) -> None:
-    admin, layout = cluster("a", "b"), layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
+    admin, layout, plan = await planned(tmp_path, "a", "b")
     await delete(admin, layout, plan)
     kill_before_outcome(tmp_path)
     html, text, _ = page(layout, plan)
@@ -127,8 +131,7 @@ def test_the_number_above_a_column_is_a_number() -> None:
 
 
 async def test_a_group_that_the_run_did_not_reach_is_the_same_in_both_tables(tmp_path: Path) -> None:
-    admin, layout = cluster("a", "b"), layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
+    admin, layout, plan = await planned(tmp_path, "a", "b")
     await delete(admin, layout, plan, chunk_size=1)
     kill_before_outcome(tmp_path)
     _html, text, data = page(layout, plan)
@@ -138,8 +141,7 @@ async def test_a_group_that_the_run_did_not_reach_is_the_same_in_both_tables(tmp
 
 
 async def test_the_runs_of_the_page_are_those_of_the_xcom(tmp_path: Path) -> None:
-    admin, layout = cluster("a", "b"), layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
+    admin, layout, plan = await planned(tmp_path, "a", "b")
     await delete(admin, layout, plan, dry_run=True)
     await delete(admin, layout, plan, now=Ticking(LATER + timedelta(minutes=2)))
     _html, text, _data = page(layout, plan)
@@ -162,8 +164,7 @@ async def test_a_pruning_is_shown_whatever_dry_runs_came_after_it(tmp_path: Path
 
 
 async def test_what_a_later_run_found_gone_does_not_still_exist(tmp_path: Path) -> None:
-    admin, layout = cluster("a"), layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
+    admin, layout, plan = await planned(tmp_path, "a")
     await delete(admin, layout, plan)
     (first,) = records(tmp_path)
     first["verification"] = {"gone": 0, "present": {"a": "state Empty, 0 member(s)"}, "unclear": {}}
@@ -184,8 +185,7 @@ def cards(html: str) -> dict[str, int]:
 async def test_the_numbers_at_the_top_add_up_to_the_planned_groups(tmp_path: Path, *, dry_run: bool) -> None:
     """Found gone, stopped and not reached are outcomes, too: none of them is missing, or the recheck's."""
     names = [f"g{number}" for number in range(9)]
-    admin, layout = cluster(*names), layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
+    admin, layout, plan = await planned(tmp_path, *names)
     admin.commit("g1", "t", 0, 99)
     await delete(admin, layout, plan, dry_run=dry_run)
     (record,) = records(tmp_path)
@@ -204,8 +204,7 @@ async def test_the_numbers_at_the_top_add_up_to_the_planned_groups(tmp_path: Pat
 
 
 async def test_the_counts_of_what_was_not_deleted_add_up_to_its_heading(tmp_path: Path) -> None:
-    admin, layout = cluster("a", "b", "c"), layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
+    admin, layout, plan = await planned(tmp_path, "a", "b", "c")
     admin.commit("a", "t", 0, 99)
     await delete(admin, layout, plan)
     (record,) = records(tmp_path)

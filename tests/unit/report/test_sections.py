@@ -16,7 +16,7 @@ from jinja2 import UndefinedError
 from airflow_kafka_groups.change.plan.question import question
 from airflow_kafka_groups.cli.main import parse
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.report import page
 from airflow_kafka_groups.report import sections as rows
 from airflow_kafka_groups.report.page import HEAD, content_policy, counted, part, render, script
@@ -30,8 +30,7 @@ from airflow_kafka_groups.report.sections import (
     restore_command,
 )
 from tests.ui.report_scene import group_ids, plan_of, record_of
-from tests.unit.change.plan.plans import group as planned_group
-from tests.unit.change.plan.plans import plan
+from tests.unit.change.plan.plans import group, plan
 from tests.unit.judge.policy.files import policy_of
 
 EVIL = "<img src=x onerror=alert(1)>\"'&"
@@ -110,27 +109,11 @@ def test_a_reason_is_said_once_for_all_that_share_it() -> None:
     assert page.index(why) < page.index("idle for 8 days") < page.index("idle for 9 days") < page.index("broken")
 
 
-def group(forecast: dict[str, Any] | None = None, lag: int | None = 7) -> PlannedGroup:
-    return PlannedGroup(
-        group_id="g",
-        group_type="classic",
-        protocol_type="consumer",
-        state="Empty",
-        partitions=1,
-        lag=lag,
-        idle_since=None,
-        idle_seconds=None,
-        reason="idle",
-        fingerprint="f",
-        **(forecast or {}),
-    )
-
-
 def test_only_columns_that_some_group_has_are_shown_and_the_others_have_a_dash() -> None:
-    heads, cells = forecast_columns([group({"lost": 1234.4}), group(), group({"lag_trend": 5.0})])
+    heads, cells = forecast_columns([group("a", lost=1234.4), group("b"), group("c", lag_trend=5.0)])
     assert heads == ["Lag a day", "Lost unread"]
     assert cells == [["-", "1,234"], ["-", "-"], ["+5", "-"]]
-    assert forecast_columns([group(), group({})]) == ([], [[], []])
+    assert forecast_columns([group("a"), group("b")]) == ([], [[], []])
 
 
 @pytest.mark.parametrize(
@@ -144,29 +127,27 @@ def test_only_columns_that_some_group_has_are_shown_and_the_others_have_a_dash()
     ],
 )
 def test_only_a_trend_has_a_sign(name: str, value: Any, cell: str) -> None:
-    assert forecast_columns([group({name: value})])[1] == [[cell]]
+    assert forecast_columns([group("a", **{name: value})])[1] == [[cell]]
 
 
 @pytest.mark.parametrize("name", ["offsets_expire_by", "data_loss_not_before"])
 def test_times_are_shown_in_utc_and_escaped(name: str) -> None:
-    ((cell,),) = forecast_columns([group({name: datetime.fromisoformat("2026-03-01T01:30:00+02:00")})])[1]
+    ((cell,),) = forecast_columns([group("a", **{name: datetime.fromisoformat("2026-03-01T01:30:00+02:00")})])[1]
     assert cell == '<time datetime="2026-02-28T23:30:00+00:00">2026-02-28 23:30</time>'
 
 
 @pytest.mark.parametrize(
-    ("lag", "forecast", "cell"),
+    ("lag", "unknown", "cell"),
     [
         (None, None, "-"),
-        (None, {"lag_unknown": 2}, "-"),
+        (None, 2, "-"),
         (12_345, None, "12,345"),
-        (12_345, {"lag_unknown": 0}, "12,345"),
-        (12_345, {"lag_unknown": 2}, "at least 12,345"),
+        (12_345, 0, "12,345"),
+        (12_345, 2, "at least 12,345"),
     ],
 )
-def test_a_lag_with_unknown_ends_is_at_least_so_much(
-    lag: int | None, forecast: dict[str, Any] | None, cell: str
-) -> None:
-    assert lag_cell(group(forecast, lag)) == cell
+def test_a_lag_with_unknown_ends_is_at_least_so_much(lag: int | None, unknown: int | None, cell: str) -> None:
+    assert lag_cell(group("a", lag=lag, lag_unknown=unknown)) == cell
 
 
 MANY = 230
@@ -174,7 +155,7 @@ MANY = 230
 
 
 def test_families_are_counted_though_the_plan_lists_the_first_ones_only() -> None:
-    groups = [planned_group(f"f{n}-{tail}", family=f"f{n}-<number>") for n in range(MANY) for tail in "12"]
+    groups = [group(f"f{n}-{tail}", family=f"f{n}-<number>") for n in range(MANY) for tail in "12"]
     alone = KeptGroup(group_id="alone-1", verdict="live", reason="in use", family="alone-<number>")
     listed: list[dict[str, Any]] = [
         {"name": f"f{n}-<number>", "groups": 2, "planned": 2, "newest": None, "growth_per_day": None, "owners": []}
@@ -228,14 +209,12 @@ def test_all_groups_are_there_and_those_to_look_at_come_first() -> None:
     assert list(dict.fromkeys(statuses)) == ["failed", "kept", "deleted", "no_offsets", "settling", "moving", "live"]
     assert [data["kinds"][number] for number in data["restorable"]] == ["deleted"]
     by_id = {row[0]: row for row in data["rows"]}
-    group = plan.groups[0]
-    _, status, family, owner, lag, idle, expires, reason = by_id[group.group_id]
-    assert (data["statuses"][status], reason) == ("deleted", group.reason)
-    assert (data["families"][family] if family >= 0 else None, data["owners"][owner] if owner >= 0 else None) == (
-        group.family,
-        group.owner,
-    )
-    (said,) = judged.filter(pc.field("group_id") == group.group_id).to_pylist()
+    first = plan.groups[0]
+    _, status, family, owner, lag, idle, expires, reason = by_id[first.group_id]
+    assert (data["statuses"][status], reason) == ("deleted", first.reason)
+    assert (data["families"][family] if family >= 0 else None) == first.family
+    assert (data["owners"][owner] if owner >= 0 else None) == first.owner
+    (said,) = judged.filter(pc.field("group_id") == first.group_id).to_pylist()
     assert (lag, idle, expires) == (said["lag"], said["idle_seconds"], said["expires_at"])
 
 
