@@ -29,7 +29,6 @@ PAGE = REPOSITORY / "docs" / "benchmarks.md"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="10,000 groups on Kafka 4.x: list offsets, delete")
     parser.add_argument(

@@ -44,7 +44,6 @@ class FilledCluster:
 
     @property
     def readable(self) -> int:
-        """Return the number of groups to read."""
         return self._there
 
     def _write(self, name: str, group_ids: Sequence[str]) -> Path:

@@ -45,7 +45,6 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(base: Path, counts: list[int]) -> None:
-    """Take snapshots, and ask once there are so many of them."""
     admin, layouts = FakeAdmin(), [Layout(base, "prod"), Layout(base, "other")]
     for number in range(GROUPS):
         admin.add(f"team-{number:06d}", *[("t", partition, number) for partition in range(PARTITIONS)])
@@ -66,7 +65,6 @@ def measure(base: Path, counts: list[int]) -> None:
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Return how long a call took."""
     began = time.perf_counter()
     call()
     return time.perf_counter() - began

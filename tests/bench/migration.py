@@ -35,7 +35,6 @@ def main(arguments: list[str]) -> int:
 
 
 async def measure(base: Path, count: int) -> None:
-    """Plan and apply a migration."""
     every = [TopicPartition(f"topic-{topic}", number) for topic in range(TOPICS) for number in range(PARTITIONS)]
     log = [record(at, at * 1_000, str(at)) for at in range(RECORDS)]
     mirrored = [record(at - LACKING, at * 1_000, str(at)) for at in range(LACKING, RECORDS)]

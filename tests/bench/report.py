@@ -154,7 +154,6 @@ def _left_out(scenarios: Iterable[Mapping[str, Any]]) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table."""
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines)

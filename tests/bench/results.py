@@ -31,16 +31,13 @@ class PeerResult:
 
     @property
     def warm_median(self) -> float | None:
-        """Return the median of the warm calls."""
         return _median(self.warm)
 
     @property
     def cold_median(self) -> float | None:
-        """Return the median of the cold calls."""
         return _median(self.cold)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what goes into the scenario's file."""
         if self.skipped is not None:
             return {"status": "skipped", "reason": self.skipped, "version": self.version}
         made: dict[str, Any] = {"status": "failed" if self.failed else "measured", "version": self.version}
@@ -83,7 +80,6 @@ def ratios(peers: Mapping[str, PeerResult]) -> dict[str, float]:
 def scenario_json(
     scenario: Scenario, peers: Mapping[str, PeerResult], environment: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a scenario's whole file."""
     kind = BROKER_KINDS[scenario.broker]
     return {
         "scenario": scenario.name,

@@ -45,7 +45,6 @@ class Run:
     history: dict[tuple[str, str, str], dict[int, float]] = field(default_factory=dict)
 
     def start(self, name: str, bootstrap: str) -> PeerProcess:
-        """Start a peer's process."""
         log = self.build / "logs" / f"{name}.log"
         return PeerProcess(name, list(self.peers[name].command), bootstrap, folder=REPOSITORY, log=log)
 

@@ -25,7 +25,6 @@ class Spread:
         return high - low
 
     def as_json(self) -> dict[str, object]:
-        """Return what goes into a file."""
         return {
             "median": round(self.median, 6),
             "min": round(min(self.samples), 6),
@@ -36,7 +35,6 @@ class Spread:
 
 
 def spread(samples: Sequence[float]) -> Spread | None:
-    """Make a spread; ``None`` of no samples."""
     return Spread(tuple(samples)) if samples else None
 
 

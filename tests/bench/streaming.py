@@ -67,7 +67,6 @@ def _in_a_process(bootstrap: str, groups: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure, print a table, and return the exit code."""
     rows = measure()
     FILE.parent.mkdir(parents=True, exist_ok=True)
     FILE.write_text(json.dumps(rows, indent=1) + "\n")

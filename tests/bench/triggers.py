@@ -27,7 +27,6 @@ CONN_ID = "bench"
 
 
 def main() -> int:
-    """Measure; return the exit code."""
     prepare_airflow()
     os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "WARNING"  # each poll logs a line
     found: dict[str, Any] = {"measured_at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "load": os.getloadavg()[0]}
@@ -52,7 +51,6 @@ def main() -> int:
 
 
 def check(found: Mapping[str, Any]) -> list[str]:
-    """Compare the figures with the targets."""
     poll, triggers = found["poll"], found["triggers"]
     broken = []
     if poll["requests"] > poll["requests_of_one_group"] + POLL_GROUPS // 100:

@@ -28,7 +28,7 @@ from tests.demo.airflow_orders import AirflowOrders
 from tests.demo.airflow_runs import connections
 from tests.demo.mailbox import Mailbox
 from tests.demo.offsets import committed_offsets
-from tests.demo.outcome import Truth, deleted_groups, policy_wrongs, pruned, summarise, summarise_policy, table, wrongs
+from tests.demo.outcome import deleted_groups, policy_wrongs, pruned, summarise, summarise_policy, table, wrongs
 from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
 from tests.demo.sleepers import CONTROL, KEPT, VERSION, Sleepers
 from tests.demo.workload import LEFT_BY, LEFT_TOPIC, DemoWorkload
@@ -47,7 +47,6 @@ _BEGAN = time.monotonic()
 
 
 def say(text: str) -> None:
-    """Print a line with the time since the start."""
     print(f"[{time.monotonic() - _BEGAN:6.1f} s] {text}", flush=True)
 
 
@@ -105,7 +104,6 @@ def wait_until(at: float) -> None:
 
 
 def main() -> int:
-    """Run the demo; give the exit code."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     STORE.mkdir(parents=True)
     policy = write_policy(FOLDER / "policy.yaml")
@@ -155,7 +153,7 @@ def run_dags(demo: Demo, cluster: KafkaCluster, policy: Path) -> tuple[frozenset
     return frozenset(list_groups(cluster.bootstrap)), pruned_partitions
 
 
-def tell(truth: Truth, left: frozenset[str], mailbox: Mailbox, others: Mapping[str, int]) -> int:
+def tell(truth: DemoWorkload, left: frozenset[str], mailbox: Mailbox, others: Mapping[str, int]) -> int:
     """Write the summary, print the table, and hold it against the truth."""
     run = runs(STORE)[-1]
     audit: dict[str, Any] = record_of(run)

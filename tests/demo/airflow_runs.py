@@ -42,7 +42,6 @@ def connections(bootstrap: str) -> dict[str, str]:
 
 
 def main() -> int:
-    """Get ready, and run what is ordered; return the exit code."""
     from airflow.configuration import conf
     from airflow.dag_processing.dagbag import DagBag
     from airflow.utils.db import initdb
@@ -60,7 +59,6 @@ def main() -> int:
 
 
 def run_one(dags: Mapping[str, Any], order: Mapping[str, Any]) -> None:
-    """Run one DAG, and print its state."""
     os.environ |= order["environment"]
     finished = dags[order["dag_id"]].test(run_conf=order["conf"])
     print(f"[DEMO] ended {finished.state}", flush=True)

@@ -66,7 +66,6 @@ class Mailbox(Service):
 
     @property
     def connection(self) -> dict[str, Any]:
-        """Return the Airflow connection of this server."""
         extra = {"disable_ssl": True, "disable_tls": True}
         return {"conn_type": "smtp", "host": HOST, "port": self.port, "extra": extra}
 
@@ -81,7 +80,6 @@ class Mailbox(Service):
 
 
 def read_mail(content: bytes, recipients: tuple[str, ...], received_at: datetime) -> Mail:
-    """Return what a message says."""
     message = message_from_bytes(content, policy=default)
     body = message.get_body(("html",))
     text = "" if body is None else str(body.get_content())

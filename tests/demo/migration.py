@@ -158,7 +158,6 @@ def _write_syncs(bootstrap: str, topic: str, written: Mapping[Where, Rows]) -> N
 
 
 async def migrate(source: str, target: str, layout: Layout, **asked: Any) -> MigrationPlan:
-    """Plan, and apply the plan as it is."""
     dry = MigrateRequest(source=lambda: client_of(source), topic_pattern="west.{topic}", **asked)
     async with client_of(target) as admin:
         await change_offsets(admin, layout, dry, ChangeTerms(dry_run=True))
@@ -237,7 +236,6 @@ def run(
 
 
 def main() -> int:
-    """Run the demo, and write its summary."""
     folder = Path("build/migrate")
     folder.mkdir(parents=True, exist_ok=True)
     with (

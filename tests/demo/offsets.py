@@ -11,11 +11,7 @@ _TIMEOUT_S = 60.0
 
 
 def committed_offsets(bootstrap: str, group_ids: Iterable[str]) -> dict[str, dict[tuple[str, int], int]]:
-    """Return the committed offsets of groups; none for a group that is not there.
-
-    :param bootstrap: bootstrap servers.
-    :param group_ids: the groups.
-    """
+    """Return the committed offsets of groups; none for a group that is not there."""
     admin = AdminClient(quiet(bootstrap))
     found: dict[str, dict[tuple[str, int], int]] = {}
     for group_id in group_ids:

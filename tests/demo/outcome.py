@@ -1,32 +1,19 @@
 """What the demo's clean-up did, counted from its own records and held against brokers and mails. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.judge.policy.notice import Notice
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from tests.demo.mailbox import Mail
 
+if TYPE_CHECKING:
+    from tests.demo.workload import DemoWorkload as Truth
+
 Offsets = Mapping[tuple[str, int], int]
-
-
-class Truth(Protocol):
-    """Which groups the workload made, by what they are.
-
-    :param families: how many families the stale groups are of, and ``owners`` how many owners they have.
-    :param prunable: how many offsets live groups have of topics that they have left.
-    """
-
-    live: frozenset[str]
-    moving: frozenset[str]
-    stale: frozenset[str]
-    sleeping: frozenset[str]
-    protected: frozenset[str]
-    share: frozenset[str]
-    families: int
-    owners: int
-    prunable: int
 
 
 def summarise(plan: Mapping[str, Any], audit: Mapping[str, Any], truth: Truth, left: Set[str]) -> dict[str, int]:
@@ -118,12 +105,7 @@ def unnotified(
 
 
 def pruned(before: Offsets, after: Offsets, topic: str) -> int:
-    """Return how many offsets of a topic are gone; 0 where one of another topic is.
-
-    :param before: the offsets of a group that lives.
-    :param after: its offsets afterwards.
-    :param topic: the topic that it has left.
-    """
+    """Return how many offsets of a topic are gone; 0 where one of another topic is."""
     gone = before.keys() - after.keys()
     return len(gone) if all(name == topic for name, _ in gone) else 0
 
@@ -189,7 +171,6 @@ MEANINGS = {
 
 
 def table(summary: Mapping[str, int]) -> str:
-    """Lay the counts out for people."""
     width = max(len(name) for name in MEANINGS)
     rows = [f"  {name:<{width}}  {summary[name]:>6}   {meaning}" for name, meaning in MEANINGS.items()]
     return "\n".join([f"  {'groups':<{width}}  {'number':>6}", *rows])

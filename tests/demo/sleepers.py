@@ -52,12 +52,7 @@ def _data(cluster: KafkaCluster) -> Path:
 
 
 def fall_asleep(place: Path) -> None:
-    """Have two groups commit and leave, and keep their broker's data.
-
-    :param place: where to. What is there is replaced.
-
-    Raises LabError when the broker does not come up.
-    """
+    """Have two groups commit and leave, and keep their broker's data."""
     with _cluster(_NEVER_LOOKS, None) as cluster:
         create_topics(cluster.bootstrap, {TOPIC: 1})
         produce(cluster.bootstrap, {(TOPIC, 0): 20})

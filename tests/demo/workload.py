@@ -84,20 +84,8 @@ def sleeping_names() -> list[str]:
 
 def protected_names() -> list[str]:
     """Return the groups that look stale, but are excluded by name."""
-    connectors = (
-        "jdbc",
-        "s3",
-        "elastic",
-        "snowflake",
-        "mongo",
-        "redis",
-        "bigquery",
-        "gcs",
-        "solr",
-        "hdfs",
-        "neo4j",
-        "kudu",
-    )
+    connectors: tuple[str, ...] = ("jdbc", "s3", "elastic", "snowflake", "mongo", "redis")
+    connectors += ("bigquery", "gcs", "solr", "hdfs", "neo4j", "kudu")
     regions = [f"{area}-{side}" for area in ("eu", "us", "ap") for side in ("north", "east", "south", "west")]
     return [*(f"connect-{name}-sink" for name in connectors), *(f"payments-critical-{name}" for name in regions)]
 
@@ -131,7 +119,6 @@ class DemoWorkload(Service):
 
     @property
     def groups(self) -> frozenset[str]:
-        """Return all groups."""
         return self.live | self.moving | self.stale | self.sleeping | self.protected | self.share
 
     @property

@@ -6,7 +6,6 @@ As a process of its own (``python -m tests.fakes.raw_cluster``) it prints its bo
 
 import asyncio
 import struct
-from types import TracebackType
 from typing import Self
 
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
@@ -53,9 +52,7 @@ class RawCluster:
             self.ports[broker_id] = server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for server in self._servers:
             server.close()
 

@@ -42,7 +42,6 @@ _FRESH = "--refresh-package airflow-kafka-groups"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the pages; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.first_hour", description=__doc__)
     parser.add_argument(
         "pages", nargs="*", default=[], metavar="page", help=f"of {', '.join((*PAGES, IMAGES))}; default: all"

@@ -22,11 +22,7 @@ class Ran:
 
 
 def as_page(name: str, commands: list[Ran]) -> str:
-    """Return everything in Markdown.
-
-    :param name: the page whose commands these are.
-    :param commands: in their order.
-    """
+    """Return everything in Markdown."""
     lines = [f"# {name}: {len(commands)} commands, {sum(ran.seconds for ran in commands):.0f} s"]
     for ran in commands:
         code = "runs until the end" if ran.exit_code is None else f"exit code {ran.exit_code}"

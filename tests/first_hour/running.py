@@ -36,11 +36,7 @@ class CommandFailedError(Exception):
 
 
 def own_values(folder: Path, bootstrap: str) -> dict[str, str]:
-    """Return what the pages tell their reader to replace, and what it is here.
-
-    :param folder: of all snapshots, plans and backups.
-    :param bootstrap: the brokers.
-    """
+    """Return what the pages tell their reader to replace, and what it is here."""
     return {_PRINTED_BROKERS: bootstrap, _PRINTED_FOLDER: str(folder)}
 
 

@@ -7,7 +7,7 @@ A block of shell commands is a step if a comment stands before it: ``<!-- RUN --
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _PART = re.compile(r"^## (?P<title>[^\n]+)$|^<!-- RUN(?P<how>[^>]*) -->\n```shell\n(?P<code>.*?)^```$", re.M | re.S)
 _BLOCK = re.compile(r"^```shell\n", re.M)
@@ -47,24 +47,11 @@ def read_steps(page: str) -> list[Step]:
 
 
 def with_own_values(step: Step, values: Mapping[str, str]) -> Step:
-    """Return the step as its reader types it.
-
-    :param step: as printed.
-    :param values: what the page tells the reader to replace, and what it is here.
-    """
-    commands = []
-    for command in step.commands:
-        for printed, own in values.items():
-            command = command.replace(printed, own)
-        commands.append(command)
-    return Step(
-        title=step.title,
-        commands=tuple(commands),
-        wait_seconds=step.wait_seconds,
-        until=step.until,
-        in_background=step.in_background,
-        name=step.name,
-    )
+    """Return the step as its reader types it."""
+    commands = step.commands
+    for printed, own in values.items():
+        commands = tuple(command.replace(printed, own) for command in commands)
+    return replace(step, commands=commands)
 
 
 def _step(title: str, how: str, code: str) -> Step:

@@ -24,7 +24,6 @@ def _end(*_: object) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the cluster and return the exit code."""
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _end)
     started = time.monotonic()

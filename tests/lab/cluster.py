@@ -104,7 +104,6 @@ class KafkaCluster(Service):
 
     @property
     def running(self) -> tuple[int, ...]:
-        """Return the node ids of the brokers that are alive."""
         return tuple(node_id for node_id, process in self._processes.items() if process.is_running())
 
     @property
@@ -123,7 +122,6 @@ class KafkaCluster(Service):
         return tuple(process.pid for process in self._everything() if process.is_running())
 
     def pid(self, node_id: int) -> int:
-        """Return the process id of one broker."""
         return self._processes[node_id].pid
 
     def address(self, node_id: int) -> str:

@@ -42,12 +42,7 @@ def render_pom(version: str) -> str:
 
 
 def fetch(version: str) -> Path:
-    """Return the folder with the jars of ``version``, fetching them first when they are not all there.
-
-    :param version: a released Kafka version, such as ``4.1.0``.
-
-    Raises LabError when Java or Maven is missing or the download fails; a later call starts over.
-    """
+    """Return the folder with the jars of ``version``, fetching them first when they are not all there."""
     home = lab_dir() / version
     pom = render_pom(version)
     wanted = Download(what=f"Kafka {version}", pom=pom, libs=home / "libs", home=home, proof="kafka_2.13-*.jar")

@@ -45,7 +45,6 @@ class Layout:
         )
 
     def zookeeper(self) -> JavaProgram:
-        """Return ZooKeeper's program."""
         return JavaProgram(
             libs=self.libs,
             main_class="org.apache.zookeeper.server.quorum.QuorumPeerMain",
@@ -55,7 +54,6 @@ class Layout:
 
 
 def new_folder() -> Path:
-    """Make the folder of one cluster under the machine's temporary folder."""
     try:
         return Path(tempfile.mkdtemp(prefix="akg-lab-"))
     except OSError as exc:

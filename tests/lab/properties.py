@@ -162,7 +162,6 @@ def _kraft(version: str, node: Node, nodes: tuple[Node, ...]) -> Properties:
 
 
 def zookeeper_properties(folder: Path, port: int) -> Properties:
-    """Return the configuration of a single ZooKeeper."""
     return {
         "dataDir": str(folder / "zookeeper"),
         "clientPort": str(port),

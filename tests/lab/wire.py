@@ -9,7 +9,6 @@ import io
 import socket
 import struct
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self, TypeVar
 
 from kio.schema.find_coordinator.v2 import FindCoordinatorRequest, FindCoordinatorResponse
@@ -35,7 +34,6 @@ def frame(api_key: int, version: int, body: bytes, *, flexible: bool = False) ->
 
 
 def encode(request: Payload) -> bytes:
-    """Return a request's body in bytes."""
     buffer = io.BytesIO()
     entity_writer(type(request))(buffer, request)
     return buffer.getvalue()
@@ -50,13 +48,10 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def ask(self, request: Payload, response: type[_Response]) -> _Response:
-        """Send one request and wait for its answer."""
         flexible = response.__flexible__
         api_key, version = int(request.__api_key__), int(request.__version__)
         self._socket.sendall(frame(api_key, version, encode(request), flexible=flexible))

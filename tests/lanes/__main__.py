@@ -47,7 +47,6 @@ class Runner:
         self._failed: list[str] = []
 
     def run(self) -> int:
-        """Run everything and print the summary; return the exit code."""
         FOLDER.mkdir(parents=True, exist_ok=True)
         if warning := short_of_space(shutil.disk_usage(FOLDER).free):
             screen.say(warning)
@@ -100,7 +99,6 @@ class Runner:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the lanes that are named; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.lanes", description="Run all checks and tests side by side.")
     names = [lane.name for lane in (*LANES, *ON_REQUEST)]
     parser.add_argument("lanes", nargs="*", metavar="lane", help=f"one of {', '.join(names)}")

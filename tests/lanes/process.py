@@ -44,7 +44,6 @@ class LaneProcess:
 
     @property
     def output(self) -> str:
-        """What its commands have printed."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def poll(self) -> int | None:
@@ -67,7 +66,6 @@ class LaneProcess:
         self._signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """Kill everything in the lane."""
         self._commands.clear()
         self._signal(signal.SIGKILL)
 

@@ -22,7 +22,6 @@ class Schedule:
 
     @property
     def is_finished(self) -> bool:
-        """Whether no lane waits or runs."""
         return not self.waiting and not self._running
 
     def start_next(self) -> Lane | None:

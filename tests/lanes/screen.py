@@ -14,12 +14,10 @@ _STARTED = time.monotonic()
 
 
 def clock(seconds: float) -> str:
-    """Format a duration as minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def say(text: str) -> None:
-    """Print a line, with the time since the start."""
     print(f"[{clock(time.monotonic() - _STARTED):>5}] {text}", flush=True)
 
 

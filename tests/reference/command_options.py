@@ -10,7 +10,6 @@ _SHARED = 3
 
 
 def command_line_page() -> str:
-    """Return the page."""
     rows_of = {name: _rows(name) for name in COMMANDS}
     shared = shared_by(rows_of, _SHARED)
     return page(

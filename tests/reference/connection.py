@@ -14,7 +14,6 @@ _STANDARD = {
 
 
 def connection_page() -> str:
-    """Return the page."""
     info = get_provider_info()
     (connection,) = info["connection-types"]
     labels = connection["ui-field-behaviour"]["relabeling"]

@@ -28,7 +28,6 @@ def parsed() -> dict[str, Any]:
 
 
 def dags_page() -> str:
-    """Return the page."""
     dags = parsed()
     rows_of = {name: [_row(param, dag.params.get_param(param)) for param in dag.params] for name, dag in dags.items()}
     shared = shared_by(rows_of, _SHARED)

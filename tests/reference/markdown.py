@@ -11,7 +11,6 @@ NOTE = "<!-- Generated from the code by `make reference`; a test compares. -->"
 
 
 def page(title: str, introduction: str, *sections: str) -> str:
-    """Return a complete page."""
     return "\n\n".join([f"# {title}", NOTE, introduction.strip(), *(section.strip() for section in sections)]) + "\n"
 
 

@@ -10,7 +10,6 @@ EXPORT = "ExportGroupMetricsOperator"
 
 
 def metrics_page() -> str:
-    """Return the page."""
     return page(
         "Metrics",
         "Every metric. [Metrics, assets, logs](../howto/watch.md) shows how to turn them on.",

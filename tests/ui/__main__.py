@@ -22,12 +22,10 @@ _CHECK_S = 5.0
 
 
 def say(text: str) -> None:
-    """Print a line with the time since the start."""
     print(f"[{time.monotonic() - _started:6.1f} s] {text}", flush=True)
 
 
 def main() -> int:
-    """Run until Ctrl-C; give the exit code."""
     storage = FOLDER / "kafka-groups"
     shutil.rmtree(storage, ignore_errors=True)
     storage.mkdir(parents=True)
@@ -39,10 +37,7 @@ def main() -> int:
 
 
 def guide(scene: Scene) -> str:
-    """Return where everything is, and what to click, one step after the other.
-
-    :param scene: what is running.
-    """
+    """Return where everything is, and what to click, one step after the other."""
     url, mails = scene.airflow.url, len(scene.mailbox.mails)
     return f"""
   Airflow      {url}

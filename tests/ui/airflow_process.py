@@ -77,7 +77,6 @@ def start(*arguments: str) -> multiprocessing.context.ForkProcess:
 
 
 def run(*arguments: str) -> None:
-    """Run a program of Airflow's command line."""
     from airflow.__main__ import main as airflow
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

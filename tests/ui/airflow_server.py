@@ -101,11 +101,9 @@ class AirflowServer(Service):
         self.until(lambda: all(self._knows(dag_id) for dag_id in dag_ids), "did not find the DAGs")
 
     def connect(self, conn_id: str, connection: Mapping[str, Any]) -> None:
-        """Create a connection."""
         self.request("POST", "/connections", {"connection_id": conn_id, **connection})
 
     def unpause(self, dag_id: str) -> None:
-        """Unpause a DAG."""
         self.request("PATCH", f"/dags/{dag_id}", {"is_paused": False})
 
     def scheduled_run(self, dag_id: str) -> str:
@@ -115,7 +113,6 @@ class AirflowServer(Service):
         return str(self._runs(dag_id)[0]["dag_run_id"])
 
     def run_dag(self, dag_id: str, conf: Mapping[str, Any]) -> str:
-        """Unpause a DAG, start a run, and give its id."""
         self.unpause(dag_id)
         run = self.request("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf)})
         return str(run["dag_run_id"])

@@ -54,7 +54,6 @@ def scene(chromium: str) -> Iterator[Scene]:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str, scene: Scene) -> Iterator[Browser]:
-    """Start the browser."""
     with headless_browser(chromium) as running:
         yield running
 
@@ -98,6 +97,5 @@ def page(login: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page
 
 
 def close_pages(context: BrowserContext) -> None:
-    """Close all pages, in whatever state a test left them."""
     for page in context.pages:
         page.close()

@@ -30,10 +30,7 @@ def _line(cluster: str) -> str:
 
 
 def name_clusters(policy: Path) -> None:
-    """Let a policy file be that of all three clusters.
-
-    :param policy: a copy of the example.
-    """
+    """Let a policy file be that of all three clusters."""
     text = policy.read_text()
     if text.count("\nversion: 1\n") != 1 or text.count("\nrules:\n") != 1:
         raise ValueError(f"{policy} must have one version and one list of rules")
@@ -43,20 +40,14 @@ def name_clusters(policy: Path) -> None:
 
 
 def without_demo(policy: Path) -> Path:
-    """Write a policy file without the demo's cluster, which others clean up, beside one with it; return its path.
-
-    :param policy: the file with all clusters.
-    """
+    """Write a policy file without the demo's cluster, which others clean up, beside one with it; return its path."""
     path = policy.with_name("two-clusters.yaml")
     path.write_text(policy.read_text().replace(_line("demo"), ""))
     return path
 
 
 def with_quick_retries(folder: Path) -> None:
-    """Let the fleet's DAGs try once more, and soon: a cluster that is down here stays down, and nobody waits for it.
-
-    :param folder: the DAGs folder.
-    """
+    """Let the fleet's DAGs try once more, and soon: a cluster that is down here stays down, and nobody waits for it."""
     for name in DAGS:
         path = folder / f"{name}.py"
         text = path.read_text().replace('"retries": 2', '"retries": 1')
@@ -75,7 +66,6 @@ class Staging(Service):
 
     @property
     def bootstrap(self) -> str:
-        """Return its ``bootstrap.servers``."""
         return self._cluster.bootstrap
 
     def start(self) -> Self:

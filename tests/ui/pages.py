@@ -40,7 +40,6 @@ def picture(page: Page, name: str, *, height: int | None = None) -> None:
 
 
 def picture_of(part: Locator, name: str) -> None:
-    """Keep what a part of a page shows, in build/ui."""
     part.screenshot(path=FOLDER / f"{name}.png", animations="disabled", caret="hide")
 
 
@@ -58,19 +57,16 @@ def open_new_connection(page: Page, conn_id: str, conn_type: str) -> Locator:
 
 
 def open_section(form: Locator, name: str) -> None:
-    """Unfold a part of a form."""
     form.get_by_role("button", name=name, exact=True).click()
 
 
 def choose(form: Locator, field: str, value: str) -> None:
-    """Choose from a form's list."""
     hidden = f"xpath=.//input[@name='element_{field}']/ancestor::*[.//input[@role='combobox']][1]"
     form.locator(hidden).get_by_role("combobox").click()
     form.page.get_by_role("option", name=value, exact=True).click()
 
 
 def save(form: Locator) -> None:
-    """Save a form, and wait until it has closed."""
     form.get_by_role("button", name="Save").click()
     form.wait_for(state="hidden")
 
@@ -85,7 +81,6 @@ def test_of_connection(page: Page, conn_id: str) -> str:
 
 
 def change_password(page: Page, conn_id: str, password: str) -> None:
-    """Set another password of a connection."""
     page.get_by_role("row").filter(has_text=conn_id).get_by_role("button", name="Edit Connection").click()
     form = page.get_by_role("dialog")
     form.locator("input[name=password]").fill(password)
@@ -104,17 +99,14 @@ def open_trigger_form(page: Page, dag_id: str) -> Locator:
 
 
 def switch(form: Locator, field: str) -> None:
-    """Turn a form's switch round."""
     form.locator("label").filter(has=form.page.locator(f"input[name=element_{field}]")).click()
 
 
 def is_on(form: Locator, field: str) -> bool:
-    """Return whether a form's switch is on."""
     return form.locator(f"input[name=element_{field}]").is_checked()
 
 
 def trigger(form: Locator) -> str:
-    """Send a DAG's form; give the address of the run."""
     form.get_by_test_id("trigger-dag-submit").click()
     form.page.wait_for_url(re.compile(r"/runs/[^/]+$"))
     return form.page.url
@@ -135,12 +127,10 @@ def open_question(page: Page, run: str) -> None:
 
 
 def fill(page: Page, field: str, text: str) -> None:
-    """Fill in a field of a form that is part of the page."""
     page.locator(f"[name=element_{field}]").fill(text)
 
 
 def report_in_tab(page: Page) -> FrameLocator:
-    """Return the report that the run's tab shows."""
     frame = page.frame_locator("iframe").frame_locator("iframe")  # the first one chooses the colours
     frame.locator("h1").wait_for()
     return frame

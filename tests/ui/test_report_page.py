@@ -113,7 +113,6 @@ def opened(plain_browser: Browser, pages: dict[str, Path]) -> Iterator[Opener]:
 
 
 def rows(page: Page) -> list[list[str]]:
-    """Return the texts of the table's rows."""
     every = "[...document.querySelectorAll('#explorer tbody tr:not(.why)')]"
     found: list[list[str]] = page.evaluate(f"{every}.map((row) => [...row.cells].map((cell) => cell.innerText))")
     return found

@@ -33,7 +33,6 @@ VERSION, BROKERS, HEAP_MB = "4.1.0", 3, 1024
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.job", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--groups", nargs="*", type=int, default=list(GROUPS), help="passes of the job, default 12000 60000"
@@ -80,14 +79,12 @@ def measure(chosen: argparse.Namespace, found: dict[str, Any]) -> None:
 
 
 def write(found: dict[str, Any], measured: dict[str, Any], load: float) -> None:
-    """Add what was measured to the file."""
     found |= measured
     found |= {**report.growths(found), "machine": environment(load)}
     OUTPUT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 def say(text: str) -> None:
-    """Print a line of progress."""
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 

@@ -15,7 +15,6 @@ Timed = tuple[float, float]
 
 
 async def list_offsets(config: ClientConfig, groups: int) -> Timed:
-    """List all groups and their committed offsets."""
     with Stopwatch() as watch:
         async with AdminClient(config) as admin:
             listed = (await admin.list_groups()).require_complete()
@@ -38,7 +37,6 @@ async def delete(config: ClientConfig, groups: int) -> Timed:
 
 
 async def commit(config: ClientConfig, groups: int) -> Timed:
-    """Commit their offsets again."""
     of_group = {TopicPartition(*at): OffsetAndMetadata(offset) for at, offset in OFFSETS.items()}
     offsets = dict.fromkeys(group_ids(groups), of_group)
     with Stopwatch() as watch:
@@ -56,12 +54,7 @@ CALLS: dict[str, Callable[[ClientConfig, int], Awaitable[Timed]]] = {
 
 
 def run(name: str, bootstrap: str, groups: int) -> Timed:
-    """Make one of the calls with a new client.
-
-    :param name: a name of ``CALLS``.
-    :param bootstrap: the cluster.
-    :param groups: how many groups there are.
-    """
+    """Make one of the calls with a new client."""
     config = ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap}, api_timeout=300)
 
     async def call() -> Timed:

@@ -6,8 +6,5 @@ OFFSETS = {(TOPIC, partition): 50 + partition for partition in range(PARTITIONS)
 
 
 def group_ids(count: int) -> list[str]:
-    """Return so many names, about as long and as alike as real ones.
-
-    :param count: number of groups.
-    """
+    """Return so many names, about as long and as alike as real ones."""
     return [f"{PREFIX}{number % 97:02d}.service-{number:06d}" for number in range(count)]

@@ -37,11 +37,7 @@ SMALL, LARGE = 12_000, 60_000
 
 
 def flatten(groups: int, taken: Mapping[str, Taken]) -> dict[str, Any]:
-    """Return what a pass took as ``job.<groups>.<step>_<measure>``.
-
-    :param groups: how many.
-    :param taken: of each step.
-    """
+    """Return what a pass took as ``job.<groups>.<step>_<measure>``."""
     flat: dict[str, Any] = {f"job.{groups}.passed": True}
     for name, step in taken.items():
         of_step = f"job.{groups}.{name}"
@@ -75,10 +71,7 @@ def growths(flat: Mapping[str, Any]) -> dict[str, float]:
 
 
 def tables(flat: Mapping[str, Any]) -> str:
-    """Write the results as Markdown.
-
-    :param flat: the file.
-    """
+    """Write the results as Markdown."""
     return "\n\n".join(part for part in (_machine(flat), _job(flat), _growth(flat), _lag(flat)) if part) + "\n"
 
 

@@ -19,11 +19,7 @@ from tests.bench.process import peak_mb
 
 
 def run_task(operator: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Run an operator as a task, and return what it took.
-
-    :param operator: ``module:Class``.
-    :param arguments: of the operator.
-    """
+    """Run an operator as a task, and return what it took."""
     from airflow.sdk.execution_time import task_runner  # noqa: F401  # a task's process has it
 
     module, _, name = operator.partition(":")
@@ -54,10 +50,7 @@ def show_page(storage: Path, cluster: str) -> dict[str, Any]:
 
 
 def answer(order: dict[str, Any]) -> dict[str, Any]:
-    """Run a step in this process, and return what it took.
-
-    :param order: as on stdin.
-    """
+    """Run a step in this process, and return what it took."""
     if "storage" in order:
         done = show_page(Path(order["storage"]), order["cluster"])
     elif "operator" in order:

@@ -44,11 +44,7 @@ class Steps:
     taken: dict[str, Taken] = field(default_factory=dict)
 
     def task(self, name: str, operator: str, **arguments: Any) -> Any:
-        """Run an operator in a process of its own; return what it returned.
-
-        :param name: of the step.
-        :param operator: ``module:Class``.
-        """
+        """Run an operator in a process of its own; return what it returned."""
         return self._run(name, {"operator": operator, "arguments": arguments}).get("returned")
 
     def core(self, name: str, groups: int) -> None:
@@ -66,11 +62,7 @@ class Steps:
         return done
 
     def run(self, name: str, order: dict[str, Any]) -> dict[str, Any]:
-        """Run a step in a process of its own.
-
-        :param name: of its log.
-        :param order: what to do (see ``tests.bench.job.step``).
-        """
+        """Run a step in a process of its own."""
         home = self.folder / "airflow"
         home.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{name}.log"
@@ -93,7 +85,6 @@ class Steps:
         return answer
 
     def note(self, name: str, taken: Taken) -> None:
-        """Keep what a step took."""
         self.taken[name] = taken
         cpu = "" if taken.cpu_seconds is None else f", processor {taken.cpu_seconds:6.2f} s"
         self.say(f"    {name:12} {taken.seconds:7.2f} s{cpu}, {taken.peak_mb:5.0f} MB")

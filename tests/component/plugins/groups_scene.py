@@ -23,7 +23,6 @@ HOSTILE = "<img src=x onerror=alert(1)>/../%2e"
 
 
 def context(dag_id: str | None = DAG) -> Any:
-    """Return the context of a task of a DAG."""
     task = SimpleNamespace(dag_id=dag_id, task_id="t", map_index=-1, try_number=1, xcom_push=lambda **_: None)
     return {"ti": task, "run_id": RUN}
 
@@ -53,7 +52,6 @@ def fill(admin: FakeAdmin, storage: Path, more: int = 0) -> dict[str, Any]:
 
 
 def login(name: str) -> str:
-    """Return the token of a user."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 

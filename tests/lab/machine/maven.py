@@ -49,7 +49,6 @@ class Artifact:
 
 
 def render_pom(artifacts: Iterable[Artifact]) -> str:
-    """Write the pom that asks for these jars."""
     rendered = [
         _DEPENDENCY.format(
             group=wanted.group, artifact=wanted.name, version=wanted.version, exclusions=_ALONE if wanted.alone else ""
@@ -103,7 +102,6 @@ class Download:
         return hashlib.sha256(self.pom.encode()).hexdigest()
 
     def is_complete(self) -> bool:
-        """Return whether the jars are all there."""
         return self.libs.is_dir() and self._marker.is_file() and self._marker.read_text() == self._wanted
 
     def _copy_dependencies(self) -> Path:

@@ -79,11 +79,9 @@ class LabProcess:
 
     @property
     def pid(self) -> int:
-        """Return the process id."""
         return self.process.pid
 
     def is_running(self) -> bool:
-        """Return whether the process is alive."""
         return self.process.poll() is None
 
     @property
@@ -121,7 +119,6 @@ class LabProcess:
         until(is_ready, seconds, why_not, meanwhile=is_over)
 
     def log_tail(self, lines: int = 40) -> str:
-        """Return the last lines of the log."""
         return tail(self.log_path, lines)
 
     def _wait(self, timeout: float | None) -> None:

@@ -45,7 +45,6 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """Return the authority's own certificate."""
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
     def issue(self, name: str, *, key_password: str | None = None) -> Pair:

@@ -47,12 +47,10 @@ class Kerberos(Service):
 
     @property
     def keytab(self) -> Path:
-        """Return the file with all keys."""
         return self.folder / "lab.keytab"
 
     @property
     def config(self) -> Path:
-        """Return the ``krb5.conf`` that leads to this centre."""
         return self.folder / "krb5.conf"
 
     @property
@@ -61,7 +59,6 @@ class Kerberos(Service):
         return f"-Djava.security.krb5.conf={self.config}"
 
     def principal(self, user: str) -> str:
-        """Return a user's name with the realm."""
         return f"{user}@{REALM}"
 
     def start(self) -> Self:

@@ -60,12 +60,10 @@ class Provider(Service):
 
     @property
     def token_url(self) -> str:
-        """Return where clients ask for tokens."""
         return f"{self.url}/token"
 
     @property
     def jwks_url(self) -> str:
-        """Return where brokers ask for the public keys."""
         return f"{self.url}/jwks"
 
     @property

@@ -37,7 +37,6 @@ class ObjectStore(Service):
 
     @property
     def endpoint(self) -> str:
-        """Return the server's URL."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -67,7 +66,6 @@ class ObjectStore(Service):
         return False
 
     def kill(self) -> None:
-        """Kill the server (SIGKILL)."""
         if self._process is not None:
             self._process.kill()
 

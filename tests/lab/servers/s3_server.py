@@ -127,7 +127,6 @@ class Faults:
 
 
 def main(port: int, folder: Path, bucket: str) -> None:
-    """Serve until the process is killed."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 

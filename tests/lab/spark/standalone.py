@@ -47,7 +47,6 @@ _SETTINGS = {
 
 
 def spark_home() -> Path:
-    """Return the Spark that comes with pyspark."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise LabError("There is no pyspark: run `make setup`.")
@@ -152,7 +151,6 @@ class SparkCluster(Service):
             )
 
     def _start_daemons(self) -> None:
-        """Start master and worker, and wait until they know each other."""
         port, page, worker_port, worker_page = free_ports(4)
         self.master = f"spark://{HOST}:{port}"
         self._run_daemon("master", _MASTER, port, page)

@@ -4,7 +4,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Literal, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -58,19 +57,15 @@ class LiveConsumer:
         self.wait_assigned()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
     def records(self) -> int:
-        """Return how many records were read."""
         return self._records
 
     @property
     def commits(self) -> int:
-        """Return how many commits succeeded."""
         return self._commits
 
     def start(self) -> None:
