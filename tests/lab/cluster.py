@@ -5,7 +5,6 @@ reaper kills the brokers and removes their folder.
 """
 
 import functools
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,8 +15,7 @@ from tests.lab import jars, layout, readiness
 from tests.lab.errors import LabError
 from tests.lab.layout import Layout
 from tests.lab.machine.ports import HOST, free_ports
-from tests.lab.machine.process import LabProcess, tail
-from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.process import LabProcess, Programs, tail
 from tests.lab.machine.service import Service
 from tests.lab.machine.waiting import until
 from tests.lab.properties import Node, uses_zookeeper
@@ -77,13 +75,10 @@ class KafkaCluster(Service):
         self._java_options = tuple(java_options)
         self._data = data
         self._timeout = timeout
-        self._reaper: Reaper | None = None
         self._layout: Layout | None = None
         self._processes: dict[int, LabProcess] = {}
         self._wanted: set[int] = set()
-        self._zookeeper: LabProcess | None = None
-        self._proxies: LabProcess | None = None
-        self._extras: list[LabProcess] = []
+        self._helpers: list[LabProcess] = []
 
     @property
     def bootstrap(self) -> str:
@@ -119,7 +114,8 @@ class KafkaCluster(Service):
     @property
     def pids(self) -> tuple[int, ...]:
         """Return the process ids of everything that runs for this cluster."""
-        return tuple(process.pid for process in self._everything() if process.is_running())
+        every = self._layout.programs.processes if self._layout else ()
+        return tuple(process.pid for process in every if process.is_running())
 
     def pid(self, node_id: int) -> int:
         return self._processes[node_id].pid
@@ -138,17 +134,22 @@ class KafkaCluster(Service):
                 self._start_once(libs)
                 return self
             except LabError as exc:
-                self._clean()
+                self.stop()
                 if attempt == _PORT_TRIES or _PORT_TAKEN not in str(exc).lower():
                     raise
             except BaseException:  # Ctrl-C while starting
-                self._clean()
+                self.stop()
                 raise
         raise AssertionError("unreachable")
 
     def stop(self) -> None:
         """Kill everything and remove the folder. May be called twice."""
-        self._clean()
+        if self._layout is not None:
+            self._layout.programs.stop()
+        self._processes.clear()
+        self._helpers.clear()
+        self._wanted.clear()
+        self._layout = None
 
     def kill(self, node_id: int) -> None:
         """Kill one broker as a power cut would (SIGKILL)."""
@@ -182,43 +183,36 @@ class KafkaCluster(Service):
 
     def start_process(self, name: str, command: list[str]) -> LabProcess:
         """Start another program beside the brokers, such as a console consumer; it ends with them at the latest."""
-        folder = self.folder
-        assert self._reaper is not None
-        process = LabProcess.start(name, command, folder=folder, reaper=self._reaper)
-        self._extras.append(process)
-        return process
+        return self._ready_layout.programs.start(name, command)
 
     def _start_once(self, libs: Path) -> None:
-        folder = layout.new_folder()
-        self._reaper = Reaper()
-        self._reaper.watch_folder(str(folder))
+        programs = Programs("lab")
         delayed = self._delay_ms > 0
         zookeeper_port = free_ports(1)[0] if uses_zookeeper(self.version) else 0
         self._layout = Layout(
             version=self.version,
             libs=libs,
-            folder=folder,
-            nodes=layout.plan_nodes(folder, self.size, delayed=delayed, sasl=bool(self._sasl_users)),
+            programs=programs,
+            nodes=layout.plan_nodes(programs.folder, self.size, delayed=delayed, sasl=bool(self._sasl_users)),
             zookeeper_port=zookeeper_port,
             java_options=self._java_options,
         )
         layout.write_files(self._layout, self._config, self._sasl_users, self._data)
         if zookeeper_port:
             command = self._layout.zookeeper().command()
-            self._zookeeper = LabProcess.start("zookeeper", command, folder=folder, reaper=self._reaper)
+            self._helpers.append(programs.start("zookeeper", command))
         if delayed:
             command = proxy.command([(node.proxy_port, node.port) for node in self._layout.nodes], self._delay_ms)
-            self._proxies = LabProcess.start("proxies", command, folder=folder, reaper=self._reaper)
+            self._helpers.append(programs.start("proxies", command))
         for node in self._layout.nodes:
             self._start_broker(node)
         self._wait(time.monotonic() + self._timeout, self._layout.nodes)
 
     def _start_broker(self, node: Node) -> None:
-        assert self._reaper is not None
         program = self._ready_layout.broker(node, heap_mb=self._heap_mb, full_jit=self._full_jit)
-        self._processes[node.node_id] = LabProcess.start(
-            f"broker-{node.node_id}", program.command(), folder=node.folder, reaper=self._reaper
-        )
+        name = f"broker-{node.node_id}"
+        started = self._ready_layout.programs.start(name, program.command(), node.folder)
+        self._processes[node.node_id] = started
         self._wanted.add(node.node_id)
 
     def _wait(self, deadline: float, nodes: tuple[Node, ...]) -> None:
@@ -235,33 +229,12 @@ class KafkaCluster(Service):
         until(is_ready, left, lambda: said + self.log_tail(node.node_id), meanwhile=self._check_alive)
 
     def _check_alive(self) -> None:
-        helpers = [process for process in (self._zookeeper, self._proxies) if process]
-        for process in (*(self._processes[node_id] for node_id in sorted(self._wanted)), *helpers):
+        for process in (*(self._processes[node_id] for node_id in sorted(self._wanted)), *self._helpers):
             if not process.is_running():
                 raise LabError(
                     f"{process.name} of Kafka {self.version} ended with exit code {process.exit_code}. It logged:\n"
                     f"{process.log_tail()}"
                 )
-
-    def _everything(self) -> list[LabProcess]:
-        helpers = [process for process in (self._zookeeper, self._proxies) if process]
-        return [*self._extras, *self._processes.values(), *helpers]
-
-    def _clean(self) -> None:
-        processes = self._everything()
-        for process in processes:
-            process.signal_kill()  # all at once, then wait for each
-        for process in processes:
-            process.kill()
-        self._processes.clear()
-        self._extras.clear()
-        self._wanted.clear()
-        self._zookeeper = self._proxies = None
-        if self._reaper is not None:
-            if self._layout is not None:
-                shutil.rmtree(self._layout.folder, ignore_errors=True)
-            self._reaper.close()
-        self._reaper = self._layout = None
 
     def _node(self, node_id: int) -> Node:
         for node in self._ready_layout.nodes:

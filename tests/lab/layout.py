@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.lab import properties
 from tests.lab.errors import LabError
 from tests.lab.machine.ports import free_ports
-from tests.lab.machine.process import JavaProgram, run_tool
+from tests.lab.machine.process import JavaProgram, Programs, run_tool
 from tests.lab.properties import Node
 
 FORMAT_TIMEOUT_S = 120
@@ -25,10 +25,14 @@ class Layout:
 
     version: str
     libs: Path
-    folder: Path
+    programs: Programs
     nodes: tuple[Node, ...]
     zookeeper_port: int = 0
     java_options: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return self.programs.folder
 
     def broker(self, node: Node, *, heap_mb: int, full_jit: bool) -> JavaProgram:
         """Return the broker's program.
@@ -51,13 +55,6 @@ class Layout:
             arguments=(str(self.folder / "zookeeper.properties"),),
             options=("-Xmx96m", "-XX:+UseSerialGC", _QUICK_JIT),
         )
-
-
-def new_folder() -> Path:
-    try:
-        return Path(tempfile.mkdtemp(prefix="akg-lab-"))
-    except OSError as exc:
-        raise LabError(f"Cannot make a temporary folder for the brokers' data ({exc}). Free some space.") from exc
 
 
 def plan_nodes(folder: Path, brokers: int, *, delayed: bool, sasl: bool = False) -> tuple[Node, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,25 +59,6 @@ class LabProcess:
     reaper: Reaper
     _released: bool = field(default=False, init=False)
 
-    @classmethod
-    def start(cls, name: str, command: list[str], *, folder: Path, reaper: Reaper) -> LabProcess:
-        """Start the command with its output appended to ``<folder>/<name>.log``."""
-        log_path = folder / f"{name}.log"
-        try:
-            with log_path.open("ab") as log:
-                process = subprocess.Popen(
-                    command,
-                    cwd=folder,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl-C must not kill brokers before their clients are done
-                )
-        except OSError as exc:
-            raise LabError(f"Cannot start {name}: {exc}.") from exc
-        reaper.watch(process.pid)
-        return cls(name, log_path, process, reaper)
-
     @property
     def pid(self) -> int:
         return self.process.pid
@@ -88,10 +70,6 @@ class LabProcess:
     def exit_code(self) -> int | None:
         """Return the exit code, negative for a signal; ``None`` while it runs."""
         return self.process.poll()
-
-    def signal_kill(self) -> None:
-        """Send SIGKILL without waiting; does nothing when the process has ended already."""
-        self.process.kill()
 
     def kill(self) -> None:
         """SIGKILL the process and wait for its end; does nothing when it has ended already."""
@@ -126,6 +104,47 @@ class LabProcess:
         if not self._released:
             self._released = True
             self.reaper.release(self.process.pid)
+
+
+class Programs:
+    """Running programs that share a folder. They and it are gone when this process is, however it ends."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            self.folder = Path(tempfile.mkdtemp(prefix=f"akg-{name}-"))
+        except OSError as exc:
+            raise LabError(f"Cannot make a temporary folder for the data of {name} ({exc}). Free some space.") from exc
+        self.processes: list[LabProcess] = []
+        self._reaper = Reaper()
+        self._reaper.watch_folder(str(self.folder))
+
+    def start(self, name: str, command: list[str], folder: Path | None = None) -> LabProcess:
+        """Start the command in this folder, by default that of all, with its output appended to ``<name>.log``."""
+        folder = folder or self.folder
+        log_path = folder / f"{name}.log"
+        try:
+            with log_path.open("ab") as log:
+                process = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C must not kill brokers before their clients are done
+                )
+        except OSError as exc:
+            raise LabError(f"Cannot start {name}: {exc}.") from exc
+        self._reaper.watch(process.pid)
+        self.processes.append(LabProcess(name, log_path, process, self._reaper))
+        return self.processes[-1]
+
+    def stop(self) -> None:
+        """Kill all programs and remove the folder. May be called twice."""
+        for each in self.processes:
+            each.process.kill()  # all at once, then wait for each
+        for each in self.processes:
+            each.kill()
+        self._reaper.close()
 
 
 def tail(path: Path, lines: int) -> str:

@@ -8,8 +8,6 @@
 Its jars are 4 MB of downloads, once, into ``build/kdc``.
 """
 
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,8 +15,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import REPOSITORY
 from tests.lab.machine.maven import Artifact, Download, render_pom
 from tests.lab.machine.ports import HOST, free_ports
-from tests.lab.machine.process import JavaProgram, LabProcess
-from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.process import JavaProgram, Programs
 from tests.lab.machine.service import Service
 
 REALM = "LAB.TEST"
@@ -41,9 +38,8 @@ class Kerberos(Service):
 
     def __init__(self, *users: str) -> None:
         self._users = users
-        self._reaper: Reaper | None = None
-        self._process: LabProcess | None = None
-        self.folder = Path()
+        self._programs = Programs("kdc")
+        self.folder = self._programs.folder
 
     @property
     def keytab(self) -> Path:
@@ -63,9 +59,6 @@ class Kerberos(Service):
 
     def start(self) -> Self:
         """Start the centre and wait for its keytab."""
-        self.folder = Path(tempfile.mkdtemp(prefix="akg-kdc-"))
-        self._reaper = Reaper()
-        self._reaper.watch_folder(str(self.folder))
         settings = {
             "org.name": "LAB",
             "org.domain": "TEST",
@@ -85,21 +78,14 @@ class Kerberos(Service):
             arguments=(str(self.folder), str(given), str(self.keytab), *self._users, *_SERVICE),
             options=("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         )
-        self._process = LabProcess.start("kdc", program.command(), folder=self.folder, reaper=self._reaper)
+        kdc = self._programs.start("kdc", program.command())
         # The keytab is written with all keys in it, and then the program says that it waits.
-        kdc = self._process
         kdc.wait_until(lambda: "Standalone MiniKdc Running" in kdc.log_tail(), START_TIMEOUT_S)
         return self
 
     def stop(self) -> None:
         """Kill the centre and remove its folder. May be called twice."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
-        if self._reaper is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self._reaper.close()
-            self._reaper = None
+        self._programs.stop()
 
     def cluster(self, **more: Any) -> KafkaCluster:
         """Build a cluster, not started yet, whose login listener takes Kerberos and nothing else."""

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import socket
 import sys
 import threading
@@ -12,10 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from tests.lab import layout
 from tests.lab.machine.ports import HOST, free_ports
-from tests.lab.machine.process import LabProcess
-from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.process import Programs
 from tests.lab.machine.service import Service
 from tests.lab.servers.s3_server import FAULTS
 
@@ -28,11 +25,9 @@ class ObjectStore(Service):
     """Run an S3 server with one bucket, ``lab``, until ``stop()`` or the end of the ``with`` block."""
 
     def __init__(self) -> None:
-        self._reaper = Reaper()
-        self.folder = layout.new_folder()
-        self._reaper.watch_folder(str(self.folder))
+        self._programs = Programs("s3")
+        self.folder = self._programs.folder
         (self.port,) = free_ports(1)
-        self._process: LabProcess | None = None
         self._lock = threading.RLock()  # nobody asks for faults while the server is restarted
 
     @property
@@ -56,8 +51,7 @@ class ObjectStore(Service):
         (self.folder / "s3").mkdir(exist_ok=True)
         # The lab's processes run in the lab's folder; a module of the tests is found from the repository.
         command = ["env", f"PYTHONPATH={_ROOT}", *command]
-        self._process = LabProcess.start("s3", command, folder=self.folder, reaper=self._reaper)
-        self._process.wait_until(self._answers, _START_S)
+        self._programs.start("s3", command).wait_until(self._answers, _START_S)
         return self
 
     def _answers(self) -> bool:
@@ -66,8 +60,8 @@ class ObjectStore(Service):
         return False
 
     def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
+        for server in self._programs.processes:
+            server.kill()
 
     def restart(self) -> None:
         """Kill the server and start it again with what it held."""
@@ -77,9 +71,7 @@ class ObjectStore(Service):
 
     def stop(self) -> None:
         """Kill the server and remove what it held; may be called twice."""
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self._reaper.close()
+        self._programs.stop()
 
     @contextlib.contextmanager
     def steady(self) -> Iterator[None]:

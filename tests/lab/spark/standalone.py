@@ -12,7 +12,6 @@ what a job needs has to be shipped, as on a cluster of many machines.
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,8 +23,7 @@ from typing import Any, Self
 from tests.lab.errors import LabError
 from tests.lab.machine.java import find_java
 from tests.lab.machine.ports import HOST, free_ports
-from tests.lab.machine.process import LabProcess
-from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.process import Programs
 from tests.lab.machine.service import Service
 from tests.lab.spark.archive import quick_options
 
@@ -81,9 +79,8 @@ class SparkCluster(Service):
     def __init__(self, *, cores: int = 2, memory_mb: int = 1024) -> None:
         self._cores = cores
         self._memory_mb = memory_mb
-        self._reaper: Reaper | None = None
-        self._processes: list[LabProcess] = []
-        self.folder = Path()
+        self._programs = Programs("spark")
+        self.folder = self._programs.folder
         """Where logs, executors and the bare Python are."""
         self.master = ""
         """What ``--master`` takes."""
@@ -92,22 +89,15 @@ class SparkCluster(Service):
 
     def start(self) -> Self:
         """Start master and worker, and wait until they know each other."""
-        self.folder = Path(tempfile.mkdtemp(prefix="akg-spark-"))
-        self._reaper = Reaper()
-        self._reaper.watch_folder(str(self.folder))
         self.python = bare_python(self.folder / "python")
         self._start_daemons()
         return self
 
     def stop(self) -> None:
         """Kill everything and remove the folder. May be called twice."""
-        for process in reversed(self._processes):
+        for process in reversed(self._programs.processes):
             process.terminate()  # a worker that is asked to end kills its executors
-        self._processes.clear()
-        if self._reaper is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self._reaper.close()
-            self._reaper = None
+        self._programs.stop()
 
     def submit(
         self,
@@ -179,13 +169,11 @@ class SparkCluster(Service):
         self._run(name, spark_home() / "bin" / "spark-class", main_class, *where, *arguments)
 
     def _run(self, name: str, *command: object) -> None:
-        assert self._reaper is not None
         environment = [f"{key}={value}" for key, value in self._environment().items()]
-        whole = ["/usr/bin/env", "-i", *environment, *map(str, command)]
-        self._processes.append(LabProcess.start(name, whole, folder=self.folder, reaper=self._reaper))
+        self._programs.start(name, ["/usr/bin/env", "-i", *environment, *map(str, command)])
 
     def _wait(self, page: str, is_ready: Callable[[dict[str, Any]], bool]) -> None:
-        for process in reversed(self._processes):  # a worker that ends says why
+        for process in reversed(self._programs.processes):  # a worker that ends says why
             process.wait_until(lambda: _says(page, is_ready), START_TIMEOUT_S)
 
 
