@@ -55,12 +55,13 @@ async def test_the_end_is_the_one_of_the_beginning(admin: FakeAdmin) -> None:
     assert condition.targets == {"a": {T0: 10, T1: 10}}
 
 
-async def test_an_end_is_fixed_when_the_first_commits_are_seen(admin: FakeAdmin) -> None:
+@pytest.mark.parametrize("unknown", [broker_error("UNKNOWN_TOPIC_OR_PARTITION"), ListedOffset(-1)])
+async def test_an_end_is_fixed_when_the_first_commits_are_seen(admin: FakeAdmin, unknown: Any) -> None:
     admin.groups = {"a": FakeGroup({})}
     condition = EndReached(group_ids=("a",))
     assert not await reached(condition, admin)
     admin.commit("a", *T0, 5)
-    admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+    admin.ends[T0] = unknown
     assert not await reached(condition, admin)
     assert condition.targets == {}
     admin.ends[T0] = ListedOffset(5)
