@@ -112,4 +112,4 @@ def test_observations_are_not_looked_for_before_they_are_written(bucket: Any, re
     for method, key in requests:
         if "/observations/" in key and key.endswith(".parquet"):
             of_files.setdefault(key, []).append(method)
-    assert list(of_files.values()) == 3 * [["put_object", "get_object"]], "compared with their digests where they are used"
+    assert list(of_files.values()) == 3 * [["put_object", "get_object"]], "read where it is used"
