@@ -138,7 +138,7 @@ def test_what_keeps_a_cluster_out_is_named_with_the_ways_to_go_on(spark: SparkSe
     """Of an old snapshot that was pruned, there is nothing left to judge again."""
     judged(tmp_path / "base", "c", 1, 0, stale=3)
     torn = judged(tmp_path / "base", "c", 0, 0, stale=3, changes={"verdicts": "none"})
-    summary, _ = rolled_up(spark, tmp_path)
+    summary = run(spark, parse_arguments(["--base", f"{tmp_path}/base", "--output", f"{tmp_path}/out"]))
     said = f"no day of the cluster was rolled up: judge again (--snapshot-id {torn}), or remove that file"
     assert said in summary["failed"]["c"]
 
