@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from tests.histories.shorthand import hour
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import create_topics
-from tests.pages import shown_parts
+from tests.pages import ROOT
 
 # Spark gives each batch's Python process ten seconds to connect, and has no setting for it.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240), pytest.mark.flaky(reruns=4, reruns_delay=20)]
@@ -111,9 +112,12 @@ def test_a_query_gives_each_change_once_over_its_restarts(
 def test_the_examples_of_the_documentation_run(
     spark: SparkSession, kafka44: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    text = (ROOT / "docs" / "spark" / "source.md").read_text()
     names: dict[str, Any] = {"spark": spark}
     for example in ("source_example", "stream_example"):
-        code = shown_parts()[example].replace("broker1:9092", kafka44.bootstrap).replace("/streams/app", str(tmp_path))
+        found = re.search(rf"<!-- START {example} -->\n```python\n(.*?)```", text, re.DOTALL)
+        assert found, f"docs/spark/source.md has lost its {example}"
+        code = found[1].replace("broker1:9092", kafka44.bootstrap).replace("/streams/app", str(tmp_path))
         exec(compile(code, example, "exec"), names)
     assert "sum(lag)" in capsys.readouterr().out
     query, deadline = names["query"], time.monotonic() + 120
