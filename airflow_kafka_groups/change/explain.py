@@ -41,7 +41,7 @@ from airflow_kafka_groups.ledger.deletion_plan import (
     require_here,
 )
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.history import NEWEST_RUNS, RunRecord
+from airflow_kafka_groups.ledger.history import RunRecord
 from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
@@ -98,10 +98,10 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
         (run, name)
         for name in sorted(history.names())
         if name.rpartition(" [")[0] == group_id
-        for run in history.of_group(name, NEWEST_RUNS)
+        for run in history.of_group(name, _SHOWN_RUNS)
         if run.begun.get("what") == PRUNING
     ]
-    newest = sorted({run.number for run, _ in every})[-NEWEST_RUNS:]
+    newest = sorted({run.number for run, _ in every})[-_SHOWN_RUNS:]
     for run, name in sorted(every, key=lambda item: item[0].number):
         if run.number in newest:
             topic = name.rpartition(" [")[2].removesuffix("]")
@@ -136,6 +136,7 @@ def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
 NOTICE = "a notice to its owner, and time; the task that notifies owners sends it"
 TIME = "time, and then a new plan"
 _NEW_PLAN = "a new plan judges it again"
+_SHOWN_RUNS = 5
 _BY_CODE = {
     "not_notified": (KeptName.NOTICE.value, NOTICE),
     "excluded": ("keep alive", TIME),
@@ -422,7 +423,7 @@ def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
 
 def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None, group_id: str) -> Iterator[Row]:
     history = read_history(layout, cluster_id)
-    for run in history.of_group(group_id, NEWEST_RUNS):
+    for run in history.of_group(group_id, _SHOWN_RUNS):
         yield Row("journal", "info", _what_became_of(group_id, run))
     own = plan_id is not None and group_id in history.idle_resets(plan_id)
     if not own and (earlier := history.idle_resets().get(group_id)) is not None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.models import OffsetSpec as OffsetSpec
     from airflow_kafka_groups.kafka.models import TopicPartition as TopicPartition
 
-_MODULES = {  # the others are in "models"
+_MODULES = {
     "admin.arrow": ("to_arrow",),
     "admin.client.admin_client": ("AdminClient",),
     "admin.client.listing": ("ClusterDescription",),
@@ -56,6 +56,24 @@ _MODULES = {  # the others are in "models"
     "membership.member": ("GroupMember", "GroupProtocol", "JoinedMember", "MemberOptions"),
     "membership.session": ("MemberSession",),
     "membership.state": ("Phase",),
+    "models": (
+        "Broker",
+        "BrokerId",
+        "CoordinatorType",
+        "GroupDescription",
+        "GroupId",
+        "GroupListing",
+        "GroupOffsets",
+        "GroupState",
+        "GroupType",
+        "ListConsumerGroupOffsetsSpec",
+        "ListedOffset",
+        "MemberDescription",
+        "MemberToRemove",
+        "OffsetAndMetadata",
+        "OffsetSpec",
+        "TopicPartition",
+    ),
 }
 
 
@@ -63,5 +81,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is asked for."""
     from importlib import import_module
 
-    module = next((module for module, names in _MODULES.items() if name in names), "models")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,7 +38,7 @@ PROOF_OF_LIFE = frozenset(
 
 _NOT_SENT = frozenset({Reason.LEASE_LOST, Reason.TOO_SLOW, Reason.STOPPED, Reason.EXCLUDED, Reason.ALIVE_BEFORE})
 """Reasons of groups with an intent whose request certainly never left."""
-NEWEST_RUNS = 5
+NEWEST_RUNS = 20
 """So many runs that dealt with a group are known by its name."""
 Place = tuple[int, str]
 """An entry's number, and its SHA-256."""

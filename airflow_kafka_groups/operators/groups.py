@@ -96,9 +96,15 @@ class ListGroupsOperator(MatchingOperator, _ListingOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        wanted = self.matching
-        found = self.hook.run(lambda admin: admin.list_groups(states=self.states, types=self.types))
-        groups = [group for group in found.require_complete().values() if wanted.selects(group.group_id)]
+        # Not filtered by the brokers: only of a full listing is it known whether a partition is still being loaded.
+        wanted, listed = self.matching, self.hook.run(lambda admin: admin.list_groups()).require_complete()
+        groups = [
+            group
+            for group in listed.values()
+            if wanted.selects(group.group_id)
+            and (not self.states or group.state in self.states)
+            and (not self.types or group.type in self.types)
+        ]
         rows = [_row(group) for group in sorted(groups, key=lambda group: group.group_id)]
         counts = {f"{name}s": dict(Counter(row[name] for row in rows)) for name in ("state", "type")}
         for broker, number in sorted(Counter(group.coordinator for group in groups).items()):

@@ -150,8 +150,8 @@ class Hadoop:
     @_asks_java
     def move(self, path: Any, to: Any) -> None:
         """Move a file to where none is, or leave what is there."""
-        # An object store needs no folder for it, and takes a request for each question.
-        if self.scheme not in _CREATES_AT_ONCE:
+        # S3 needs no folder for it, and takes a request for each question.
+        if not self.scheme.startswith("s3"):
             self._fs.mkdirs(to.getParent())
         try:
             moved = self._fs.rename(path, to)

@@ -31,14 +31,11 @@ _AT_FIRST = 8
 """The least number of manifests that are read at once. The one to judge, or to report on, is mostly the first."""
 
 
-def parse_manifest(
-    text: bytes | str, *, snapshot_id: str, cluster: str, may_be_copied: bool = False
-) -> SnapshotManifest:
+def parse_manifest(text: bytes | str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
     """Parse the text of a manifest, and check that it is that of this snapshot.
 
     :param snapshot_id: the snapshot in the file's name.
     :param cluster: the cluster in whose folder it lies.
-    :param may_be_copied: whether it may be that of another folder, which was copied or renamed. Default false.
 
     Raises ``SnapshotError``.
     """
@@ -52,7 +49,7 @@ def parse_manifest(
             ) from exc
         problem = f"its manifest in the folder {cluster!r} is damaged ({type(exc).__name__}: {exc})"
         raise SnapshotError(half_written(snapshot_id, problem)) from exc
-    if manifest.snapshot_id != snapshot_id or not (may_be_copied or manifest.cluster == cluster):
+    if (manifest.snapshot_id, manifest.cluster) != (snapshot_id, cluster):
         of = f"belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}"
         what = f"the manifest {snapshot_id}.json in the folder {cluster!r}"
         raise SnapshotError(f"{what} {of}: {elsewhere(manifest.cluster, cluster)}")

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.observe.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprints
-from airflow_kafka_groups.observe.history.snapshots import parse_manifest
 from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter
-from airflow_kafka_groups.storage.access import is_of_storage, storage_errors
+from airflow_kafka_groups.storage.access import is_of_storage, storage_errors, unless_damaged
 from airflow_kafka_groups.storage.arrow_values import column, literal, repeat
 from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.json_files import read_there
+from airflow_kafka_groups.storage.json_files import elsewhere, read_json
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.paths import time_of
@@ -149,8 +148,13 @@ def load_manifest(layout: Layout, snapshot_id: str, *, may_be_copied: bool = Fal
 
 def _read_manifest(layout: Layout, snapshot_id: str, may_be_copied: bool = False) -> SnapshotManifest:
     """Read a manifest, with one request. Raises as ``load_manifest``, which explains a missing one."""
-    content = read_there(layout.manifest(snapshot_id), "the snapshot's manifest", SnapshotError)
-    return parse_manifest(content, snapshot_id=snapshot_id, cluster=layout.cluster, may_be_copied=may_be_copied)
+    path = layout.manifest(snapshot_id)
+    with unless_damaged(SnapshotError, f"the manifest {path}"):
+        manifest = SnapshotManifest.from_json(read_json(path, "the snapshot's manifest", SnapshotError))
+    if manifest.snapshot_id != snapshot_id or not (may_be_copied or manifest.cluster == layout.cluster):
+        of = f"{path} belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}"
+        raise SnapshotError(f"{of}: {elsewhere(manifest.cluster, layout.cluster)}")
+    return manifest
 
 
 def snapshot_ids(layout: Layout) -> list[str]:

@@ -45,6 +45,19 @@ def test_groups_are_listed_by_pattern_state_and_type() -> None:
     assert run(ListGroupsOperator, types='["classic"]')["count"] == 5
 
 
+def test_brokers_do_not_filter_the_list(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a filtered one nobody knows which partitions are being loaded: the rest would pass for all groups."""
+    asked, listed = list[Any](), admin.list_groups
+
+    async def noted(**filters: Any) -> Any:
+        asked.append(filters)
+        return await listed(**filters)
+
+    monkeypatch.setattr(admin, "list_groups", noted)
+    assert run(ListGroupsOperator, states=["Stable"], types=["consumer"])["count"] == 1
+    assert asked == [{}]
+
+
 def test_a_long_list_is_in_a_file_and_never_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "MAX_XCOM_GROUPS", 3)
     with pytest.raises(ConfigurationError, match="storage_path"):
