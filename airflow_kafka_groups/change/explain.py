@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -41,8 +42,8 @@ from airflow_kafka_groups.ledger.deletion_plan import (
     require_here,
 )
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.history import RunRecord
-from airflow_kafka_groups.ledger.journal import read_history
+from airflow_kafka_groups.ledger.journal.history import RunRecord
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
@@ -59,6 +60,9 @@ from airflow_kafka_groups.storage.paths import PRUNE_PLANS
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+
+
+_RUNS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +98,16 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
     """Yield what the newest plan to prune topics and the journal say of a group's topics. They decide nothing of it."""
     yield from _rows_of_prune_plan(layout, group_id)
     history = read_history(layout, cluster_id)
+    # Runs before a checkpoint are found by the names in it.
+    named = {*history.deletions(), *history.lives(), *chain.from_iterable(run.outcomes for run in history.runs)}
     every = [
         (run, name)
-        for name in sorted(history.names())
+        for name in sorted(named)
         if name.rpartition(" [")[0] == group_id
-        for run in history.of_group(name, _SHOWN_RUNS)
+        for run in history.of_group(name, _RUNS)
         if run.begun.get("what") == PRUNING
     ]
-    newest = sorted({run.number for run, _ in every})[-_SHOWN_RUNS:]
+    newest = sorted({run.number for run, _ in every})[-_RUNS:]
     for run, name in sorted(every, key=lambda item: item[0].number):
         if run.number in newest:
             topic = name.rpartition(" [")[2].removesuffix("]")
@@ -136,7 +142,6 @@ def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
 NOTICE = "a notice to its owner, and time; the task that notifies owners sends it"
 TIME = "time, and then a new plan"
 _NEW_PLAN = "a new plan judges it again"
-_SHOWN_RUNS = 5
 _BY_CODE = {
     "not_notified": (KeptName.NOTICE.value, NOTICE),
     "excluded": ("keep alive", TIME),
@@ -423,7 +428,7 @@ def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
 
 def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None, group_id: str) -> Iterator[Row]:
     history = read_history(layout, cluster_id)
-    for run in history.of_group(group_id, _SHOWN_RUNS):
+    for run in history.of_group(group_id, _RUNS):
         yield Row("journal", "info", _what_became_of(group_id, run))
     own = plan_id is not None and group_id in history.idle_resets(plan_id)
     if not own and (earlier := history.idle_resets().get(group_id)) is not None:

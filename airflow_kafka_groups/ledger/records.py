@@ -18,11 +18,10 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.judge.policy.notice import Notice
-from airflow_kafka_groups.ledger.history import FoldedRuns
-from airflow_kafka_groups.observe.cluster_log import OF_RUNS, ClusterLog, Entry, EntryKind, TakenSnapshot
+from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry, EntryKind, TakenSnapshot
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.formats import plain, read_model
-from airflow_kafka_groups.storage.layout import Layout, check_cluster, check_id
+from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import parse_time
 
 WHAT, RESTORE = "keep-alive", "restore"
@@ -133,8 +132,6 @@ class Records:
     :param marks: the marks of groups that wait for a notice, or whose owner had one, as JSON has them.
     :param noted: the number of the last entry of marks.
     :param snapshot_at: when the newest snapshot was taken.
-    :param folders: the folders of snapshots.
-    :param deletions: the runs that delete.
     """
 
     runs: dict[str, dict[str, KeptAlive]] = field(default_factory=dict)
@@ -144,30 +141,19 @@ class Records:
     marks: dict[str, Any] = field(default_factory=dict)
     noted: int = 0
     snapshot_at: datetime | None = None
-    folders: set[str] = field(default_factory=set)
-    deletions: FoldedRuns = field(default_factory=FoldedRuns)
 
-    def fold(self, entries: Iterable[Entry]) -> list[TakenSnapshot]:
-        """Add entries of the log, and return the snapshots. Raises ``JournalError`` for an entry that is damaged."""
-        taken = list[TakenSnapshot]()
+    def fold(self, entries: Iterable[Entry]) -> None:
+        """Add entries of the log. Raises ``JournalError`` for one that is damaged."""
         for entry in entries:
             kind = entry.data["kind"]
-            if kind in OF_RUNS:
-                self.deletions.add(entry)
-                continue
             if (model := _MODELS.get(kind)) is None:
                 continue
             with unless_damaged(JournalError, f"the entry {entry.path}"):
                 found = read_model(model, entry.data)
                 if kind == EntryKind.NOTICES:
                     self._note(entry)
-                if isinstance(found, TakenSnapshot):
-                    check_cluster(found.folder)
-                    check_id("snapshot_id", found.snapshot_id)
             if isinstance(found, TakenSnapshot):
                 self.snapshot_at = max(found.at, self.snapshot_at or found.at)
-                self.folders.add(found.folder)
-                taken.append(found)
                 continue
             if isinstance(found, OfPlan):
                 places = self.plans.setdefault(f"{found.folder}/{found.plan_id}", [])
@@ -181,7 +167,6 @@ class Records:
             kept = KeptAlive(found.at, found.until, _SHOWN.get(found.what, f"a change ({found.what})"))
             of_kind = self.runs.setdefault(found.what, {})
             of_kind |= {group_id: kept.after(of_kind.get(group_id)) for group_id in found.groups}
-        return taken
 
     def _note(self, entry: Entry) -> None:
         for group_id, mark in entry.data["marks"].items():
@@ -231,8 +216,6 @@ class Records:
             "marks": self.marks,
             "noted": self.noted,
             "snapshot_at": plain(self.snapshot_at),
-            "folders": sorted(self.folders),
-            "deletions": self.deletions.to_json(),
         }
 
     @classmethod
@@ -251,8 +234,7 @@ class Records:
         }
         tries = {task: [(str(folder), str(run_id)) for folder, run_id in of] for task, of in data["tries"].items()}
         at = None if data["snapshot_at"] is None else parse_time(data["snapshot_at"])
-        marks, noted, folders = dict(data["marks"]), int(data["noted"]), set(data["folders"])
-        return cls(runs, verified, tries, plans, marks, noted, at, folders, FoldedRuns.from_json(data["deletions"]))
+        return cls(runs, verified, tries, plans, dict(data["marks"]), int(data["noted"]), at)
 
 
 def _task_of(task_run: str) -> str:

@@ -12,7 +12,8 @@ from airflow_kafka_groups.change.deletion.guards import exclusions
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.plan import abandoned_topics, objections
 from airflow_kafka_groups.kafka.admin.results import GroupListings
-from airflow_kafka_groups.ledger import history, journal, outcomes, plan_rows
+from airflow_kafka_groups.ledger import outcomes, plan_rows
+from airflow_kafka_groups.ledger.journal import history, journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.manifest import BrokerClocks
@@ -28,10 +29,6 @@ def _always(value: Any) -> Callable[..., Any]:
 
 _nothing, _no, _yes = _always(None), _always(False), _always(True)
 _no_text, _none = _always(""), _always(())
-
-
-def _no_runs(self: Any) -> dict[str, Any]:
-    return {"ended": [], "open": [*self.open.items()], "of_groups": {}}
 
 
 def _no_mapping(*arguments: Any, **more: Any) -> dict[str, Any]:
@@ -90,7 +87,10 @@ def _trusting(verdict: Any, ruling: Any, patterns: Any) -> Any:
 MUTANTS: dict[str, tuple[Patch, ...]] = {
     "the journal's intents count for nothing": ((history, "_may_be_deleted", _certain),),
     "no intent is written": ((journal.RunJournal, "intend", _nothing),),
-    "the folded log forgets runs": ((history.FoldedRuns, "to_json", _no_runs),),
+    "a checkpoint forgets deletions": (
+        (history.Checkpoint, "deletions", _none),
+        (history.Checkpoint, "of_request", _none),
+    ),
     "proof of life is forgotten": ((history.RunRecord, "lives", _none),),
     "fingerprints are not compared": ((recheck, "_by_offsets", _nothing),),
     "group epochs are not compared": ((plan_rows.Target, "has_moved_on", _no),),

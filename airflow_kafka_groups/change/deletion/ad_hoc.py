@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.guards.exclusions import NamedSigns
@@ -27,8 +27,8 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import NAMED_TYPES, GroupOffsets, GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.ledger.history import shows_life
-from airflow_kafka_groups.ledger.journal import Journal, RunJournal, read_history
+from airflow_kafka_groups.ledger.journal.history import shows_life
+from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal, read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup, Target
@@ -60,6 +60,7 @@ class FirstLook:
         self._kafka_cluster_id = kafka_cluster_id
         self._started_at = request.now()
         self._journal: RunJournal | None = None
+        self._header: dict[str, Any] = {}
         self._seen: list[GroupOutcome] = []
 
     def note(self, outcomes: Iterable[GroupOutcome]) -> None:
@@ -89,11 +90,11 @@ class FirstLook:
             outcomes=tuple(self._seen),
         )
         seconds = round((finished_at - self._started_at).total_seconds(), 3)
-        record = {**report.summary(), "seconds": seconds, "verification": None}
+        record = {**self._header, **report.summary(), "seconds": seconds, "verification": None}
         self._journal.end(self._seen, record, finished_at)
 
     def _begin(self) -> RunJournal:
-        header = {
+        self._header = {
             "run_id": new_id(self._started_at),
             "request_id": self._request.request_id,
             "plan_id": None,
@@ -104,7 +105,7 @@ class FirstLook:
         }
         history = read_history(self._layout, self._kafka_cluster_id)
         journal = Journal(self._layout.base, self._kafka_cluster_id)
-        return journal.begin(header, self._request.now(), after=history)
+        return journal.begin(self._header, self._request.now(), after=history)
 
 
 OBSERVE_SECONDS = 60.0

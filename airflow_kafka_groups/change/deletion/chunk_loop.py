@@ -46,7 +46,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.models import GroupType
-from airflow_kafka_groups.ledger.journal import RunJournal
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Reason, kept, of_deletion
 from airflow_kafka_groups.ledger.plan_rows import Target
 

@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.deletion.unseen import Judged, by_unseen_offset
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets
-from airflow_kafka_groups.ledger.history import PROOF_OF_LIFE
+from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.readings import read_groups

@@ -31,7 +31,7 @@ from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.records import Records
 from airflow_kafka_groups.ledger.verdicts import judged_with_log, load_verdicts, newest_judged
-from airflow_kafka_groups.observe.cluster_log import KINDS, ClusterLog, TakenSnapshot
+from airflow_kafka_groups.observe.cluster_log import KINDS, ClusterLog, Entry, TakenSnapshot, taken_in
 from airflow_kafka_groups.observe.history.snapshot_rows import stored_rows
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import (
@@ -270,12 +270,12 @@ class SnapshotSigns:
 
         Raises ``JournalError`` for a log that is damaged or was changed, and ``StorageError``.
         """
-        new, found = self._read_log()
-        state = self._state
+        entries = self._read_log()
+        state, found = self._state, taken_in(entries)
         logged = {(each.folder, each.snapshot_id) for each in found}
         found += self._not_logged(logged)
         again = [taken for taken, _ in state.unread.values()]
-        changed = bool(new or found)
+        changed = bool(entries or found)
         for taken in sorted([*found, *again], key=lambda each: each.snapshot_id):
             changed = self._take(taken) or changed
         here = set[str]().union(*(folder.folded for folder in state.folders.values()))
@@ -293,16 +293,15 @@ class SnapshotSigns:
         self._read_log()
         return self._state.records
 
-    def _read_log(self) -> tuple[int, list[TakenSnapshot]]:
-        """Read the table, then the entries that it does not know; return how many, and the snapshots among them."""
+    def _read_log(self) -> list[Entry]:
+        """Read the table, then the entries that it does not know, and return these."""
         self._state = state = self._read()
         self.log = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
         self.log.require_known()
-        taken = list[TakenSnapshot]()
-        for entry in self.log.read():
-            taken += state.records.fold([entry])
-        new, state.entries, state.head = self.log.count - state.entries, self.log.count, self.log.head
-        return new, taken
+        entries = self.log.read()
+        state.records.fold(entries)
+        state.entries, state.head = self.log.count, self.log.head
+        return entries
 
     @property
     def folders(self) -> set[str]:

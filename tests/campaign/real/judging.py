@@ -15,8 +15,8 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka import ClientConfig
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
-from airflow_kafka_groups.ledger.history import DeletionHistory, RunRecord
-from airflow_kafka_groups.ledger.journal import Journal
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
+from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from tests.campaign.real.clients import LIVE
 from tests.campaign.real.offsets_log import Deleted, GroupTruth, Value, moves

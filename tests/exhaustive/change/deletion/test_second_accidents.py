@@ -19,8 +19,8 @@ from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.history import DeletionHistory, RunRecord
-from airflow_kafka_groups.ledger.journal import Journal, RunJournal, read_history
+from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
+from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal, read_history
 from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.storage.layout import Layout

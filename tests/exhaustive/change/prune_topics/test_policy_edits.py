@@ -10,7 +10,7 @@ from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile, load_policy
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal import Journal
+from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import new_id

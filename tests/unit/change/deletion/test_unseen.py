@@ -10,7 +10,7 @@ from airflow_kafka_groups.change.deletion import run as run_module
 from airflow_kafka_groups.change.deletion.unseen import unseen_topics
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
-from airflow_kafka_groups.ledger.journal import read_history
+from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, offsets_of

@@ -20,7 +20,7 @@ from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
-from airflow_kafka_groups.ledger.journal import Journal
+from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.records import KeptAlive

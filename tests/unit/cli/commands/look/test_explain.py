@@ -12,7 +12,7 @@ from airflow_kafka_groups.change import explain
 from airflow_kafka_groups.cli.commands.look import EXPLAIN_COLUMNS
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID, TopicPartition
-from airflow_kafka_groups.ledger.journal import Journal
+from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.storage.layout import utc_now
