@@ -27,7 +27,9 @@ OFFSETS = {(TOPIC, partition): 5 + partition for partition in range(3)}
 
 
 @pytest.mark.safety
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
+# Of an overloaded cluster, one broker may refuse a group for minutes whose coordinator it is by all others.
+@pytest.mark.flaky(reruns=1, only_rerun=["DeadlineExceededError"])
 async def test_what_a_plan_of_kafka_3_9_deletes_on_4_3_is_restored_there(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "prod")
     config = {"replica.fetch.wait.max.ms": int(FETCH_WAIT_SECONDS * 1000)}
