@@ -3,7 +3,7 @@
 from tests.lab.servers.object_store import ObjectStore
 from tests.lab.spark.jars import s3a_jars
 
-FEWER_REQUESTS = {"input.stream.type": "classic", "performance.flags": "delete,mkdir"}
+FEWER_REQUESTS = {"input.stream.type": "classic", "performance.flags": "delete,mkdir", "audit.enabled": "false"}
 """What docs/spark.md advises."""
 
 
