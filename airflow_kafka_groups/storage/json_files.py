@@ -29,11 +29,6 @@ def read_json(
 
     Raises ``StorageError`` where the storage fails: the file may be there, and a later try may read it.
     """
-    return parse_json(read_there(path, what, error), path, what, error, has_format=has_format)
-
-
-def read_there(path: StoragePath, what: str, error: type[MaintenanceError]) -> bytes:
-    """Read a file; raise an error of this kind where there is none, or a folder. See ``read_json``."""
     try:
         data = FILES.read(path)
     except StorageError as exc:
@@ -42,7 +37,7 @@ def read_there(path: StoragePath, what: str, error: type[MaintenanceError]) -> b
         raise
     if data is None:
         raise error(f"{what} is missing: there is no {path}")
-    return data
+    return parse_json(data, path, what, error, has_format=has_format)
 
 
 def parse_json(
