@@ -61,36 +61,13 @@ class CoveringMatch:
         return all(patterns.covers(getattr(later, name)) for name, patterns in self._patterns)
 
 
-class _Rules:
-    """Rules in order. One pass over a pattern finds those that may cover it: 2,000 rules have two million pairs."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self._rules = [(rule, CoveringMatch(rule.match)) for rule in rules]
-        flat = [(place, pattern) for place, rule in enumerate(rules) for pattern in rule.match.groups]
-        self._patterns = PatternSet([pattern for _, pattern in flat])
-        self._places = [place for place, _ in flat]
-        self._without = [place for place, rule in enumerate(rules) if not rule.match.groups]
-        self._spelled: dict[str, list[int]] = {}
-        for place, pattern in flat:
-            self._spelled.setdefault(pattern, []).append(place)
-
-    def covering(self, number: int) -> Rule | None:
-        """Return the first rule before one that matches every group that it matches; ``None`` if none is known to."""
-        later = self._rules[number][0]
-        is_wider = not later.deletes and not _is_plain(later.match)  # than a rule that deletes by the same patterns
-        for place in self._candidates(later.match.groups):
-            rule, conditions = self._rules[place]
-            if place >= number:
-                return None
-            if conditions.covers(later.match) and not (is_wider and rule.deletes and _has_patterns(rule.match)):
-                return rule
-        return None
-
-    def _candidates(self, groups: Sequence[str]) -> list[int]:
-        if not groups:  # only a rule without patterns covers all
-            return self._without
-        found = {self._places[pattern] for pattern in self._patterns.matching(groups[0])}
-        return sorted(found.union(self._spelled[groups[0]], self._without))
+def _covering(later: Rule, earlier: Sequence[tuple[Rule, CoveringMatch]]) -> Rule | None:
+    """Return the first earlier rule that matches every group that a rule matches; ``None`` if none is known to."""
+    is_wider = not later.deletes and not _is_plain(later.match)  # than a rule that deletes by the same patterns
+    for rule, conditions in earlier:
+        if conditions.covers(later.match) and not (is_wider and rule.deletes and _has_patterns(rule.match)):
+            return rule
+    return None
 
 
 def _has_patterns(match: Match) -> bool:
@@ -133,9 +110,9 @@ def lint(
     by_client = any(rule.match.clients for rule in rules)
     safe, known = Covering((*ALWAYS_PROTECTED, *protected)), sorted({owner for _, owner in owners.mapping})
     places = rule_places(rules, problems)
-    compared = _Rules(rules)
+    compared = [(rule, CoveringMatch(rule.match)) for rule in rules]
     for number, (rule, path) in enumerate(places[:-1], start=len(rules) - len(places)):  # the keep file's is before
-        covering = compared.covering(number)
+        covering = _covering(rule, compared[:number])
         if covering is not None:
             problems.add(
                 path,

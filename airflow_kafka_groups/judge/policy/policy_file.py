@@ -34,7 +34,7 @@ from airflow_kafka_groups.judge.policy.rules import (
     facts_of_all,
 )
 from airflow_kafka_groups.judge.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
-from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, GroupFilter, check_patterns, spellings_of
+from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, GroupFilter, check_patterns, is_regex, spellings_of
 from airflow_kafka_groups.storage.access import raised_by
 from airflow_kafka_groups.storage.disk import LARGEST
 from airflow_kafka_groups.storage.json_files import read_named
@@ -86,45 +86,27 @@ def read_clusters(problems: Problems, given: Mapping[str, Mapping[str, Any] | No
 def keep_lines(problems: Problems, name: str, content: bytes) -> Iterator[str]:
     """Yield the patterns of a keep file: one a line, with comments after ``#`` at the start of a line or a space.
 
-    Whatever a line may mean, it keeps: one keeps too much at worst. An id may contain what looks like a comment, a
-    line's end of Unicode's (U+0085, U+2028), blanks around it, or commas, and people write several patterns into a
-    line. Such a line counts in all readings.
+    A line that may mean several patterns, such as one with a comma, is a problem. What may be a comment and may be part
+    of an id keeps both.
     """
     try:
         lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as exc:
         raise PolicyError(f"{name} is not UTF-8: {exc}; save it as UTF-8") from exc
     for number, line in enumerate(lines, 1):
-        whole = line.removesuffix("\r")
-        parts = whole.splitlines()
-        for part in parts:
-            valid, why = _keep_patterns(part)
-            if why and not valid:
-                problems.found.append((number, f"{name}, line {number}: {why[0]}"))
-            yield from valid
-        if len(parts) > 1:
-            yield from _keep_patterns(whole)[0]
-
-
-def _keep_patterns(line: str) -> tuple[list[str], list[str]]:
-    """Return the patterns that a line of a keep file may mean, and why other readings of it are none."""
-    complete = line.strip()
-    pattern = "" if complete.startswith("#") else complete.partition(" #")[0].strip()
-    readings = [pattern] if pattern else []
-    if pattern != complete and complete[:2] not in ("#", "# "):
-        readings.append(complete)
-    for between in (",", r",\s*(?=re:)"):  # a regular expression may have commas itself
-        readings += filter(None, map(str.strip, re.split(between, pattern)))
-    readings = list(dict.fromkeys(readings))
-    valid, why = list[str](), list[str]()
-    for reading in readings:
+        bare = line.strip()
+        pattern = "" if bare.startswith("#") else bare.partition(" #")[0].strip()
+        if bare[:2] not in ("", "#", "# ") and not pattern:
+            yield f"re:{re.escape(bare)}"  # a comment, or an id that begins so
+        if not pattern:
+            continue
         try:
-            valid += check_patterns("pattern", [reading])
+            if "," in pattern and not is_regex(pattern):
+                remedy = "has a comma: write one pattern a line, and '?' for a comma in an id"
+                raise ConfigurationError("pattern", pattern, remedy)
+            yield from check_patterns("pattern", dict.fromkeys((pattern, *spellings_of(line.removesuffix("\r")))))
         except ConfigurationError as exc:
-            why.append(str(exc))
-    if valid and line != complete:
-        valid += spellings_of(line)[1:]
-    return valid, why
+            problems.found.append((number, f"{name}, line {number}: {exc}"))
 
 
 READY_MADE: Mapping[str, Mapping[str, Any]] = {

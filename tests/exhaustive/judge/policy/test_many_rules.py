@@ -9,7 +9,6 @@ import pytest
 
 from airflow_kafka_groups.change.plan.caps import Ranked, capped
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.judge.policy.lint import CoveringMatch
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.retention import against_retention
 from airflow_kafka_groups.observe.patterns import PatternSet
@@ -48,14 +47,6 @@ def test_the_patterns_of_a_rule_are_compiled_for_it_and_not_for_each_later_rule(
 def test_protected_patterns_are_not_compiled_for_each_rule(tmp_path: Path) -> None:
     more = compiled(tmp_path, policy(40, protected=100)) - compiled(tmp_path, policy(40, protected=50))
     assert more <= 2 * 50
-
-
-def test_a_rule_is_compared_with_few_earlier_ones(tmp_path: Path) -> None:
-    lines = [f"- {{name: r{n}, action: keep, match: {{groups: '*-g{n}'}}}}\n" for n in range(100, 200)]
-    calls = list[int]()
-    with patch.object(CoveringMatch, "covers", counting(calls, CoveringMatch.covers, lambda *_: 1)):
-        policy_of(tmp_path, f"version: 1\nrules:\n{''.join(lines)}")
-    assert sum(calls) <= 100
 
 
 def test_a_rule_that_never_decides_is_found_among_many(tmp_path: Path) -> None:

@@ -255,19 +255,13 @@ def test_what_follows_too_many_values_is_not_read(tmp_path: Path, monkeypatch: p
         ("job #7", ["job #7", "job"], ["job #8"]),
         ("job #*", ["job #7", "job"], ["jobs"]),
         ("  job # Monday's", ["job", "job # Monday's"], ["Monday"]),
-        ("#job", ["#job"], ["job"]),
-        ("# job", [], ["job", "# job"]),
-        ("#", [], ["#"]),
+        ("#job, [a", ["#job, [a"], ["job", "#job"]),
         ("re:job #[0-9]", ["job #7", "job"], ["job #77"]),
-        ("re:(job #[0-9])", ["job #7"], ["job"]),
-        ("re:job # no regex (", ["job"], []),
-        *((f"job{end}7", [f"job{end}7", "job", "7"], ["job7"]) for end in "\x0b\x0c\x1c\x85\u2028\u2029"),
+        ("job\u20287", ["job\u20287"], ["job", "7"]),
         *((f"job{blank}", ["job", f"job{blank}"], [f"{blank}job"]) for blank in " \t\xa0\u3000"),
         ("job-? ", ["job-1", "job-? "], ["job-1 "]),
-        ("re:job-[0-9] ", ["job-1", "job-1 "], ["job-1  "]),
-        ("a-*, b-* # two", ["a-1", "b-1", "a-1, b-*"], ["b", "two"]),
-        ("a,b,", ["a,b,", "a", "b"], ["ab"]),
-        ("re:a{1,3}, re:b+", ["aaa", "bb"], ["aaaa", "c"]),
+        ("job-1\r\njob-2\r", ["job-1", "job-2"], ["job-3"]),
+        ("re:a{1,3}", ["aaa"], ["aaaa"]),
     ],
 )
 def test_a_line_that_can_be_read_in_two_ways_keeps_in_both(
@@ -277,6 +271,12 @@ def test_a_line_that_can_be_read_in_two_ways_keeps_in_both(
     matcher = RuleMatcher(policy.rules)
     by = {id_: matcher.rule_for(facts_of(id_, policy.owners)).rule.name for id_ in (*kept, *not_kept)}
     assert by == {**dict.fromkeys(kept, "keep_file"), **dict.fromkeys(not_kept, "a")}
+
+
+@pytest.mark.parametrize("line", ["a-*, b-*", "a,b,", "re:job # no regex (", "ok\nre:("])
+def test_a_line_that_is_no_pattern_is_refused(line: str, tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"keep.txt, line [12]: "):
+        policy_of(tmp_path, "version: 1\nkeep_file: keep.txt\nrules: [{name: a, action: delete}]\n", keep_txt=line)
 
 
 LISTS = (
