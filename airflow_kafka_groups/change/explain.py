@@ -6,7 +6,7 @@ nothing. ``apply`` would delete the group with this plan only if no row keeps it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -161,7 +161,7 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
     for stopped in (why_stopped(layout), request.why_stopped()):
         if stopped is not None:
             yield Row("stop", "keeps", stopped, "whoever stopped deletions")
-    policy = yield from _rows_of_newer_policy(layout, plan, request, now)
+    yield from _rows_of_newer_policy(layout, plan, request, now)
     seen: Mapping[str, SignOfLife] = {}
     try:
         in_use = in_use_since(ledger, plan)
@@ -172,7 +172,7 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, request: ExplainRequest) 
         if group_id in in_use:
             yield Row("newer snapshots", "keeps", in_use[group_id].reason, _NEW_PLAN)
     known = ledger.history(), ledger.wanted(), now
-    kept = kept_by_records(layout, plan, plan.plan_id, *known, seen=seen, policy=policy)
+    kept = kept_by_records(layout, plan, plan.plan_id, *known, seen=seen)
     if (decision := kept.get(group_id)) is not None:
         check, change = _BY_CODE.get(decision.code, ("journal", _NEW_PLAN))
         yield Row(check, "keeps", decision.reason, change)
@@ -192,14 +192,11 @@ def _rows_of_site(ledger: Ledger, plan: DeletionPlan, group_id: str, floors: Sit
         yield Row("approval", "keeps", f"{approval.approved_by} kept it at the approval", _NEW_PLAN)
 
 
-def _rows_of_newer_policy(
-    layout: Layout, plan: DeletionPlan, request: ExplainRequest, now: datetime
-) -> Generator[Row, None, PolicyFile | None]:
-    """Yield what keeps the group by the policy as it is now, and return that; ``None`` if it cannot be read."""
-    newer = None
+def _rows_of_newer_policy(layout: Layout, plan: DeletionPlan, request: ExplainRequest, now: datetime) -> Iterator[Row]:
+    """Yield what keeps the group by the policy as it is now."""
     try:
         newer = request.policy_reader(plan.policy)()
-        ruled_out = kept_by_newer_policy(plan, newer, now)
+        ruled_out = kept_by_newer_policy(plan, newer)
         if newer is not None:
             newer.require_cluster(layout.cluster)
             newer.quiet.require_over(now, plan.expires_at)
@@ -207,10 +204,9 @@ def _rows_of_newer_policy(
         yield Row("quiet times", "keeps", str(error), "time")
     except KafkaGroupsError as error:
         yield Row("policy", "keeps", str(error), "a policy file that can be read, or a new plan")
-        return newer
+        return
     if request.group_id in ruled_out:
         yield Row("policy", "keeps", ruled_out[request.group_id].reason, "an edit of the policy, or a new plan")
-    return newer
 
 
 _RULES_SHOWN = 10

@@ -19,7 +19,7 @@ import io
 import logging
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -33,9 +33,8 @@ from airflow_kafka_groups.change.backup.file import (
     manifest_json,
     open_backup,
 )
-from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds, planned_topics, read_topics
 from airflow_kafka_groups.checks import check_digest
-from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, FileExistsAlreadyError
+from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, FileExistsAlreadyError, SnapshotError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, collection_paused
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan, require_here
@@ -44,13 +43,13 @@ from airflow_kafka_groups.observe.fingerprint import committed_partitions, finge
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.readings import is_out_of_reach, read_offsets, why_short
 from airflow_kafka_groups.observe.snapshot.collect import gather_log_ends
-from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS
+from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS, SnapshotReader
 from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupRows, write_parquet
 from airflow_kafka_groups.storage.arrow_values import column, release_unused
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import json_bytes
 from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, utc_now
-from airflow_kafka_groups.storage.paths import new_id
+from airflow_kafka_groups.storage.paths import is_id, new_id
 from airflow_kafka_groups.storage.schemas import BACKUP_COLUMNS
 
 if TYPE_CHECKING:
@@ -92,34 +91,45 @@ async def back_up_plan(
         planned = defaultdict[str, list[Target]](list)
         for target in plan.targets():
             planned[target.group_id].append(target)
-        topics = {target.topic for of_group in planned.values() for target in of_group if target.topic is not None}
-        is_partial = bool(topics)
-        asked = topics or await planned_topics(admin, layout, plan.snapshot_id, list(planned))
-        ids = await TopicIds.of(admin, asked, None if plan.view is None else plan.view.topic_ids)
-        draft = BackupDraft(now(), ids)
-        waiting: list[tuple[GroupResult[GroupOffsets], datetime]] = []
+        asked = {target.topic for of_group in planned.values() for target in of_group if target.topic is not None}
+        is_partial = bool(asked)
+        asked = asked or await _planned_topics(admin, layout, plan.snapshot_id, list(planned))
+        draft = BackupDraft(now(), await admin.topic_ids(sorted(asked)))
+        seen = {} if plan.view is None else plan.view.topic_ids
+        recreated = {topic for topic, id_ in draft.topic_ids.items() if seen.get(topic, id_) != id_}
         done = 0
         async for result in read_offsets(admin, list(planned), require_stable=True):
-            if result.value is not None and ids.lack_id(_topics_of(planned[result.group_id], result.value)):
-                waiting.append((result, now()))
-            else:
-                _add(draft, planned[result.group_id], result, now(), ids)
+            _add(draft, planned[result.group_id], result, now(), recreated)
             done += 1
             progress("backup", done, len(planned))
-        without_ids = {
-            topic for result, _ in waiting for topic in _topics_of(planned[result.group_id], result.unwrap())
-        }
-        late = await ids.came_since(admin, without_ids)
-        for result, read_at in waiting:
-            _add(draft, planned[result.group_id], result, read_at, ids, late)
-        del planned, waiting  # what is read back needs memory
+        del planned  # what is read back needs memory
         of_plan = plan.plan_id, plan.digest, plan.kafka_cluster_id
-        stored = await draft.store(admin, layout, *of_plan, partial=is_partial, late=late)
+        stored = await draft.store(admin, layout, *of_plan, partial=is_partial)
     return require_backup_of(stored, plan)
 
 
-def _topics_of(targets: Sequence[Target], offsets: GroupOffsets) -> set[str]:
-    return {part.topic for target in targets for part in target.part_of(offsets).topics}
+async def _planned_topics(
+    admin: MaintenanceClient, layout: Layout, snapshot_id: str, group_ids: Sequence[str]
+) -> set[str]:
+    """Return the topics that planned groups have offsets of: those of the plan's snapshot, which costs no request.
+
+    They are read where there is no such snapshot: it was removed, or groups were named instead of planned.
+    """
+    if is_id(snapshot_id):
+        try:
+            return await asyncio.to_thread(lambda: SnapshotReader(layout, snapshot_id).topics_of(group_ids))
+        except SnapshotError as error:
+            _logger.warning("The topics are read from the cluster: %s", error)
+    return await _read_topics(admin, group_ids)
+
+
+async def _read_topics(admin: MaintenanceClient, group_ids: Sequence[str]) -> set[str]:
+    """Return the topics that groups have offsets of. Groups that cannot be read are left out."""
+    found: set[str] = set()
+    async for result in read_offsets(admin, list(group_ids), require_stable=False):
+        if result.value is not None:
+            found.update(part.topic for part in result.value.topics)
+    return found
 
 
 def _add(
@@ -127,15 +137,11 @@ def _add(
     targets: Sequence[Target],
     result: GroupResult[GroupOffsets],
     read_at: datetime,
-    ids: TopicIds,
-    late: Set[str] = frozenset(),
+    recreated: Set[str],
 ) -> None:
     """Add what is planned of a group, or note why it cannot be backed up.
 
-    A topic may have been created meanwhile, or its brokers have only now begun to tell ids, as in an upgrade. Nobody
-    can tell, and a restore would leave it out: what has offsets of it is not to be deleted by this backup.
-
-    :param late: topics that got their id only while offsets were read, or may have. Default: none.
+    :param recreated: the topics that were recreated since the plan's snapshot, as far as that is known.
     """
     saved = list[TopicOffsets]()
     for target in targets:
@@ -147,10 +153,8 @@ def _add(
             draft.left_out[target.name] = "no committed offset is visible any more"
         elif fingerprint(part) != target.fingerprint:
             draft.left_out[target.name] = "its offsets moved since the plan was made"
-        elif ids.lack(part):
-            draft.left_out[target.name] = "its topics could not be read before its offsets"
-        elif new := sorted({each.topic for each in part.topics} & late):
-            draft.left_out[target.name] = f"topic {new[0]!r} {LATE}"
+        elif others := sorted({each.topic for each in part.topics} & recreated):
+            draft.left_out[target.name] = f"topic {others[0]!r} was recreated since the plan was made"
         else:
             saved += part.topics
     if not saved:
@@ -166,16 +170,17 @@ def _add(
 class BackupDraft:
     """A backup whose groups are being read.
 
-    :param topic_ids: the ids of their topics, asked for before.
+    :param topic_ids: the ids of their topics, as far as they have one, from before their offsets are read. With those
+        from afterwards, a restore would set offsets on a topic that was recreated meanwhile.
 
     ``left_out`` are those that cannot be backed up, with the reason.
     """
 
-    def __init__(self, started_at: datetime, topic_ids: TopicIds) -> None:
+    def __init__(self, started_at: datetime, topic_ids: Mapping[str, str]) -> None:
         self.left_out: dict[str, str] = {}
         self.entries: dict[str, Target] = {}
         self.started_at = started_at
-        self._topic_ids = topic_ids
+        self.topic_ids = topic_ids
         self._table = GroupRows()
 
     def add(self, entry: Target, read_at: datetime, offsets: GroupOffsets) -> None:
@@ -193,13 +198,15 @@ class BackupDraft:
         kafka_cluster_id: str,
         *,
         partial: bool = False,
-        late: Set[str] | None = None,
     ) -> Backup:
         """Read the logs of its topics, write the files, and verify them (``write_and_verify``). It is empty then.
 
-        :param late: the topics that got their id only while offsets were read. Default: they are asked for.
+        Raises ``BackupError`` if a topic got its id only while offsets were read: a restore would leave it out.
         """
-        topic_ids = await self._topic_ids.of_read(admin, {each.topic for each in self._table.partitions}, late)
+        topics = {each.topic for each in self._table.partitions}
+        without = sorted(topics - self.topic_ids.keys())
+        if without and (new := await admin.topic_ids(without)):
+            raise BackupError(f"topic {min(new)!r} was created, or got its id, while offsets were read: back up again")
         await gather_log_ends(admin, self._table)
         backup = Backup(
             plan_id=plan_id,
@@ -210,7 +217,7 @@ class BackupDraft:
             rows=len(self._table),
             entries=self.entries,
             not_backed_up=self.left_out,
-            topic_ids=topic_ids,
+            topic_ids={topic: id_ for topic, id_ in sorted(self.topic_ids.items()) if topic in topics},
             partial=partial,
         )
         data = await asyncio.to_thread(to_parquet, self._table, backup)
@@ -358,7 +365,7 @@ async def back_up(
     wanted = sorted(filter(request.groups.selects, listed)) if names is None else check_group_ids(names)
     not_backed_up = {id_: "it does not exist" for id_ in wanted if id_ not in listed}
     asked = [group_id for group_id in wanted if group_id not in not_backed_up]
-    draft = BackupDraft(utc_now(), await TopicIds.of(admin, await read_topics(admin, asked)))
+    draft = BackupDraft(utc_now(), await admin.topic_ids(sorted(await _read_topics(admin, asked))))
     draft.left_out.update(not_backed_up)
     async for result in read_offsets(admin, asked, require_stable=True):
         if names is None and is_out_of_reach(result.group_id, result.error, protected):

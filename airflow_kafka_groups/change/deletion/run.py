@@ -120,12 +120,12 @@ class DeletionRun:
         if self.signs is not None:  # once more: a snapshot may have been taken while the groups were watched
             names = [target.name for target in self.expected]
             in_use = self.signs.alive(cluster_id, names, started_at)
-        ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
+        ruled_out = kept_by_newer_policy(plan, file) if plan is not None else {}
 
         def excluded(newest: DeletionHistory) -> dict[str, GroupOutcome]:
             kept_alive = ledger.wanted() if plan is not None and plan.judged else {}
             how = (self.layout, plan, self.request_id, newest, kept_alive, started_at)
-            return ruled_out | in_use | kept_by_records(*how, seen=seen, policy=file)
+            return ruled_out | in_use | kept_by_records(*how, seen=seen)
 
         return excluded
 

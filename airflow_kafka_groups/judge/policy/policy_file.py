@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from airflow_kafka_groups.durations import LONGEST_SECONDS, SECONDS, parse_duration, show_duration
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
@@ -235,10 +235,6 @@ _REFUSED_CONTACT = (
 _LIMITS = {"max_plan_age": "max_plan_age_seconds", "max_gap": "max_gap_seconds"}
 
 
-Groups: TypeAlias = tuple[tuple[str, str], ...]
-Ruled: TypeAlias = list[tuple[RuleFacts, Ruling]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class PolicyFile:
     """A policy file.
@@ -265,18 +261,15 @@ class PolicyFile:
     quiet: QuietTimes
     notify: Mapping[str, str]
     places: Mapping[str, str] = field(compare=False)
-    _ruled: dict[Groups, Ruled] = field(default_factory=dict, init=False, compare=False, repr=False)
 
-    def rule(self, groups: Groups) -> Ruled:
+    def rule(self, groups: Sequence[tuple[str, str]]) -> list[tuple[RuleFacts, Ruling]]:
         """Return what is known of planned groups, and what the rules say: a plan has no topics and no last clients.
 
-        :param groups: the id and the type of each. A deletion asks twice about the same, and they are taken once.
+        :param groups: the id and the type of each.
         """
-        if groups not in self._ruled:
-            unknown = [None] * len(groups)
-            facts = facts_of_all([one[0] for one in groups], self.owners, [one[1] for one in groups], unknown, unknown)
-            self._ruled[groups] = list(zip(facts, RuleMatcher(self.rules).rule_all(facts), strict=True))
-        return self._ruled[groups]
+        unknown = [None] * len(groups)
+        facts = facts_of_all([one[0] for one in groups], self.owners, [one[1] for one in groups], unknown, unknown)
+        return list(zip(facts, RuleMatcher(self.rules).rule_all(facts), strict=True))
 
     def require_cluster(self, name: str) -> None:
         """Raise ``PolicyError`` if the file names its clusters, and this is none of them.

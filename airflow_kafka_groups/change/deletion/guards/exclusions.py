@@ -11,12 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from airflow_kafka_groups.change.deletion.guards.newer_policy import idle_times
 from airflow_kafka_groups.change.plan.abandoned_topics import Resets
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.judge.policy.notice import why_not_noticed
-from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
-from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times
 from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.ledger import Known, Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
@@ -94,18 +92,16 @@ def kept_by_records(
     now: datetime,
     *,
     seen: Mapping[str, SignOfLife] | None = None,
-    policy: PolicyFile | None = None,
 ) -> dict[str, GroupOutcome]:
     """Return what a request must keep because of what is on record, with the reason.
 
     :param request_id: the plan's id, or what the tries of a deletion by name have in common.
     :param seen: the last sign of life of each group in the snapshots of all connections. Default: none.
-    :param policy: the plan's policy file as it is now, which may demand longer idle times. Default: nobody read it.
     """
     if plan is None:
         return exclusions(history, request_id, now=now)
     unnoticed: dict[str, GroupOutcome] = {}
-    idle, judged_at = idle_times(plan, policy), min(plan.created_at, now)
+    idle, judged_at = least_idle_times(plan), min(plan.created_at, now)
     of_group: dict[str, float] = {}
     for target in plan.targets():
         of_group[target.group_id] = max(idle[target.name], of_group.get(target.group_id, 0.0))

@@ -129,7 +129,7 @@ def test_a_plan_is_what_the_documents_say(
         ]
         plan = make_plan(verdicts_of(judged), reader, limits, LATER, owners=file.owners)
         edited = replace(file, digest="f" * 64)
-        kept_later = kept_by_newer_policy(plan, edited, LATER)
+        kept_later = kept_by_newer_policy(plan, edited)
         asks_more = any({"topics", "clients"} & set(rule.get("match", {})) for rule in policy["rules"])
         assert asks_more or not kept_later, kept_later
     against = {facts["id"]: oracle.reasons_to_keep(policy, facts, exclude) for facts in every}

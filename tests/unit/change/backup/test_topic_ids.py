@@ -1,6 +1,6 @@
 """The ids of topics in a backup: a restore never takes a new topic for the one before."""
 
-from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.change.backup.make_backup import BackupRequest, back_up, back_up_plan
 from airflow_kafka_groups.change.restore.current_logs import ids_of, recreated_topics
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
+from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.observe.cluster_view import read_view
 from tests.fakes.admin import FakeAdmin
@@ -46,17 +47,17 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
         layout.manifest(plan.snapshot_id).unlink()
     while_offsets_are_read(admin, t="id-of-the-new-t")
     admin.forget_calls()
-    if how == "by name":
-        backup = await back_up(admin, layout, BackupRequest(group_ids=["a"]))
-    else:
-        backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
-    if created_only and how != "by name":  # it is not to be deleted by a backup that a restore would use in part
-        assert (dict(backup.entries), list(backup.not_backed_up)) == ({}, ["a"])
+    by_name = BackupRequest(group_ids=["a"])
+    with pytest.raises(BackupError, match="topic 't' was created") if created_only else nullcontext():
+        if how == "by name":
+            backup = await back_up(admin, layout, by_name)
+        else:
+            backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
+    if created_only:
         return
     assert list(backup.entries) == ["a"]
-    assert backup.topic_ids == {"t": "" if created_only else "id-of-t", "u": "id-of-u"}
-    was = "not known when the offsets were read" if created_only else "id-of-t"
-    reason = f"the topic was recreated: its id is id-of-the-new-t and was {was}"
+    assert backup.topic_ids == {"t": "id-of-t", "u": "id-of-u"}
+    reason = "the topic was recreated: its id is id-of-the-new-t and was id-of-t"
     assert await recreated_topics(admin, ids_of(load_backup(layout, backup.plan_id))) == {"t": reason}
     assert admin.call_names.count("offsets") == (how != "by plan"), "a plan's snapshot has the topics"
 
@@ -79,63 +80,15 @@ async def test_what_is_deleted_in_an_upgrade_to_brokers_with_topic_ids_can_be_re
     admin, layout = two_groups(), layout_in(tmp_path)
     plan = await planned(admin, layout)
     while_offsets_are_read(admin, **({"t": "id-of-t", "u": "id-of-u"} if upgrades else {}))
-    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
+    if upgrades:
+        with pytest.raises(BackupError, match="got its id, while offsets were read"):
+            await back_up_plan(admin, layout, plan, now=Ticking(LATER))
+        return
+    await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     await delete_plan(admin, layout, plan)
-    for group_id in {"a", "b"}.difference(admin.groups):
+    for group_id in ("a", "b"):
         (change,) = await RestoreRequest(plan_id=plan.plan_id, group_ids=[group_id]).propose(admin, layout)
         assert (change.kept, change.skipped) == (None, {})
-    assert sorted(backup.entries) == ([] if upgrades else ["a", "b"])
-    assert sorted(backup.not_backed_up) == (["a", "b"] if upgrades else [])
-    assert all("got its id only while" in reason for reason in backup.not_backed_up.values())
-
-
-class HalfUpgraded(FakeAdmin):
-    """A cluster in the middle of such an upgrade: whether ids are told depends on the broker that is asked."""
-
-    untold = 0
-
-    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        self.untold -= 1
-        return {} if self.untold >= 0 else await super().topic_ids(topics)
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize(("untold", "saved"), [(0, ["a"]), (1, []), (2, ["a"]), (3, ["a"])])
-async def test_whichever_broker_tells_the_ids_of_topics_what_is_deleted_can_be_restored(
-    tmp_path: Path, untold: int, saved: list[str]
-) -> None:
-    admin, layout = HalfUpgraded(), layout_in(tmp_path)
-    admin.add("a", ("t", 0, 5))
-    admin.ends, admin.ids = {T0: (0, 50)}, {"t": "id-of-t"}
-    plan = await planned(admin, layout)
-    admin.untold = untold
-    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
-    assert list(backup.entries) == saved
-    await delete_plan(admin, layout, plan)
-    admin.untold = 0
-    for group_id in {"a"}.difference(admin.groups):
-        (change,) = await RestoreRequest(plan_id=plan.plan_id, group_ids=[group_id]).propose(admin, layout)
-        assert (change.kept, change.skipped) == (None, {})
-
-
-@pytest.mark.safety
-async def test_a_broker_that_tells_no_ids_where_another_one_told_some_leaves_the_others_in_doubt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The snapshot knows the ids of a sample of topics, and a restore takes one without an id for recreated then."""
-    admin, layout = two_groups(), layout_in(tmp_path)
-    admin.ids = {"t": "id-of-t", "u": "id-of-u"}
-    plan = replace(await planned(admin, layout), view=await read_view(admin, ["t"]))
-    upgraded = iter([True, False, False])  # the brokers that are asked from now on: the first compares the clusters
-
-    async def told(topics: Iterable[str]) -> dict[str, str]:
-        return {topic: admin.ids[topic] for topic in topics} if next(upgraded, True) else {}
-
-    monkeypatch.setattr(admin, "topic_ids", told)
-    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
-    assert (list(backup.entries), list(backup.not_backed_up)) == (["a"], ["b"])
-    (change,) = await RestoreRequest(plan_id=plan.plan_id).propose(admin, layout)
-    assert (change.kept, change.skipped) == (None, {})
 
 
 @pytest.mark.safety
@@ -146,9 +99,8 @@ async def test_a_group_whose_topics_no_restore_would_have_is_not_deleted(tmp_pat
     plan = await planned(admin, layout)
     layout.manifest(plan.snapshot_id).unlink()
     admin.before = lambda call: setattr(admin, "offset_errors", {"a": timeout()} if call == "offsets" else {})
-    backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
-    assert (list(backup.entries), list(backup.not_backed_up), backup.topic_ids) == (["b"], ["a"], {"u": "id-of-u"})
-    assert "its topics could not be read" in backup.not_backed_up["a"]
+    with pytest.raises(BackupError, match="topic 't' was created, or got its id"):
+        await back_up_plan(admin, layout, plan, now=Ticking(LATER))
 
 
 async def test_topics_without_an_id_are_left_out_of_it(tmp_path: Path) -> None:
@@ -177,12 +129,12 @@ async def test_a_topic_that_was_gone_at_the_backup_and_is_there_again_is_another
 
 
 @pytest.mark.safety
-async def test_a_topic_that_was_recreated_since_the_plan_keeps_the_id_that_the_plan_saw(tmp_path: Path) -> None:
+async def test_a_group_of_a_topic_that_was_recreated_since_the_plan_is_not_deleted(tmp_path: Path) -> None:
     admin = cluster()
     admin.ids = {topic: f"id-of-{topic}" for topic in ("t", "gone", "x", "y")}
     layout = layout_in(tmp_path)
     plan = replace(await planned(admin, layout), view=await read_view(admin, admin.ids))
-    admin.ids["t"] = "id-of-the-new-t"
+    admin.ids["gone"] = "id-of-the-new-one"
     backup = await back_up_plan(admin, layout, plan, now=Ticking(LATER))
-    assert dict(backup.topic_ids) == {"t": "id-of-t", "gone": "id-of-gone"}
-    assert list(await recreated_topics(admin, ids_of(load_backup(layout, plan.plan_id)))) == ["t"]
+    assert dict(backup.topic_ids) == {"t": "id-of-t"}
+    assert dict(backup.not_backed_up) == {"b": "topic 'gone' was recreated since the plan was made"}

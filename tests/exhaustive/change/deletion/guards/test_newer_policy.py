@@ -1,17 +1,13 @@
 """The policy file is read again before a deletion: an edit can keep groups of the plan, and release none."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.change.deletion.run import delete_by_plan
-from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.storage import policy_reader
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
@@ -20,18 +16,9 @@ from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
-from airflow_kafka_groups.ledger.journal.journal import Journal
-from airflow_kafka_groups.ledger.ledger import Known
-from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.ledger.records import KeptAlive
-from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.storage.paths import new_id
-from tests.exhaustive.change.plan.notices import DAY, Story
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
-from tests.fakes.verdicts import verdicts_of
 from tests.unit.change.deletion.plans import plan_by
-from tests.unit.change.scene import LATER, delete_plan, judge, layout_in, request, snapshot
+from tests.unit.change.scene import delete_plan, layout_in, request
 from tests.unit.judge.policy.files import policy_of
 
 POLICY = """\
@@ -40,13 +27,6 @@ POLICY = """\
     rules:
       - {name: a, match: {groups: "a*"}, action: delete, idle: 2d}
       - {name: rest, action: delete, idle: 2d}
-    """
-BY_CLIENT = """\
-    version: 1
-    defaults: {contact: all@example.com}
-    rules:
-      - {name: batch, match: {clients: "batch*"}, action: delete, idle: 1d, notice: 2d}
-      - {name: rest, action: delete, idle: 1d}
     """
 
 
@@ -62,7 +42,7 @@ async def kept_after(edit: tuple[str, str], folder: Path) -> dict[str, str]:
     assert edit[0] in POLICY
     return {
         group_id: decision.reason
-        for group_id, decision in kept_by_newer_policy(plan, policy_of(folder, POLICY.replace(*edit)), LATER).items()
+        for group_id, decision in kept_by_newer_policy(plan, policy_of(folder, POLICY.replace(*edit))).items()
     }
 
 
@@ -74,12 +54,14 @@ EDITS = {
     "more snapshots": (("{name: rest,", "{name: rest, observations: 3,"), {"b1"}),
     "a notice": (("{name: rest,", "{name: rest, notice: 1d,"), {"b1"}),
     "an approval": (("{name: rest,", "{name: rest, approval: always,"), {"b1"}),
-    "a cap": (("{name: a,", "{name: a, max_groups: 1,"), {"a1"}),
-    "fewer groups": (("rules:", "limits: {max_groups: 1}\n    rules:"), {"a1", "a2"}),
+    "a cap": (("{name: a,", "{name: a, max_groups: 1,"), {"a1", "a2"}),
+    "another owner": (("rules:", "owners: {x: {groups: b1}}\n    rules:"), {"b1"}),
+    "more groups": (('groups: "a*"', "groups: ['a*', c]"), set()),
+    "a new rule": (("- {name: rest", "- {name: b, match: {groups: b1}, action: delete}\n      - {name: rest"), {"b1"}),
     "a protected pattern": (("rules:", "protect: a1\n    rules:"), {"a1"}),
     "a rule by topic that may match": (
         ("rules:\n", "rules:\n      - {name: t, match: {groups: 'a*', topics: audit}, action: keep}\n"), {"a1", "a2"}),
-    "another name": (("name: rest", "name: others"), set()),
+    "another name": (("name: rest", "name: others"), {"b1"}),
     "a comment": (("rules:", "# nothing else\n    rules:"), set()),
 }  # fmt: skip
 
@@ -97,29 +79,7 @@ async def test_a_share_group_is_kept_where_an_edit_took_away_the_name_of_its_typ
     plan = await plan_by(policy_of(tmp_path, policy), admin, tmp_path)
     for edit, kept in (("types: [share, classic]", set()), ("groups: s", {"s"}), ("types: classic", {"s"})):
         edited = policy_of(tmp_path, policy.replace("types: share", edit))
-        assert set(kept_by_newer_policy(plan, edited, LATER)) == kept
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize(("idle", "kept"), [("4d", set()), ("6d", {"b1"})])
-async def test_a_longer_idle_time_counts_from_a_restore_whose_record_is_gone_by_then(
-    idle: str, kept: set[str], tmp_path: Path
-) -> None:
-    """A pruning removes it where the judgement was made once more, and rests on no snapshot from before it any more."""
-    layout, file = layout_in(tmp_path), policy_of(tmp_path, POLICY)
-    reader = await snapshot(world(), layout)
-    restored = NOW - timedelta(days=5)
-    plan = make_plan(
-        verdicts_of(judge(reader)),
-        reader,
-        PlanPolicy(max_share=1.0).by_file(file),
-        LATER,
-        owners=file.owners,
-        known=Known(kept_alive={"b1": KeptAlive(restored, restored, "a restore")}),
-    )
-    assert plan.group_count == 3
-    edited = policy_of(tmp_path, POLICY.replace("idle: 2d", f"idle: {idle}"))
-    assert set(kept_by_newer_policy(plan, edited, LATER)) == kept
+        assert set(kept_by_newer_policy(plan, edited)) == kept
 
 
 async def test_rules_are_taken_once_for_all_groups_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,40 +93,24 @@ async def test_rules_are_taken_once_for_all_groups_of_a_plan(tmp_path: Path, mon
     plan = await plan_by(policy_of(tmp_path, POLICY), world(), tmp_path)
     edited = policy_of(tmp_path, POLICY.replace("idle: 2d", "idle: 10d"))
     monkeypatch.setattr(RuleMatcher, "rule_all", noted)
-    assert set(kept_by_newer_policy(plan, edited, LATER)) == {"a1", "a2", "b1"}
+    assert set(kept_by_newer_policy(plan, edited)) == {"a1", "a2", "b1"}
     assert asked == [3]
-    asked.clear()
-    admin, again = world(), policy_of(tmp_path, POLICY.replace("idle: 2d", "idle: 10d"))
-    report = (await delete_plan(admin, layout_in(tmp_path), plan, policy=again, dry_run=True)).report
-    assert (report.kept_reasons, asked) == ({"policy": 3}, [3]), "what is on record is compared with the same"
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize("limit", ["require_commit_log: true", "max_gap: 1d", "max_plan_age: 1m"])
+@pytest.mark.parametrize(
+    "limit", ["require_commit_log: true", "max_gap: 1d", "max_plan_age: 1m", "max_groups: 1", "refuse_share: 0.7"]
+)
 async def test_a_policy_that_demands_more_of_a_complete_plan_by_now_refuses_it(limit: str, tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="by now"):
+    with pytest.raises(PlanError, match=r"a limit of the policy .* was edited"):
         await kept_after(("rules:", f"limits: {{{limit}}}\n    rules:"), tmp_path)
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize(("share", "refused"), [(0.7, True), (1.0, False)])
-async def test_a_share_that_is_refused_by_now_is_one_of_all_stale_groups(
-    share: float, refused: bool, tmp_path: Path
-) -> None:
-    """Also of those that the caps of the plan left for a later one: all are a sign of consumers that are down."""
-    text = POLICY.replace("rules:", "limits: {max_groups: 2}\n    rules:")
-    plan = await plan_by(policy_of(tmp_path, text), world(), tmp_path)
-    edited = policy_of(tmp_path, text.replace("max_groups: 2", f"max_groups: 2, refuse_share: {share}"))
-    assert plan.group_count == 2
-    with pytest.raises(PlanError, match="3 of 3 groups would be planned") if refused else nullcontext():
-        assert kept_by_newer_policy(plan, edited, LATER) == {}
 
 
 async def test_an_unchanged_policy_keeps_nothing(tmp_path: Path) -> None:
     file = policy_of(tmp_path, POLICY)
     plan = await plan_by(file, world(), tmp_path)
-    assert kept_by_newer_policy(plan, file, LATER) == {}
-    assert kept_by_newer_policy(replace(plan, policy=PlanPolicy()), None, LATER) == {}, "it was made without a file"
+    assert kept_by_newer_policy(plan, file) == {}
+    assert kept_by_newer_policy(replace(plan, policy=PlanPolicy()), None) == {}, "it was made without a file"
 
 
 @pytest.mark.safety
@@ -178,27 +122,6 @@ async def test_a_deletion_keeps_what_its_owner_kept_by_an_edit(tmp_path: Path) -
     assert {item.group_id: (item.outcome.value, item.code) for item in report.outcomes} == {
         "a1": ("deleted", "safe"), "a2": ("kept", "policy"), "b1": ("deleted", "safe"),
     }  # fmt: skip
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize(
-    ("idle", "code"), [("2d", "safe"), ("4d", "safe"), ("5761m", "deleted_before"), ("5d", "deleted_before")]
-)
-async def test_a_longer_idle_time_counts_from_what_is_on_record_too(idle: str, code: str, tmp_path: Path) -> None:
-    """No snapshot may have shown that a group was deleted and restored: its verdict knows nothing of it.
-
-    The time counts until the snapshot, and not until the plan, which was made later.
-    """
-    admin, layout, at = world(), layout_in(tmp_path), NOW - timedelta(days=4)
-    journal = Journal(layout.base, CLUSTER_ID)
-    run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
-    run.intend({"b1": "its fingerprint"}, at)
-    run.end([GroupOutcome(group_id="b1", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
-    plan = await plan_by(policy_of(tmp_path, POLICY), admin, tmp_path)
-    before = "{name: rest, action: delete, idle: "
-    edited = policy_of(tmp_path, POLICY.replace(f"{before}2d", f"{before}{idle}"))
-    report = (await delete_plan(admin, layout, plan, policy=edited)).report
-    assert {item.group_id: item.code for item in report.outcomes} == {"a1": "safe", "a2": "safe", "b1": code}
 
 
 @pytest.mark.safety
@@ -250,35 +173,3 @@ async def test_an_edit_while_the_deletion_waits_for_its_lease_counts(tmp_path: P
     assert {item.group_id: item.outcome.value for item in report.outcomes} == {
         "a1": "deleted", "a2": "kept", "b1": "deleted",
     }  # fmt: skip
-
-
-async def test_after_an_edit_an_owner_by_the_last_client_is_called_unknown_and_not_another_one(tmp_path: Path) -> None:
-    """A deletion does not know last clients. Whoever reads the report looked for the edit that changed the owner."""
-    story = Story(tmp_path, "pay1", policy=BY_CLIENT)
-    story.admin.groups["pay1"].members = 2  # of the client id "c"
-    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
-    story.admin.groups["pay1"].members = 0
-    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
-    story.notify(await story.plan(NOW, **judged), NOW + timedelta(minutes=5))
-    later = await story.plan(NOW + 3 * DAY, **judged)
-    assert [group.owner for group in later.groups] == ["c"]
-    reasons, at = {}, NOW + 3 * DAY + timedelta(minutes=5)
-    for name, edited in {"comment": "# seen", "owner": 'owners: {team: {groups: "pay*"}}'}.items():
-        kept = kept_by_newer_policy(later, policy_of(tmp_path, f"{BY_CLIENT}{edited}"), at)
-        reasons[name] = kept["pay1"].reason
-    assert "the group's last client may own it, which is not known to a deletion" in reasons["comment"]
-    assert "it has another owner, who was not notified" in reasons["owner"]
-
-
-async def test_nor_is_the_last_client_called_the_owner_of_a_group_that_the_edit_took_from_another(
-    tmp_path: Path,
-) -> None:
-    """Under a policy that matches by last client, nobody knows whose the group is then."""
-    story = Story(tmp_path, "pay1", policy=f'{BY_CLIENT}owners: {{team: {{groups: "pay*"}}}}')
-    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
-    story.notify(await story.plan(NOW, **judged), NOW + timedelta(minutes=5))
-    later = await story.plan(NOW + 3 * DAY, **judged)
-    assert [group.owner for group in later.groups] == ["team"]
-    at = NOW + 3 * DAY + timedelta(minutes=5)
-    kept = kept_by_newer_policy(later, policy_of(tmp_path, BY_CLIENT), at)
-    assert "the group's last client may own it, which is not known to a deletion" in kept["pay1"].reason
