@@ -37,7 +37,6 @@ class Change:
     :param skips: the most records that the group would not read any more. Default 0, also where nobody asks.
     :param rereads: the most records that it would read again.
     :param as_of: of when the new offsets are: signs of life since then count. Default: since it was proposed.
-    :param note: what the result says of the new offsets. Default: nothing.
     :param alive: such a sign, for which the group is kept if it exists. Default: none is known.
     :param group_type: the type that its offsets are of. Default: a consumer's, classic or new.
     """
@@ -53,7 +52,6 @@ class Change:
     group_type: str = GroupType.CLASSIC
     as_of: datetime | None = None
     alive: str | None = None
-    note: str | None = None
 
     @property
     def is_committed(self) -> bool:

@@ -198,11 +198,10 @@ def _differing(read: GroupOffsets, wanted: Commits) -> list[TopicPartition]:
 
 def _result(change: Change, outcome: ChangeOutcome, reason: str, partitions: int | None = None) -> ChangeResult:
     skipped = {partition_name(where): why for where, why in change.skipped.items()}
-    is_set = outcome in (ChangeOutcome.CHANGED, ChangeOutcome.WOULD_CHANGE)
     return ChangeResult(
         group_id=change.group_id,
         outcome=outcome,
-        reason=f"{reason}; {change.note}" if is_set and change.note else reason,
+        reason=reason,
         partitions=len(change.after) if partitions is None else partitions,
         skipped=skipped or _NOTHING_SKIPPED,
         skips=change.skips if partitions != 0 else 0,

@@ -7,12 +7,11 @@ another id, an old offset refers to another record, or to none.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.file import Backup
@@ -115,9 +114,9 @@ def _why_not_taken(group: GroupDescription, offsets_of: str) -> str | None:
 
 
 _NOT_KNOWN = "not known when the offsets were read"
-_Columns = tuple[tuple[int, ...], tuple[int, ...]]
 
 
+@dataclass(frozen=True, slots=True)
 class CurrentLogs:
     """The logs as they are now.
 
@@ -126,28 +125,14 @@ class CurrentLogs:
     :param topic_ids: the ids that topics must still have when something is committed. Default: any.
     """
 
-    def __init__(self, ends: Ends, recreated: Mapping[str, str], topic_ids: Mapping[str, str] | None = None) -> None:
-        self.topic_ids = topic_ids or {}
-        self._ends = ends
-        self._recreated = recreated
-        self.columns = cache(self._columns)  # thousands of groups have the same partitions
-
-    def _columns(self, topic: str, partitions: tuple[int, ...]) -> _Columns | None:
-        """Return the log starts and the log ends of partitions, or ``None`` unless all of them are known."""
-        found = [self._ends.get(TopicPartition(topic, partition)) for partition in partitions]
-        bounds = [each for each in found if isinstance(each, tuple)]
-        if topic in self._recreated or not found or len(bounds) < len(found):
-            return None
-        return tuple(start for start, _ in bounds), tuple(end for _, end in bounds)
+    ends: Ends
+    recreated: Mapping[str, str]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, where: TopicPartition) -> int:
         """Return the log start of a partition, 0 if it is not known."""
-        found = self._ends.get(where)
+        found = self.ends.get(where)
         return found[0] if isinstance(found, tuple) else 0
-
-    def has_other_id(self, topic: str) -> bool:
-        """Return whether a topic is not the backup's, by its id."""
-        return topic in self._recreated
 
     def why_skipped(self, where: TopicPartition, offset: int, old_start: int, old_end: int) -> str | None:
         """Return why an offset cannot be restored, ``None`` if it can.
@@ -155,9 +140,9 @@ class CurrentLogs:
         :param old_start: the log start at the time of the backup, -1 if it is not known.
         :param old_end: the log end at that time, -1 if it is not known.
         """
-        if where.topic in self._recreated:
-            return self._recreated[where.topic]
-        found = self._ends.get(where, Unread("the log start and end are unknown"))
+        if where.topic in self.recreated:
+            return self.recreated[where.topic]
+        found = self.ends.get(where, Unread("the log start and end are unknown"))
         if isinstance(found, str):
             return found
         start, end = found
@@ -212,7 +197,6 @@ class SameTopics:
         self._ids: dict[str, str] = {}
         for ids in {id(change.topic_ids): change.topic_ids for change in changes}.values():
             self._ids.update(ids)
-        self._looking = asyncio.Lock()
         self._looked_at = -math.inf
         self._recreated: Mapping[str, str] = {}
 
@@ -247,12 +231,10 @@ class SameTopics:
         return [_failed(change, result, recreated) for change, result in zip(changes, results, strict=True)]
 
     async def _look(self, max_age: float) -> Mapping[str, str]:
-        async with self._looking:
-            now = clock.now()
-            if now - self._looked_at > max_age:
-                self._recreated = await recreated_topics(self._admin, self._ids)
-                self._looked_at = now
-            return self._recreated
+        now = clock.now()
+        if now - self._looked_at > max_age:
+            self._recreated, self._looked_at = await recreated_topics(self._admin, self._ids), now
+        return self._recreated
 
 
 def _unknown(error: KafkaGroupsError) -> Unread:

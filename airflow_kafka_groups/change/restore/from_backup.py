@@ -1,12 +1,8 @@
 """Restores of a backup's offsets, limited to groups, topics and partitions where that is safe.
 
-A group is restored if it does not exist or is empty, and has committed nothing that differs from the backup (offset,
-metadata, or a newer leader epoch): a group that was used since keeps its newer commits (unless ``overwrite``). So does
-one that exists, and of which the ledger knows a sign of life since. Of
-topics that were pruned, each is restored by itself; one that was kept, for somebody uses it, is never set back.
-A partition is left out if its topic was deleted or recreated (it has another id, or its log starts or ends earlier than
-at the time of the backup), or if the offset is outside the log, where it would refer to another record, or none. Share
-groups behind a log's start read on there, and are restored there.
+A group that was used since keeps its newer commits (unless ``overwrite``), and of topics that were pruned, each is
+restored by itself. A partition is left out if its topic was deleted or recreated (it has another id, or its log starts
+or ends earlier than at the time of the backup), or if the offset is outside the log: it would mean another record.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import le
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from airflow_kafka_groups.change.backup.file import BackedUpGroup, Backup, open_backup
@@ -125,27 +120,12 @@ def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, over
     """
     if not overwrite and (where := _newer(before, group.offsets)) is not None:
         return Change(group_id=group.entry.group_id, before=before, kept=_used(where, before))
-    if group.entry.group_type != GroupType.SHARE:
-        return _change(group, before, _skipped(group, before, logs), logs.topic_ids)
-    group, behind = _within_logs(group, logs)
-    change = _change(group, before, _skipped(group, before, logs), logs.topic_ids)
-    named = [
-        f"{partition_name(where)} from {offset} to {change.after[where].offset}"
-        for where, offset in behind.items()
-        if where in change.after
-    ]
-    return replace(change, note=f"moved to the log's start: {', '.join(named)}" if named else None)
-
-
-def _within_logs(group: BackedUpGroup, logs: CurrentLogs) -> tuple[BackedUpGroup, dict[TopicPartition, int]]:
-    """Return a share group at the logs' starts where it was behind them, for there it would have read on.
-
-    Also returns where it was there, by partition.
-    """
-    saved = commits_in(group.offsets)
-    starts = {where: value._replace(offset=max(value.offset, logs.start(where))) for where, value in saved.items()}
-    behind = {where: value.offset for where, value in saved.items() if value.offset < starts[where].offset}
-    return replace(group, offsets=GroupOffsets.from_mapping(group.entry.group_id, starts)), behind
+    if group.entry.group_type == GroupType.SHARE:  # where it is behind a log's start, it would have read on there
+        starts = {
+            at: of._replace(offset=max(of.offset, logs.start(at))) for at, of in commits_in(group.offsets).items()
+        }
+        group = replace(group, offsets=GroupOffsets.from_mapping(group.entry.group_id, starts))
+    return _change(group, before, _skipped(group, before, logs), logs.topic_ids)
 
 
 def propose_topics(
@@ -207,12 +187,16 @@ def _used(where: TopicPartition, before: Commits) -> str:
 
 
 def _newer(before: Commits, saved: GroupOffsets) -> TopicPartition | None:
-    """Return the first partition that the group has committed since the backup."""
+    """Return the first partition with another offset or metadata than in the backup, or with a newer epoch."""
     for where, value in before.items():
         then = saved.get(where)
-        if then is None or _was_committed_since(value, then):
+        if then is None or not is_same(value, then) or _epoch(value) > _epoch(then):
             return where
     return None
+
+
+def _epoch(commit: OffsetAndMetadata) -> int:
+    return -1 if commit.leader_epoch is None else commit.leader_epoch
 
 
 def _skipped(group: BackedUpGroup, before: Commits, logs: CurrentLogs) -> dict[TopicPartition, str]:
@@ -221,37 +205,11 @@ def _skipped(group: BackedUpGroup, before: Commits, logs: CurrentLogs) -> dict[T
     Brokers forget the offsets of a topic that is deleted. One that the group has all the same was committed while the
     topic was recreated, by another try, which failed: no later one may be a success.
     """
-    if _all_restorable(group, logs):
-        return {}
     skipped = {}
     rows = ((topic.topic, row[0], row[1]) for topic in group.offsets.topics for row in topic.rows())
     for (topic, partition, offset), old_start, old_end in zip(rows, *group.bounds, strict=True):
         where = TopicPartition(topic, partition)
         if (reason := logs.why_skipped(where, offset, old_start, old_end)) is not None:
-            is_old = logs.has_other_id(topic) and is_same(before.get(where), group.offsets.get(where))
+            is_old = topic in logs.recreated and is_same(before.get(where), group.offsets.get(where))
             skipped[where] = Unread(f"{reason}, and the group has its old offset there: reset it") if is_old else reason
     return skipped
-
-
-def _all_restorable(group: BackedUpGroup, logs: CurrentLogs) -> bool:
-    """Return whether none of the group's partitions is skipped: ``CurrentLogs.why_skipped`` of all, by column."""
-    first = 0
-    for topic in group.offsets.topics:
-        flat = topic.flat_rows()
-        now = logs.columns(topic.topic, flat[0::3])
-        if now is None:
-            return False
-        starts, stops = now
-        old_starts, old_stops = (column[first : first + len(starts)] for column in group.bounds)
-        offsets = flat[1::3]
-        for less, more in ((old_stops, stops), (old_starts, starts), (starts, offsets), (offsets, stops)):
-            if not all(map(le, less, more)):
-                return False
-        first += len(starts)
-    return True
-
-
-def _was_committed_since(now: OffsetAndMetadata, saved: OffsetAndMetadata) -> bool:
-    """Return whether a commit is another one than the backup's: of another offset or metadata, or a newer epoch."""
-    epochs = [-1 if value.leader_epoch is None else value.leader_epoch for value in (now, saved)]
-    return (now.offset, now.metadata) != (saved.offset, saved.metadata) or epochs[0] > epochs[1]
