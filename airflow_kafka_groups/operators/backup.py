@@ -15,15 +15,15 @@ from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import (
     SelectingOperator,
     StoredOperator,
-    actor_of,
     first_failures,
     gauges,
-    task_run_of,
     update_asset_events,
 )
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
 class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
@@ -87,8 +87,8 @@ class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
 class RestoreDrillOperator(StoredOperator):
     """Rehearse a restore or a migration: commit its offsets to scratch groups, compare, and delete the scratch groups.
 
-    No other group is changed: a scratch group must not exist before, and is deleted only while it is empty and contains
-    exactly the restored offsets. A retry, or the task cleared, first removes those that a killed try left behind.
+    No other group is changed: scratch groups have new names, and each is deleted only while it is empty and contains
+    exactly the restored offsets. Those that a killed task leaves behind have no members, so brokers forget them.
 
     :param plan_id: the backup: its plan's id, as returned by ``BackupGroupOffsetsOperator``; or with ``plan_digest``,
         the plan of a migration (templated).
@@ -123,26 +123,20 @@ class RestoreDrillOperator(StoredOperator):
     @collection_paused()
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
-        from airflow_kafka_groups.change.restore.drill import Rehearsed, rehearse
+        from airflow_kafka_groups.change.restore.drill import DrillReport, rehearse
         from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 
-        backup_id, groups, prefix, actor = self.plan_id, self.max_groups, self.scratch_prefix, actor_of(context)
-        layout = self.site_layout()
+        backup_id, layout, most, prefix = self.plan_id, self.site_layout(), self.max_groups, self.scratch_prefix
         self.hook.settings.require_writable()
-        request: Rehearsed = RestoreRequest(plan_id=backup_id)
+        request: RestoreRequest | MigrateRequest = RestoreRequest(plan_id=backup_id)
         if self.plan_digest is not None:
             request = MigrateRequest(plan_id=backup_id, plan_digest=self.plan_digest)
-        report = self.hook.run(
-            lambda admin: rehearse(
-                admin,
-                layout,
-                request,
-                groups=groups,
-                scratch_prefix=prefix,
-                task_run=task_run_of(actor) if "run_id" in actor else "",
-                progress=self.log_progress,
-            )
-        )
+
+        async def drill(admin: MaintenanceClient) -> DrillReport:
+            proposed = await request.rehearse(admin, layout, most)
+            return await rehearse(admin, backup_id, proposed, scratch_prefix=prefix, progress=self.log_progress)
+
+        report = self.hook.run(drill)
         counts = {name: len(getattr(report, name)) for name in ("restored", "skipped", "failed", "left")}
         self.log.info("Drill with %s: %s, %d partitions", backup_id, counts, report.partitions)
         gauges(self.cluster_name, {f"drill.{name}": count for name, count in counts.items()})

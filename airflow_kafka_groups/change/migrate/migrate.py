@@ -162,11 +162,10 @@ class MigrateRequest(OffsetRequest):
         """Return the changes that the plan would commit. It is made, and written, unless one is named."""
         return await self._changes(admin, layout)
 
-    async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
-        """Return what a drill commits, see ``Rehearsed``."""
+    async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[Change]:
+        """Return what would be committed if no group existed, see ``RestoreRequest``."""
         changes = await self._changes(admin, layout, as_new=True)
-        ordered = sorted(changes, key=lambda change: (-len(change.after), change.group_id))[:most]
-        return [(change, self.made.groups[change.group_id].commits) for change in ordered]
+        return sorted(changes, key=lambda change: (-len(change.after), change.group_id))[:most]
 
     async def _changes(self, admin: MaintenanceClient, layout: Layout, *, as_new: bool = False) -> list[Change]:
         if not self._made:

@@ -88,12 +88,12 @@ class RestoreRequest(OffsetRequest):
             return changes
         return [replace(change, as_of=backup.created_at) for change in changes]
 
-    async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[tuple[Change, Commits]]:
-        """Return what a drill restores, see ``Rehearsed``."""
+    async def rehearse(self, admin: MaintenanceClient, layout: Layout, most: int) -> list[Change]:
+        """Return what would be committed if no group existed, of so many groups, those with the most partitions."""
         backup, groups = await self._open(admin, layout)
         ordered = sorted(groups.values(), key=lambda group: (-group.entry.partitions, group.entry.group_id))[:most]
         logs = await current_logs(admin, backup, (where for group in ordered for where in group.offsets))
-        return [(propose_group(group, {}, logs, False), commits_in(group.offsets)) for group in ordered]
+        return [propose_group(group, {}, logs, False) for group in ordered]
 
     async def _open(self, admin: MaintenanceClient, layout: Layout) -> tuple[Backup, dict[str, BackedUpGroup]]:
         backup, saved = await asyncio.to_thread(open_backup, layout, self.plan_id)

@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.records import LogRecord
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.layout import Layout, ignore_progress
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.fakes.mirrors import RecordedAdmin, record
 
@@ -86,7 +86,8 @@ async def test_a_plan_is_rehearsed_with_scratch_groups_whatever_is_in_the_target
     scene.target.groups["b"] = FakeGroup({T0: 1}, members=1)
     dry = await scene.planned(group_ids=["a", "b"])
     plan = MigrateRequest(plan_id=dry.made.plan_id, plan_digest=dry.made.digest)
-    report = await rehearse(scene.target, scene.layout, plan)
+    changes = await plan.rehearse(scene.target, scene.layout, 20)
+    report = await rehearse(scene.target, dry.made.plan_id, changes, scratch_prefix="x.", progress=ignore_progress)
     assert (report.backup_id, report.restored, report.partitions) == (dry.made.plan_id, ("a", "b"), 2)
     assert (list(report.skipped), report.failed, report.left) == (["a: t[1]"], {}, {})
     assert (set(scene.target.groups), scene.offsets("b")) == ({"b"}, {T0: 1})
