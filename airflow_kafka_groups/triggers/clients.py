@@ -1,10 +1,7 @@
-"""One client per connection in a triggerer, shared by all triggers that use it.
+"""Conditions as JSON, and one client per connection in a triggerer, shared by all triggers that use it.
 
-A client lives as long as it has users. A client that fails is discarded for all of them: the next user reads the
-connection again, so that a changed password or address takes effect. It is also read for each trigger that begins, and
-every five minutes: the cluster of before an edit may run on, and what is true there says nothing of the cluster that a
-trigger is to wait for. While it cannot be read, those go on that have a client. Users that need a client at once share
-the attempt to connect: when it fails, it fails for all of them, and nobody waits for one attempt after the other.
+A trigger reads its connection when it begins, and again when its client has failed: so an edit takes effect. It joins
+those whose client has the same settings.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from airflow_kafka_groups.exceptions import AirflowUnavailableError, ConfigurationError, ConnectionFailedError
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.triggers import conditions
 from airflow_kafka_groups.triggers.conditions import Condition
@@ -39,14 +36,13 @@ CONDITIONS: dict[str, type[Any]] = {
         conditions.NoProgress,
     )
 }
-_NOT_CARRIED = frozenset({"clock"})
 
 
 def condition_to_json(condition: Condition) -> dict[str, Any]:
     """Return a condition as ``{"kind": …, …}``: its constructor's arguments as JSON values."""
     data: dict[str, Any] = {"kind": type(condition).__name__}
     for item in fields(CONDITIONS[data["kind"]]):
-        if item.init and item.name not in _NOT_CARRIED:
+        if item.init and item.name != "clock":
             value = getattr(condition, item.name)
             data[item.name] = list(value) if isinstance(value, tuple) else value
     if "targets" in data:
@@ -83,105 +79,85 @@ def condition_from_json(data: Mapping[str, Any]) -> Condition:
     return condition
 
 
-READ_AGAIN_SECONDS = 300.0
-"""How old what was read of a connection may be: the cluster of before may run on after an edit."""
+class OpenClient:
+    """A client that is connected once for all of its users."""
 
-
-class _Holder:
-    """The client of one connection, created on first use."""
-
-    def __init__(self, conn_id: str) -> None:
-        self._conn_id = conn_id
-        self._client: AdminClient | None = None
-        self._opening: asyncio.Task[AdminClient] | None = None
-        self._read_at = self._tried_at = -READ_AGAIN_SECONDS
+    def __init__(self, conn_id: str, client: AdminClient) -> None:
+        self.conn_id = conn_id
+        self.client = client
+        self.connected = asyncio.create_task(client.__aenter__(), name=f"connect by {conn_id}")
         self.users = 0
 
-    async def get(self, since: float) -> AdminClient:
-        """Return the connected client of the connection as it was read after a time, or as it is read now."""
-        client, is_read = self._client, self._read_at >= since
-        if client is not None and is_read and asyncio.get_running_loop().time() - self._tried_at < READ_AGAIN_SECONDS:
-            return client
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._open(), name=f"connect by {self._conn_id}")
-            self._opening.add_done_callback(self._opened)
-        try:
-            # Shielded: others may wait for the same attempt when the one who began it is cancelled.
-            return await asyncio.shield(self._opening)
-        except AirflowUnavailableError:
-            if client is None or not is_read:
-                raise
-            return client  # until Airflow is back
-
-    async def _open(self) -> AdminClient:
-        from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-
-        self._tried_at = begun = asyncio.get_running_loop().time()
-        found: AdminClient = await KafkaGroupsHook(self._conn_id).aget_conn()
-        self._read_at = begun
-        if self._client is not None:
-            if _settings_of(found) == _settings_of(self._client):
-                return self._client
-            await self.discard(self._client)
-        self._client = await found.__aenter__()
-        return self._client
-
-    def _opened(self, task: asyncio.Task[AdminClient]) -> None:
-        self._opening = None
-        if not task.cancelled():
-            task.exception()  # everybody who waited may be gone
-
-    async def discard(self, client: AdminClient) -> None:
-        """Close a client that failed, or that is of another connection by now, unless it was replaced meanwhile."""
-        if self._client is client:
-            self._client = None
-            await client.__aexit__(None, None, None)
-
     async def aclose(self) -> None:
-        """Close the client, if there is one."""
-        if (opening := self._opening) is not None:
-            opening.cancel()
-            await asyncio.gather(opening, return_exceptions=True)
-        client, self._client = self._client, None
-        if client is not None:
-            await client.__aexit__(None, None, None)
+        """Close the client, or end the attempt to connect."""
+        self.connected.cancel()
+        (outcome,) = await asyncio.gather(self.connected, return_exceptions=True)
+        if not isinstance(outcome, BaseException):
+            await self.client.__aexit__(None, None, None)
+
+
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, list[OpenClient]] = WeakKeyDictionary()
+"""The clients that a trigger may join."""
 
 
 class SharedClient:
     """The client of a connection, for one of its users."""
 
-    def __init__(self, holder: _Holder) -> None:
-        self._holder = holder
-        self._since = asyncio.get_running_loop().time()
+    def __init__(self, conn_id: str) -> None:
+        self._conn_id = conn_id
+        self._joined: OpenClient | None = None
+        self._others = _clients.setdefault(asyncio.get_running_loop(), [])
 
     async def run(self, function: Callable[[AdminClient], Awaitable[T]]) -> T:
-        """Run a function with the connected client. One that fails is closed, unless it was replaced meanwhile."""
-        client = await self._holder.get(self._since)
+        """Run a function with the connected client. One that fails is left: the next call reads the connection."""
+        joined = self._joined or await self._join()
+        try:
+            # Shielded: others may wait for the same attempt when the one who began it is cancelled.
+            client = await asyncio.shield(joined.connected)
+        except Exception:
+            await self.leave(failed=True)
+            raise
         try:
             return await function(client)
         except ConnectionFailedError:
-            await self._holder.discard(client)
+            await self.leave(failed=True)
             raise
+
+    async def _join(self) -> OpenClient:
+        from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+        made: AdminClient = await KafkaGroupsHook(self._conn_id).aget_conn()
+        for joined in self._others:
+            if joined.conn_id == self._conn_id and _settings_of(joined.client) == _settings_of(made):
+                break
+        else:
+            joined = OpenClient(self._conn_id, made)
+            self._others.append(joined)
+        joined.users += 1
+        self._joined = joined
+        return joined
+
+    async def leave(self, *, failed: bool = False) -> None:
+        """Leave the client; the last user closes it. Nobody joins one that failed."""
+        left, self._joined = self._joined, None
+        if left is None:
+            return
+        left.users -= 1
+        if left in self._others and (failed or not left.users):
+            self._others.remove(left)
+        if not left.users:
+            await left.aclose()
 
 
 def _settings_of(client: AdminClient) -> object:
     return getattr(client, "policy", None)  # of a connection, its settings
 
 
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Holder]] = WeakKeyDictionary()
-
-
 @asynccontextmanager
 async def shared_client(conn_id: str) -> AsyncIterator[SharedClient]:
     """Provide the shared client of a connection. The last user closes it, also on cancellation."""
-    of_loop = _clients.setdefault(asyncio.get_running_loop(), {})
-    holder = of_loop.setdefault(conn_id, _Holder(conn_id))
-    holder.users += 1
+    shared = SharedClient(conn_id)
     try:
-        yield SharedClient(holder)
+        yield shared
     finally:
-        holder.users -= 1
-        if not holder.users:
-            if of_loop.get(conn_id) is holder:
-                del of_loop[conn_id]
-            await holder.aclose()
+        await shared.leave()

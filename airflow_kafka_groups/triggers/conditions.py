@@ -2,6 +2,7 @@
 
 Each condition is a dataclass with one method, ``check(admin)``. Anything that cannot be read counts as not reached.
 Errors of single groups are part of the result; errors of the complete call (wrong password, no broker) are raised.
+With ``any_group``, one of the groups is enough.
 
 Lag in seconds needs no record: ListOffsets by timestamp returns the first offset whose record is at or after a time. If
 that is at or below the committed one, no unread record is older. Timestamps are the records' own, as written by
@@ -47,12 +48,7 @@ Targets = Mapping[str, Mapping[TopicPartition, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollResult:
-    """The result of one poll.
-
-    :param waiting: for each group (or coordinator key) that is not ready, the reason.
-    :param total: the number of groups that were checked.
-    :param any_group: whether one group is enough. Default: all of them.
-    """
+    """The result of one poll: for each group that is not ready the reason, of so many that were checked."""
 
     waiting: Mapping[str, str]
     total: int
@@ -89,8 +85,7 @@ class CoordinatorsAvailable:
     async def check(self, admin: AdminClient) -> PollResult:
         """Look up all coordinators in one batched call."""
         found = await admin.find_coordinators(self.group_ids)
-        _, waiting = answers(self.group_ids, found)
-        return PollResult(waiting=waiting, total=len(self.group_ids))
+        return PollResult(waiting=answers(self.group_ids, found)[1], total=len(self.group_ids))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +124,7 @@ class GroupsGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsReached:
-    """Committed offsets are at or past their targets.
-
-    :param targets: for each group, the target offset of each partition.
-    :param any_group: one group is enough. Default: all of them.
-    """
+    """Committed offsets are at or past their targets."""
 
     targets: Targets
     any_group: bool = False
@@ -153,8 +144,6 @@ class LagAtMost:
     :param total: maximum total lag of a group, in messages; ``None`` to ignore it.
     :param partition: maximum lag of any single partition, in messages; ``None`` to ignore it.
     :param seconds: maximum age of the next unread record of any partition; ``None`` to ignore it.
-    :param any_group: one group is enough. Default: all of them.
-    :param clock: returns seconds since 1970. Replaced in tests.
     """
 
     group_ids: tuple[str, ...]
@@ -290,25 +279,9 @@ def _lost_connection(error: Exception) -> list[ConnectionFailedError]:
 _ABSENT = frozenset({GroupState.DEAD, GroupState.UNKNOWN})
 
 
-async def is_elsewhere(admin: AdminClient, seen_on: list[str]) -> bool:
-    """Return whether a connection leads to another cluster than before.
-
-    :param seen_on: the id of the cluster before, empty if it is not known; replaced by that of the cluster now.
-    """
-    here = await admin.cluster_id()
-    if here is None or [here] == seen_on:
-        return False
-    had_other = bool(seen_on)
-    seen_on[:] = [here]
-    return had_other
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Described:
-    """The base class of conditions on what a group's coordinator says of it.
-
-    :param any_group: one group is enough. Default: all of them.
-    """
+    """The base class of conditions on what a group's coordinator says of it."""
 
     group_ids: tuple[str, ...]
     any_group: bool = False
@@ -353,22 +326,15 @@ class EndReached:
     """Groups have read up to the end offsets at the start of the wait.
 
     The end offsets of a group are those at the first poll that finds commits of it: the commits tell which partitions
-    it reads.
-
-    :param any_group: one group is enough. Default: all of them.
-    :param targets: the end offsets known so far; polls add the others.
-    :param seen_on: the id of their cluster, empty while it is not known. On another cluster, the wait begins again.
+    it reads. ``targets`` has those known so far.
     """
 
     group_ids: tuple[str, ...]
     any_group: bool = False
     targets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
-    seen_on: list[str] = field(default_factory=list)
 
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' offsets, and the end offsets that are not known yet."""
-        if await is_elsewhere(admin, self.seen_on):
-            self.targets.clear()
         found = await admin.list_consumer_group_offsets(list(self.group_ids), require_stable=True)
         there, waiting = answers(self.group_ids, found)
         waiting |= await self._fix_ends(admin, {id_: of for id_, of in there.items() if id_ not in self.targets})
@@ -411,14 +377,10 @@ class EndReached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """What compares polls with earlier ones, and so has to know of those that failed.
-
-    :param clock: returns seconds. Replaced in tests.
-    """
+    """What compares polls with earlier ones, and so has to know of those that failed."""
 
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
     _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _seen_on: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def missed(self) -> None:
         """Restart the time of every group: what happened since the last poll is not known."""
@@ -444,9 +406,7 @@ class Watching:
 class NoProgress(Watching):
     """Groups' committed offsets have not moved for some time, as observed by this object.
 
-    :param seconds: how long no offset has moved.
-    :param only_with_lag: only groups with unread records count. Default true. A group with unknown lag does not count.
-    :param any_group: one group is enough. Default: all of them.
+    :param only_with_lag: only groups that are known to have unread records count. Default true.
     """
 
     group_ids: tuple[str, ...]
@@ -458,8 +418,6 @@ class NoProgress(Watching):
         """Read all groups' offsets, and the lag of those that have not moved."""
         from airflow_kafka_groups.observe.fingerprint import committed_partitions
 
-        if await is_elsewhere(admin, self._seen_on):
-            self.missed()
         found = await admin.list_consumer_group_offsets(list(self.group_ids))
         there, waiting = answers(self.group_ids, found)
         for group_id, unmoved in self.unmoved(there).items():

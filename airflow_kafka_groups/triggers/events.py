@@ -112,7 +112,7 @@ class GroupsEventTrigger(BaseEventTrigger):
         watch = self._watch()
         matched, seen = set[str](), set[str]()
         # No family has grown at the first poll: what the first result has is new.
-        reports_all = began = self.report_present or self.event == "growing"
+        began = self.report_present or self.event == "growing"
         failures = polls = 0
         async with shared_client(self.kafka_groups_conn_id) as shared:
             while True:
@@ -120,9 +120,6 @@ class GroupsEventTrigger(BaseEventTrigger):
                 polls += 1
                 failures = 0 if found else failures + 1
                 if found is not None:
-                    if found.moved:
-                        self.log.warning("The connection leads to another cluster by now: the watch begins again")
-                        matched, seen, began = set(), set(), reports_all
                     # Until a listing is complete, a group that is new in it may have been there, and so, all the time.
                     first_seen = set() if began else found.listed - seen
                     new = sorted(found.matching.keys() - matched - first_seen)

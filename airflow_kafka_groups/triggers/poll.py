@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.retries import is_final, why_not_yet
 from airflow_kafka_groups.shown import storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
@@ -96,7 +96,6 @@ class ConditionTrigger(BaseTrigger):
         self.backoff = backoff
         self.max_wait = max_wait
         self.silent_fail = silent_fail
-        self._has_asked = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the constructor's arguments."""
@@ -108,9 +107,7 @@ class ConditionTrigger(BaseTrigger):
             async with shared_client(self.kafka_groups_conn_id) as shared:
                 event = await self._poll(shared)
         except KafkaGroupsError as error:
-            # Of a connection that was right before, somebody is likely to be editing it: a retry may find it mended.
-            is_edited = self._has_asked and isinstance(error, ConfigurationError)
-            event = _event(EventStatus.FAILED, f"{type(error).__name__}: {error}", is_final(error) and not is_edited)
+            event = _event(EventStatus.FAILED, f"{type(error).__name__}: {error}", is_final(error))
         yield event
 
     async def _poll(self, shared: SharedClient) -> TriggerEvent:
@@ -136,7 +133,6 @@ class ConditionTrigger(BaseTrigger):
                 condition.missed()
             polls += 1
             failures = failures + 1 if result is None else 0
-            self._has_asked |= result is not None
             self.log.info("%s: %s", "Reached" if result else "Not reached", message)
             if result:
                 return _event(EventStatus.REACHED, message)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +19,7 @@ from airflow_kafka_groups.judge.policy.rules import RuleMatcher, facts_of
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.fingerprint import committed_partitions
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.triggers.conditions import Watching, is_elsewhere
+from airflow_kafka_groups.triggers.conditions import Watching
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient
@@ -33,28 +33,15 @@ class _Appeared(NamedTuple):
 
 
 class FamilyGrowth:
-    """The groups that appeared within a day.
-
-    :param max_growth_per_day: how many new groups a day a family may get where there is no policy file.
-    """
+    """The groups that appeared within a day, and how many a family may get where there is no policy file."""
 
     def __init__(self, max_growth_per_day: float = 0.0) -> None:
         self._max_growth_per_day = max_growth_per_day
         self._known: set[str] | None = None
         self._appeared: deque[_Appeared] = deque()
 
-    def forget(self) -> None:
-        """Begin again: the groups of the next complete listing are not new."""
-        self._known = None
-        self._appeared.clear()
-
     def see(self, listed: Mapping[str, str], now: float, *, complete: bool) -> None:
-        """Take in a listing. The groups of the first complete one are not new.
-
-        :param listed: the groups that exist, each with its type.
-        :param now: the time in seconds.
-        :param complete: whether every broker listed its groups. Without that, a group that is missing may exist.
-        """
+        """Take in a listing of groups with their types. The groups of the first complete one are not new."""
         if self._known is None:
             self._known = set(listed) if complete else None
             return
@@ -64,10 +51,7 @@ class FamilyGrowth:
             self._appeared.popleft()
 
     def too_fast(self, policy: PolicyFile | None) -> list[FastFamily]:
-        """Return the families that grew faster within the last day than is allowed.
-
-        :param policy: the policy file, as it is now; ``None`` for none.
-        """
+        """Return the families that grew faster within the last day than is allowed."""
         return too_fast(filter(None, self._limits(policy)), 1.0)
 
     def members(self, families: Iterable[str]) -> Iterator[str]:
@@ -116,14 +100,12 @@ class WatchResult:
     :param known: the groups that certainly match or certainly do not.
     :param listed: the groups that are watched, of those that exist.
     :param complete: whether every broker listed its groups. A group that a complete listing lacks is gone.
-    :param moved: whether this is the first poll of another cluster than before. Default false.
     """
 
     matching: dict[str, str]
-    known: frozenset[str]
-    listed: frozenset[str]
+    known: set[str]
+    listed: set[str]
     complete: bool
-    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,27 +126,13 @@ class GroupWatch(Watching):
     policy: Callable[[], PolicyFile] | None = None
 
     async def poll(self, admin: AdminClient) -> WatchResult:
-        """Poll once. Errors of single groups are part of the result; errors of the complete call are raised.
-
-        What was seen on another cluster says nothing of this one, and is forgotten.
-        """
-        seen_on = [*self._seen_on]
-        if moved := await is_elsewhere(admin, seen_on):
-            self.missed()
-            self.growth.forget()
-        found = await self._poll(admin)
-        self._seen_on[:] = seen_on  # not before: a poll that fails does not say that it moved
-        return replace(found, moved=moved)
-
-    async def _poll(self, admin: AdminClient) -> WatchResult:
+        """Poll once. Errors of single groups are part of the result; errors of the complete call are raised."""
         listed = await admin.list_groups()
         chosen = await asyncio.to_thread(self._chosen, list(listed))
         if self.event is GroupEvent.GROWING:
             return await self._growing(listed, chosen)
         matching, known = await self._found(admin, listed, chosen)
-        return WatchResult(
-            matching=matching, known=frozenset(known), listed=frozenset(chosen), complete=not listed.errors
-        )
+        return WatchResult(matching=matching, known=known, listed=set(chosen), complete=not listed.errors)
 
     def _chosen(self, listed: list[str]) -> list[str]:
         # Of 200,000 groups it takes a second: not in the event loop.
@@ -174,9 +142,8 @@ class GroupWatch(Watching):
     async def _found(self, admin: AdminClient, listed: GroupListings, chosen: list[str]) -> _Found:
         if self.event is GroupEvent.LAGGING:
             return await self._lagging(admin, chosen)
-        states = await _states(admin, listed, chosen)
-        empty = [group_id for group_id in chosen if states.get(group_id) is GroupState.EMPTY]
-        known = {group_id for group_id in chosen if states.get(group_id, GroupState.UNKNOWN) != "Unknown"}
+        empty = [group_id for group_id in chosen if listed[group_id].state is GroupState.EMPTY]
+        known = {group_id for group_id in chosen if listed[group_id].state is not GroupState.UNKNOWN}
         if self.event is GroupEvent.EMPTY:
             return dict.fromkeys(empty, "has no members"), known
         return await self._stale(admin, empty, known)
@@ -190,7 +157,7 @@ class GroupWatch(Watching):
         growing = await asyncio.to_thread(self.growth.too_fast, policy)
         fast = {each.family: each.sentence() for each in growing}
         # Families that an incomplete listing does not show to grow stay what they were.
-        return WatchResult(matching=fast, known=frozenset(fast), listed=frozenset(fast), complete=complete)
+        return WatchResult(matching=fast, known=set(fast), listed=set(fast), complete=complete)
 
     async def _stale(self, admin: AdminClient, empty: list[str], known: set[str]) -> _Found:
         found = await admin.list_consumer_group_offsets(empty) if empty else {}
@@ -204,23 +171,6 @@ class GroupWatch(Watching):
 
     async def _lagging(self, admin: AdminClient, chosen: list[str]) -> _Found:
         found = await admin.list_consumer_group_lag(chosen) if chosen else {}
-        matching: dict[str, str] = {}
-        known = set()
-        for group_id, result in found.items():
-            lag = None if result.value is None else result.value.messages
-            if lag is None:
-                continue
-            known.add(group_id)
-            if lag > self.max_lag:
-                matching[group_id] = f"lag {lag}"
-        return matching, known
-
-
-async def _states(admin: AdminClient, listed: GroupListings, chosen: list[str]) -> dict[str, GroupState]:
-    """Return the state of each group: from the listing, or (before Kafka 2.6) from its description."""
-    states = {group_id: listed[group_id].state for group_id in chosen}
-    unknown = [group_id for group_id, state in states.items() if state is GroupState.UNKNOWN]
-    if unknown:
-        described = await admin.describe_consumer_groups(unknown)
-        states |= {group_id: group.state for group_id, group in described.succeeded.items()}
-    return states
+        lags = {group_id: None if result.value is None else result.value.messages for group_id, result in found.items()}
+        known = {group_id: lag for group_id, lag in lags.items() if lag is not None}
+        return {group_id: f"lag {lag}" for group_id, lag in known.items() if lag > self.max_lag}, set(known)

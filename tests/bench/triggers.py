@@ -97,20 +97,19 @@ async def measure_polls(groups: list[str]) -> dict[str, Any]:
 
 async def measure_triggers(bootstrap: str, groups: list[str]) -> dict[str, Any]:
     """Let a thousand triggers wait, each for a group of its own, and see when they notice that it has caught up."""
-    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.triggers import clients
     from airflow_kafka_groups.triggers.clients import condition_to_json
     from airflow_kafka_groups.triggers.conditions import LagAtMost
     from airflow_kafka_groups.triggers.poll import ConditionTrigger
 
-    clients = 0
-    get = KafkaGroupsHook.aget_conn
+    opened: list[clients.OpenClient] = []
+    opens = clients.OpenClient.__init__
 
-    async def counted(self: Any) -> Any:
-        nonlocal clients
-        clients += 1
-        return await get(self)
+    def counted(self: clients.OpenClient, *arguments: Any) -> None:
+        opened.append(self)
+        opens(self, *arguments)
 
-    KafkaGroupsHook.aget_conn = counted  # type: ignore[method-assign]
+    clients.OpenClient.__init__ = counted  # type: ignore[method-assign,assignment]
     noticed: dict[str, float] = {}
 
     async def wait(group_id: str) -> None:
@@ -132,12 +131,12 @@ async def measure_triggers(bootstrap: str, groups: list[str]) -> dict[str, Any]:
     caught_up = time.monotonic()
     await asyncio.gather(*tasks)
     ticking.cancel()
-    KafkaGroupsHook.aget_conn = get  # type: ignore[method-assign]
+    clients.OpenClient.__init__ = opens  # type: ignore[method-assign]
     lateness = sorted(max(moment - caught_up, 0.0) for moment in noticed.values())
     return {
         "triggers": len(groups),
         "poll_interval_s": INTERVAL,
-        "clients": clients,
+        "clients": len(opened),
         "busy_share_of_one_core": round(busy, 3),
         "event_loop_delay_s": {"p99": round(sorted(delays)[int(len(delays) * 0.99)], 3), "max": round(max(delays), 3)},
         "latency_s": {

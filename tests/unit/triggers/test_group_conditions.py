@@ -1,7 +1,5 @@
 """Truth tables of the conditions that describe groups, and of those that remember."""
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +8,11 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogBounds
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, ListedOffset, TopicOffsets, TopicPartition
-from airflow_kafka_groups.triggers.clients import condition_from_json, condition_to_json, shared_client
+from airflow_kafka_groups.triggers.clients import shared_client
 from airflow_kafka_groups.triggers.conditions import EndReached, GroupsEmpty, GroupsExist, NoProgress, lagging
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
-from tests.unit.triggers.conftest import payloads
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -145,55 +142,6 @@ def lag_of(*committed: int) -> GroupLag:
 )
 def test_only_partitions_with_a_commit_count(committed: tuple[int, ...], why: str | None) -> None:
     assert lagging(lag_of(*committed), total=0, partition=None) == why
-
-
-async def test_the_ends_of_another_cluster_s_logs_are_not_the_ones_to_reach(admin: FakeAdmin) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5})}
-    in_worker = EndReached(group_ids=("a",))
-    assert not await reached(in_worker, admin)
-    assert in_worker.targets == {"a": {T0: 10}}
-    handed_over: Any = condition_from_json(json.loads(json.dumps(condition_to_json(in_worker))))
-    admin.cluster = None  # the brokers do not know it yet: nothing says that it is another one
-    assert not await reached(handed_over, admin)
-    assert handed_over.targets == {"a": {T0: 10}}
-    admin.cluster, admin.log = "another-cluster", (0, 1000)
-    admin.groups = {"a": FakeGroup({T0: 50})}
-    assert not await reached(handed_over, admin), "950 records are unread there"
-    assert handed_over.targets == {"a": {T0: 1000}}
-    admin.commit("a", *T0, 1000)
-    assert await reached(handed_over, admin)
-
-
-async def test_a_stall_on_another_cluster_is_none_here(admin: FakeAdmin) -> None:
-    now = [100.0]
-    admin.groups = {"a": FakeGroup({T0: 5})}
-    condition = NoProgress(group_ids=("a",), seconds=60, clock=lambda: now[0])
-    assert not await reached(condition, admin)
-    admin.cluster = "another-cluster"  # it mirrors the other one, offsets and all
-    now[0] += 60
-    assert not await reached(condition, admin)
-    now[0] += 60
-    assert await reached(condition, admin)
-
-
-@pytest.mark.parametrize("event", ["empty", "growing"])
-async def test_the_groups_of_another_cluster_have_not_become_so(
-    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, event: Any
-) -> None:
-    """The alias of a standby cluster: all its groups were reported, as if they had changed or appeared."""
-    arguments = {"max_growth_per_day": 5} if event == "growing" else {}
-
-    def failover() -> None:
-        admin.cluster = "standby"
-        admin.groups = {f"job-{number:04}": FakeGroup() for number in range(50)}
-
-    def appear() -> None:
-        admin.groups |= {f"run-{number:04}": FakeGroup() for number in range(10)}
-
-    script: list[Callable[[], object]] = [failover, lambda: setattr(admin, "cluster", None), appear, lambda: None]
-    admin.groups = {"a": FakeGroup()}
-    (found,) = await payloads(GroupsEventTrigger(event=event, **arguments), monkeypatch, script)  # type: ignore[arg-type]
-    assert {group_id.partition("-")[0] for group_id in found["groups"]} == {"run"}
 
 
 async def test_groups_are_not_stale_for_a_time_in_which_the_connection_was_wrong(

@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import json
-import os
 import time
 from typing import Any
 
@@ -82,23 +81,14 @@ async def test_it_polls_until_it_is_reached(admin: FakeAdmin) -> None:
 
 
 @pytest.mark.usefixtures("_hurried")
-async def test_many_triggers_share_one_client(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-
-    opened = 0
-
-    async def count(self: Any) -> FakeAdmin:
-        nonlocal opened
-        opened += 1
-        return admin
-
-    monkeypatch.setattr(KafkaGroupsHook, "aget_conn", count)
+async def test_many_triggers_share_one_client(admin: FakeAdmin) -> None:
     tasks = [asyncio.create_task(fire(trigger())) for _ in range(50)]
-    await until_async(lambda: bool(admin.calls))
-    assert (opened, admin.closed) == (1, 0)
+    held = clients._clients.setdefault(asyncio.get_running_loop(), [])
+    await until_async(lambda: [each.users for each in held] == [50])
+    assert admin.closed == 0
     admin.groups["a"] = FakeGroup()
     await asyncio.gather(*tasks)
-    assert (opened, admin.closed) == (1, 1)
+    assert (held, admin.closed) == ([], 1)
 
 
 @pytest.mark.usefixtures("_hurried")
@@ -305,31 +295,3 @@ async def test_no_deadline_is_so_near_that_airflow_loses_the_task(
 
 
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
-
-
-@pytest.mark.usefixtures("_hurried")
-@pytest.mark.parametrize(
-    ("edited", "said"),
-    [
-        (None, "there is no such connection. Create it"),
-        ('{"conn_type": "kafka_groups", "extra": {"reed_only": 1}}', "reed_only"),
-    ],
-)
-async def test_a_retry_may_help_where_a_connection_was_there_when_the_wait_began(
-    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, edited: str | None, said: str
-) -> None:
-    """Airflow's command line edits one by deleting it and adding it again: sensors failed, and none was retried."""
-    monkeypatch.setattr(clients, "READ_AGAIN_SECONDS", 0.0)
-    before = os.environ[CONNECTION]
-    admin.groups = {"a": FakeGroup()}
-    gone = GroupsGone(group_ids=("a",))
-    waiting = [asyncio.create_task(fire(trigger(gone))) for _ in range(2)]
-    await until_async(lambda: len(admin.calls) > 8)
-    monkeypatch.delenv(CONNECTION) if edited is None else monkeypatch.setenv(CONNECTION, edited)
-    for task in waiting:
-        event = await asyncio.wait_for(task, 10)
-        assert (event["status"], event["final"], said in event["message"]) == ("failed", False, True)
-    assert (await fire(trigger(gone)))["final"] is True, "it was not there when this wait began"
-    monkeypatch.setenv(CONNECTION, before)
-    admin.groups = {}
-    assert (await fire(trigger(gone)))["status"] == "reached"
