@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import parse_object, read_duration, read_flag, read_integer
@@ -36,6 +36,9 @@ from airflow_kafka_groups.observe.patterns import (
     spellings_of,
     split_patterns,
 )
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
 
 OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix", "floors")
 """The fields that a connection of the official provider may have beside librdkafka properties."""
@@ -75,18 +78,6 @@ _NO_TOKENS = (
     "sasl.oauthbearer.client.id and .client.secret, or an oauth_cb that [apache_kafka] callback_allowlist names. "
     "Servers of Amazon MSK and Google Managed Kafka need neither"
 )
-
-
-class ConnectionLike(Protocol):
-    """The fields that this module reads of an Airflow connection."""
-
-    conn_id: str
-    conn_type: str | None
-    host: str | None
-    login: str | None
-    password: str | None
-    port: int | None
-    extra: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +150,7 @@ class ConnectionSettings:
         return ConfigurationError("group", group_id, f"is protected by connection {self.conn_id!r} (protected_groups)")
 
 
-def read_connection(connection: ConnectionLike) -> ConnectionSettings:
+def read_connection(connection: Connection) -> ConnectionSettings:
     """Translate a connection of type ``kafka_groups`` or ``kafka`` (the official provider's).
 
     Raises ``ConfigurationError`` naming the field, its value (unless it is a secret) and the remedy.
@@ -175,7 +166,7 @@ def read_connection(connection: ConnectionLike) -> ConnectionSettings:
     raise ConfigurationError(f"connection {connection.conn_id!r}, type", connection.conn_type, remedy)
 
 
-def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
+def _extra_of(connection: Connection) -> dict[str, Any]:
     # Connection.extra_dejson reads invalid JSON as {}: that would silently lose read_only and protected_groups.
     extra = parse_object(connection.extra) if connection.extra else {}
     if extra is None:
@@ -197,7 +188,7 @@ def read_official(conn_id: str, extra: dict[str, Any]) -> ConnectionSettings:
     return ConnectionSettings(properties=extra, **_restrictions(conn_id, own))
 
 
-def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
+def _read_own(connection: Connection, extra: dict[str, Any]) -> ConnectionSettings:
     for name in extra:
         if name not in EXTRA_FIELDS and "." not in name:
             raise ConfigurationError(
@@ -263,7 +254,7 @@ def _merge(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     return {**second, **first}
 
 
-def _address(connection: ConnectionLike, raw: Mapping[str, Any]) -> dict[str, str]:
+def _address(connection: Connection, raw: Mapping[str, Any]) -> dict[str, str]:
     written, field_name = (connection.host or "").strip(), "host (bootstrap servers)"
     if not written:
         if raw.get("bootstrap.servers"):
@@ -277,7 +268,7 @@ def _address(connection: ConnectionLike, raw: Mapping[str, Any]) -> dict[str, st
     return {"bootstrap.servers": format_servers(servers)}
 
 
-def _login(connection: ConnectionLike, mapped: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, str]:
+def _login(connection: Connection, mapped: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, str]:
     given = {**raw, **mapped}
     mechanism = str(given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))).upper()
     uses_tokens = mechanism == "OAUTHBEARER"
@@ -299,12 +290,11 @@ def _require_sasl(given: Mapping[str, Any], filled: Mapping[str, str]) -> None:
 def _check_property_names(given: Mapping[str, Any]) -> None:
     """Raise for a property that looks like one of our fields (``readonly`` must not be ignored), or is Java's."""
     check_java_names(given)
+    own_fields = {_letters(own): own for own in OWN_FIELDS}
     for name in given:
-        for own in OWN_FIELDS:
-            if SequenceMatcher(None, _letters(name), _letters(own)).ratio() >= _LOOKS_LIKE:
-                raise ConfigurationError(
-                    f"extra field {name!r}", None, f"is not a property of Kafka. Write {own}, beside the properties"
-                )
+        for near in get_close_matches(_letters(name), own_fields, n=1, cutoff=_LOOKS_LIKE):
+            remedy = f"is not a property of Kafka. Write {own_fields[near]}, beside the properties"
+            raise ConfigurationError(f"extra field {name!r}", None, remedy)
 
 
 def _letters(name: str) -> str:
@@ -353,8 +343,6 @@ def _json_object_of(field: str, value: Any, what: str) -> dict[str, Any]:
 def airflow_token_source(config: ClientConfig) -> Callable[[str], Any]:
     """Return the function that returns OAUTHBEARER tokens, for ``ClientConfig.from_librdkafka``.
 
-    A connection of the type ``kafka`` that authenticates with the official provider authenticates here.
-
     Raises ``ConfigurationError`` when the connection names no source of tokens, or a callback is not allowed.
     """
     oauth = config.security.oauth or OAuthConfig()
@@ -374,7 +362,6 @@ def airflow_token_source(config: ClientConfig) -> Callable[[str], Any]:
 
 
 def _allowed(path: str) -> Callable[[str], Any]:
-    """Import a callback by its path if Airflow's configuration allows it, as the official provider does."""
     from airflow.providers.common.compat.module_loading import import_string
     from airflow.sdk import conf
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -60,13 +60,17 @@ def read_floors(where: str, values: Mapping[str, Any]) -> SiteFloors:
     """Read floors out of plain values. Raises ``ConfigurationError`` for a name or a value that cannot be."""
     from airflow_kafka_groups.ledger.floors import SiteFloors
 
-    if unknown := sorted(values.keys() - _READERS.keys()):
-        raise ConfigurationError(f"{where}.{unknown[0]}", None, f"is not known. Known are {', '.join(_READERS)}")
+    _require_known(where, values)
     read = {name: _READERS[name](f"{where}.{name}", value) for name, value in values.items()}
     try:
         return SiteFloors(**read)
     except ConfigurationError as error:  # of an argument with the same name, somebody may have given another value
         raise ConfigurationError(f"{where}.{error.field}", read[error.field], error.remedy) from None
+
+
+def _require_known(where: str, names: Iterable[str]) -> None:
+    if unknown := sorted(set(names) - _READERS.keys()):
+        raise ConfigurationError(f"{where}.{unknown[0]}", None, f"is not known. Known are {', '.join(_READERS)}")
 
 
 def connection_floors(settings: ConnectionSettings) -> SiteFloors:
@@ -81,9 +85,12 @@ def configured_floors() -> SiteFloors:
     """
     from airflow.sdk import conf
 
-    # The section has what is misspelled; the options are read one by one, as strings, from wherever Airflow has them.
+    # The section has what is misspelled, and commands, which Airflow does not run for these. The options are read one
+    # by one, as strings, from wherever Airflow has them.
+    in_environment = _environment()
+    _require_known(f"[{SECTION}]", in_environment.keys() - _OTHER_OPTIONS)  # before Airflow stumbles over a command
     named = {name: conf.get(SECTION, name, fallback=None) for name in _READERS}
-    options = {**_environment(named), **(conf.getsection(SECTION) or {}), **named}
+    options = {**in_environment, **(conf.getsection(SECTION) or {}), **named}
     set_here = {name: options[name] for name in options.keys() - _OTHER_OPTIONS if options[name] not in ("", None)}
     return read_floors(f"[{SECTION}]", set_here)
 
@@ -93,8 +100,6 @@ def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
 
     Where floors are set and none is ``storage_path``, the site's default storage is that floor: another storage has
     another journal, by which every group was never deleted and never found in use.
-
-    Raises ``ConfigurationError`` as ``configured_floors`` does.
     """
     floors = configured_floors().stricter(connection_floors(settings))
     if floors.storage_path is None and floors.limits_deletions:
@@ -104,18 +109,12 @@ def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
 
 
 def default_storage() -> str | None:
-    """Return the storage that a site's DAGs use by default, ``None`` if it names none.
-
-    Raises ``ConfigurationError`` for defaults that cannot be read: they must not take a floor away.
-    """
+    """Return the storage that a site's DAGs use by default. Raises for what cannot be read: it may be a floor."""
     return optional(read_place)(f"{DEFAULTS}.storage_path", site_defaults().get("storage_path"))
 
 
 def default_cluster(conn_id: str) -> str | None:
-    """Return the cluster's folder that a site's DAGs use with a connection, ``None`` if it is the connection's id.
-
-    Raises ``ConfigurationError`` for defaults that cannot be read.
-    """
+    """Return the cluster's folder that a site's DAGs use with a connection, ``None`` if it is the connection's id."""
     defaults = site_defaults()
     if defaults.get("kafka_groups_conn_id", DEFAULT_CONNECTION) != conn_id:
         return None
@@ -127,8 +126,6 @@ def plan_policy(given: Any, settings: ConnectionSettings, **more: Any) -> PlanPo
 
     :param given: has patterns and limits as attributes. What it has not, or as ``None``, is as by default.
     :param more: fields of the policy that count instead.
-
-    Raises ``ConfigurationError`` for defaults of the site that cannot be read.
     """
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 
@@ -147,19 +144,7 @@ def site_defaults() -> dict[str, Any]:
     return defaults
 
 
-def _environment(known: Mapping[str, Any]) -> dict[str, str]:
-    """Return the section's options in the environment: Airflow 3.2 does not list those that it does not know.
-
-    :param known: what Airflow reads for each option.
-
-    Raises ``ConfigurationError`` for a command, or a name in a secrets backend, that Airflow does not look up.
-    """
+def _environment() -> dict[str, str]:
+    """Return the section's options in the environment: Airflow 3.2 does not list those that it does not know."""
     prefix = f"AIRFLOW__{SECTION.upper()}__"
-    found = {name.removeprefix(prefix).lower(): value for name, value in os.environ.items() if name.startswith(prefix)}
-    for name in found:
-        plain = name.removesuffix("_cmd").removesuffix("_secret")
-        if plain != name and known.get(plain) is None:
-            raise ConfigurationError(
-                f"[{SECTION}] {name}", None, f"Airflow looks up neither commands nor secrets here: set {plain} itself"
-            )
-    return {name.removesuffix("_cmd").removesuffix("_secret"): value for name, value in found.items()}
+    return {name.removeprefix(prefix).lower(): value for name, value in os.environ.items() if name.startswith(prefix)}

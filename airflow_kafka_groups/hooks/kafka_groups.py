@@ -8,7 +8,6 @@ In a ``@task``::
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.airflow_lookups import HOOK_NAME, lookup_error
+from airflow_kafka_groups.hooks.arguments import parse_object
 from airflow_kafka_groups.hooks.cluster import ConnectedCluster
 from airflow_kafka_groups.hooks.connection import CONN_TYPE, ConnectionSettings, read_connection
 from airflow_kafka_groups.kafka.transport.security import pem_lines
@@ -214,9 +214,11 @@ def _mask_secrets(connection: Any) -> None:
     from airflow.sdk.log import mask_secret
 
     # Not Connection.extra_dejson: for invalid JSON it logs a traceback, which may contain the extra.
-    extra = _json_object(connection.extra)
+    extra = parse_object(connection.extra or "") or {}
     mask_secret(extra)  # by key name; values under other names follow
-    for holder in (extra, _json_object(extra.get("properties"))):
+    properties = extra.get("properties")
+    properties = parse_object(properties) if isinstance(properties, str) else properties
+    for holder in (extra, properties if isinstance(properties, Mapping) else {}):
         for name, value in holder.items():
             # The text of a certificate may have its key in it.
             if isinstance(value, str) and value and (_SECRET_NAME.search(name) or "PRIVATE KEY" in value):
@@ -225,13 +227,3 @@ def _mask_secrets(connection: Any) -> None:
                 lines = (*value.splitlines()[1:-1], *pem_lines(value).splitlines()[1:-1])
                 for part in (*lines, *_ASSIGNED.findall(value)):
                     mask_secret(part)
-
-
-def _json_object(value: Any) -> dict[str, Any]:
-    """Return a mapping or a parsed JSON object; an empty one for anything else, which is refused elsewhere."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    return value if isinstance(value, dict) else {}

@@ -1,10 +1,10 @@
 """An Airflow connection becomes librdkafka properties; what cannot be understood is refused by name."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from airflow.sdk import Connection
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.connection import EXTRA_FIELDS, read_connection
@@ -13,19 +13,12 @@ from airflow_kafka_groups.provider_info import get_provider_info
 PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
 
 
-@dataclass
-class Connection:
-    conn_id: str = "c"
-    conn_type: str | None = "kafka_groups"
-    host: str | None = "b1:9092"
-    login: str | None = None
-    password: str | None = None
-    port: int | None = None
-    extra: str | None = None
+def made(**fields: Any) -> Connection:
+    return Connection(**{"conn_id": "c", "conn_type": "kafka_groups", "host": "b1:9092", **fields})
 
 
 def connection(extra: object = None, **fields: Any) -> Connection:
-    return Connection(extra=None if extra is None else json.dumps(extra), **fields)
+    return made(extra=None if extra is None else json.dumps(extra), **fields)
 
 
 TOKENS = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "oauth_token_url": "https://h/token"}
@@ -119,9 +112,9 @@ def test_every_field_of_the_form_is_known_and_read_as_the_form_sends_its_default
         (connection(host="b1:70000"), "host"),
         (connection(conn_type="http"), "type"),
         (connection([1]), "extra"),
-        (Connection(extra="{not json"), "extra"),
-        (Connection(extra='{"protected_groups": ["a"], "protected_groups": ["b"]}'), "extra.*a name twice"),
-        (Connection(extra='{"read_only": true, "client_id": "c", "read_only": null}'), "extra.*a name twice"),
+        (made(extra="{not json"), "extra"),
+        (made(extra='{"protected_groups": ["a"], "protected_groups": ["b"]}'), "extra.*a name twice"),
+        (made(extra='{"read_only": true, "client_id": "c", "read_only": null}'), "extra.*a name twice"),
         (connection({"floors": '{"max_groups": 1, "max_groups": 9}'}), "floors.*each name once"),
         (connection({"read_onyl": True}), "read_onyl"),
         (connection({"read_only": "maybe"}), "read_only"),
