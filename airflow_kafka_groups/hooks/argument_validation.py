@@ -16,7 +16,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from airflow.sdk.definitions.context import render_template_to_string
 from jinja2 import Environment, TemplateError, TemplateSyntaxError, Undefined
-from jinja2.nodes import Output, TemplateData
+from jinja2.nodes import TemplateData
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import listed
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _NOTHING = "its template rendered to nothing: check what it refers to"
 _SEVERAL = "its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
 _LINE_END = "its template rendered to a line end: take it off by '| trim', or pass a list, '{{ … | tojson }}'"
-_IN_JSON = "is JSON with a template in quotes, or {% … %}: write each value as {{ … | tojson }}, or a list in Python"
+_IN_JSON = "is JSON with a template in it: make all of it one template, '{{ … | tojson }}', or write it in Python"
 _BEGINS = re.compile(r"\{\{|\{%")
 
 
@@ -62,7 +62,7 @@ class Argument(Generic[T]):
         # What a task sets by itself is no template any more.
         if not instance._rendered_arguments and is_template(value):
             if not instance._given_arguments:  # another task's output may look like a template
-                self._is_json(value, instance.get_template_env())
+                self._check_templates(value, instance.get_template_env())
             held["_unread_arguments"] = unread | {self._name}
             held[self._name] = value
         elif value is None and self._name in unread:  # leaving it out may mean "all": nobody meant that by a template
@@ -74,7 +74,8 @@ class Argument(Generic[T]):
     def rendered(self, task: Any, context: Any, env: Environment) -> Any:
         """Return the value with each template rendered."""
         given, env = vars(task)[self._name], env.overlay(autoescape=False)  # R&amp;D is another name
-        text = partial(self._text, context, env, in_json=self._is_json(given, env), is_item=not isinstance(given, str))
+        self._check_templates(given, env)
+        text = partial(self._text, context, env, is_item=not isinstance(given, str))
         if isinstance(given, Mapping) and not self.names:  # properties of Spark, as Airflow renders them
             text = partial(task.render_template, context=context, jinja_env=env)
         try:
@@ -98,8 +99,8 @@ class Argument(Generic[T]):
             return text(value) if _BEGINS.search(value) else value
         return value.resolve(context) if hasattr(value, "iter_references") else value
 
-    def _text(self, context: Any, env: Environment, template: str, *, in_json: bool, is_item: bool) -> str:
-        filled_in = partial(self._to_text, template, in_json=in_json, is_item=is_item)
+    def _text(self, context: Any, env: Environment, template: str, *, is_item: bool) -> str:
+        filled_in = partial(self._to_text, template, is_item=is_item)
         one_name = is_item and self.names
         env = env.overlay(finalize=filled_in, keep_trailing_newline=one_name)  # without it, it is another group
         found = render_template_to_string(env.from_string(template), context)
@@ -109,7 +110,7 @@ class Argument(Generic[T]):
             raise self._error(_LINE_END, template)
         return found
 
-    def _to_text(self, template: str, value: Any, *, in_json: bool, is_item: bool) -> str:
+    def _to_text(self, template: str, value: Any, *, is_item: bool) -> str:
         """Return the text of what a ``{{ … }}`` was rendered to: one name, or JSON for what is no text."""
         found = listed(value)
         text = str(found)  # raises for what is undefined
@@ -118,29 +119,19 @@ class Argument(Generic[T]):
         is_several = isinstance(found, list | tuple | Mapping)
         if self.names and ((is_several and (is_item or self._is_text)) or (is_item and LIST_TEXT.fullmatch(text))):
             raise self._error(_SEVERAL, template)
-        if is_several or (in_json and not isinstance(found, str)):
-            text = json.dumps(found, ensure_ascii=False)
-        if in_json and not _is_value(text):
-            raise self._error(_IN_JSON, template)
-        return text
+        return json.dumps(found, ensure_ascii=False) if is_several else text
 
-    def _is_json(self, value: Any, env: Environment) -> bool:
-        """Return whether a value is JSON with templates that each are one value in it. Raises for what is neither."""
+    def _check_templates(self, value: Any, env: Environment) -> None:
+        """Raise for a template that cannot be read, or is within JSON, where what is filled in could end a string."""
         for text in (each for each in _leaves(value) if isinstance(each, str) and _BEGINS.search(each)):
             try:
                 tree = env.parse(text)
             except TemplateSyntaxError as exc:
                 why = f"has a template that Jinja cannot read: close each {{{{ … }}}} and {{% … %}} ({exc.message})"
                 raise self._error(why, text) from None
-        begun = "".join(each.data for each in tree.find_all(TemplateData)) if isinstance(value, str) else ""
-        if self._is_text or not (begun.lstrip().startswith(("[", "{")) or '"' in begun):  # its [ may be filled in
-            return False
-        # Within quotes, the first quote of what stands for a template ends the string, and the next sign is no JSON.
-        parts = [part for each in tree.body for part in (each.nodes if isinstance(each, Output) else [each])]
-        text = "".join(part.data if isinstance(part, TemplateData) else ' "@" ' for part in parts)
-        if not all(isinstance(each, Output) for each in tree.body) or not _is_value(text):
-            raise self._error(_IN_JSON, value)
-        return True
+            written = "".join(each.data for each in tree.find_all(TemplateData))  # its [ may be filled in
+            if text is value and not self._is_text and (written.lstrip().startswith(("[", "{")) or '"' in written):
+                raise self._error(_IN_JSON, text)
 
     def _error(self, remedy: str, written: str = "") -> ConfigurationError:
         """Return an error, of what is written: what is rendered, a word of a program or a URL may be a secret."""
@@ -249,10 +240,3 @@ def is_template(value: Any) -> bool:
 def _leaves(value: Any) -> Iterable[Any]:
     several = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value
     return chain.from_iterable(map(_leaves, several)) if isinstance(several, list | tuple) else (value,)
-
-
-def _is_value(text: str) -> bool:
-    try:
-        return json.loads(text) is not None
-    except ValueError:
-        return False

@@ -215,7 +215,7 @@ def test_a_dag_that_escapes_html_escapes_no_name() -> None:
     """As one does whose mails are templates: the pattern R&amp;D-* keeps nothing."""
     with a_dag(jinja_environment_kwargs={"autoescape": True}) as dag:
         task = WithNote(
-            task_id="t", **STORED, exclude=["{{ keep }}-*"], include="[{{ keep | tojson }}]", note="{{ keep }}"
+            task_id="t", **STORED, exclude=["{{ keep }}-*"], include="{{ [keep] | tojson }}", note="{{ keep }}"
         )
         job = KafkaSparkSubmitOperator(task_id="s", application="x.py", spark={"conf": {"spark.a": "{{ keep }}"}})
     task = render(dag, task, keep="R&D")
