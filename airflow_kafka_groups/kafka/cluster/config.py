@@ -12,7 +12,13 @@ from typing import Any
 from airflow_kafka_groups.checks import check_integer, check_seconds
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.cluster.librdkafka import Servers, format_servers, parse_librdkafka
-from airflow_kafka_groups.kafka.transport.security import CachedToken, SecurityConfig, client_credentials, naming
+from airflow_kafka_groups.kafka.transport.security import (
+    CachedToken,
+    OAuthConfig,
+    SecurityConfig,
+    client_credentials,
+    naming,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +55,10 @@ class ClientConfig:
     route_by_hash: bool = True
 
     def __post_init__(self) -> None:
-        if not self.bootstrap_servers:
-            raise ConfigurationError("bootstrap.servers", None, "give at least one broker as host:port")
         servers: object = self.bootstrap_servers
-        if not (isinstance(servers, list | tuple) and all(map(_is_server, servers))):
-            remedy = (
-                'give (("b1", 9092), ("b2", 9092)), or ClientConfig.from_librdkafka({"bootstrap.servers": "b1:9092"})'
-            )
+        if not (servers and isinstance(servers, list | tuple) and all(map(_is_server, servers))):
+            remedy = 'give (("b1", 9092),), or ClientConfig.from_librdkafka({"bootstrap.servers": "b1:9092"})'
             raise ConfigurationError("bootstrap_servers", None, remedy)  # a password may stand in it
-        client_id: object = self.client_id
-        if not (isinstance(client_id, str) and client_id.isprintable() and len(client_id.encode()) <= _MAX_ID_BYTES):
-            raise ConfigurationError("client_id", client_id, f"give printable text of at most {_MAX_ID_BYTES} bytes")
         for name in ("connect_timeout", "request_timeout", "api_timeout"):
             check_seconds(name, getattr(self, name))
         for name in ("batch_size", "batches_in_flight", "singles_in_flight", "commit_connections"):
@@ -111,17 +110,14 @@ def _is_server(given: object) -> bool:
     return False
 
 
-_MAX_ID_BYTES = 32767
-"""A Kafka string has a two-byte length."""
-
 TokenSource = Callable[[ClientConfig], Callable[[str], Any]]
 
 
 def _token_source(config: ClientConfig) -> Callable[[str], Any]:
-    oauth = config.security.oauth
-    if oauth is not None and callable(oauth.callback):
+    oauth = config.security.oauth or OAuthConfig()
+    if callable(oauth.callback):
         return oauth.callback
-    if oauth is not None and oauth.endpoint is not None:
+    if oauth.endpoint is not None:
         return CachedToken(client_credentials(oauth.endpoint))
     raise ConfigurationError(
         "oauth_cb", None, "OAUTHBEARER needs a callable that returns (token, expiry in seconds), or a token endpoint"
@@ -148,13 +144,12 @@ class ConnectionPrint:
 
 def _identity(security: SecurityConfig) -> str:
     """Return who logs in. Never a secret."""
-    sasl = security.sasl
-    if sasl is not None and security.uses_sasl:
+    if security.uses_sasl:
         if (oauth := security.oauth) is not None:
             client = oauth.endpoint.client_id if oauth.endpoint is not None else ""
             return f"client:{client} {sorted(oauth.extensions.items())}"
-        return f"user:{sasl.username or sasl.kerberos_principal or ''}"
-    if security.uses_tls and security.tls.certificate:
+        return f"user:{security.username or security.kerberos_principal or ''}"
+    if security.uses_tls and security.certificate:
         return f"certificate:{_subject(security)}"
     return ""
 
@@ -164,7 +159,7 @@ def _subject(security: SecurityConfig) -> str:
     from cryptography import x509
 
     with suppress(ConfigurationError, ValueError):
-        pem = security.tls.certificate.read() or ""
+        pem = security.certificate.read() or ""
         return x509.load_pem_x509_certificate(pem.encode()).subject.rfc4514_string()
     return ""
 

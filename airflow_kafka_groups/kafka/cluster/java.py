@@ -12,9 +12,7 @@ from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.transport.security import (
     PASSWORD_MECHANISMS,
     TOKEN_URL,
-    OAuthConfig,
     Pem,
-    SaslConfig,
     SecurityConfig,
     naming,
 )
@@ -35,39 +33,31 @@ def to_java(config: ClientConfig) -> dict[str, str]:
     }
     made = {"bootstrap.servers": config.servers, "security.protocol": security.protocol}
     made |= {name: str(value) for name, (value, by_default) in given.items() if value != by_default}
-    if security.sasl is not None and security.uses_sasl:
-        made |= _sasl(security.sasl)
+    if security.uses_sasl:
+        made |= _sasl(security)
     if security.uses_tls:
         made |= _tls(security)
     return made
 
 
-def _sasl(sasl: SaslConfig) -> dict[str, str]:
-    made = {"sasl.mechanism": sasl.mechanism}
-    if sasl.mechanism in PASSWORD_MECHANISMS:
-        module = "plain.PlainLoginModule" if sasl.mechanism == "PLAIN" else "scram.ScramLoginModule"
-        options = {"username": sasl.username, "password": sasl.password}
+def _sasl(security: SecurityConfig) -> dict[str, str]:
+    made = {"sasl.mechanism": security.mechanism}
+    if security.mechanism in PASSWORD_MECHANISMS:
+        module = "plain.PlainLoginModule" if security.mechanism == "PLAIN" else "scram.ScramLoginModule"
+        options = {"username": security.username, "password": security.password}
         return made | {"sasl.jaas.config": _jaas(f"{_KAFKA_SECURITY}.{module}", options)}
-    if sasl.mechanism == "GSSAPI":
-        keytab = {"useKeyTab": "true", "storeKey": "true", "keyTab": sasl.kerberos_keytab}
-        options = keytab if sasl.kerberos_keytab else {"useTicketCache": "true"}
-        options["principal"] = sasl.kerberos_principal
-        module = "com.sun.security.auth.module.Krb5LoginModule"
-        return made | {"sasl.kerberos.service.name": sasl.kerberos_service, "sasl.jaas.config": _jaas(module, options)}
-    return made | _oidc(sasl.oauth)
-
-
-def _oidc(oauth: OAuthConfig) -> dict[str, str]:
-    endpoint = oauth.endpoint
-    if endpoint is None:
-        raise ConfigurationError(
-            "oauth_cb",
-            None,
-            f"a Python token callback is not available in Spark: use {TOKEN_URL}, or write the job's properties file "
-            "yourself",
-        )
+    if security.mechanism == "GSSAPI":
+        keytab = {"useKeyTab": "true", "storeKey": "true", "keyTab": security.kerberos_keytab}
+        options = keytab if security.kerberos_keytab else {"useTicketCache": "true"}
+        options["principal"] = security.kerberos_principal
+        made["sasl.kerberos.service.name"] = security.kerberos_service or "kafka"
+        return made | {"sasl.jaas.config": _jaas("com.sun.security.auth.module.Krb5LoginModule", options)}
+    endpoint = security.oauth and security.oauth.endpoint
+    if not endpoint:
+        remedy = f"a Python token callback is not available in Spark: use {TOKEN_URL}, or write the job's properties "
+        raise ConfigurationError("oauth_cb", None, f"{remedy}file yourself")
     options = {"clientId": endpoint.client_id, "clientSecret": endpoint.client_secret, "scope": endpoint.scope}
-    return {
+    return made | {
         TOKEN_URL: endpoint.url,
         "sasl.jaas.config": _jaas(f"{_KAFKA_SECURITY}.oauthbearer.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{_KAFKA_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
@@ -75,19 +65,17 @@ def _oidc(oauth: OAuthConfig) -> dict[str, str]:
 
 
 def _tls(security: SecurityConfig) -> dict[str, str]:
-    given, tls = security.tls, security.embedded().tls
-    if not tls.verify:
-        raise ConfigurationError(
-            "enable.ssl.certificate.verification",
-            "false",
-            "Java's client always verifies the brokers' certificates: set their CA (ssl.ca.location) instead",
-        )
-    made = {"ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else ""}
-    if tls.ca.text:
-        made |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": tls.ca.text}
-    if chain := tls.certificate.text:
+    if not security.verify:
+        remedy = "Java's client always verifies the brokers' certificates: set their CA (ssl.ca.location) instead"
+        raise ConfigurationError("enable.ssl.certificate.verification", "false", remedy)
+    made = {"ssl.endpoint.identification.algorithm": "https" if security.check_hostname else ""}
+    texts = security.embedded()
+    if texts.ca.text:
+        made |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": texts.ca.text}
+    if chain := texts.certificate.text:
         with naming(security.filled):
-            key = _private_key(given.key or given.certificate, tls.key.text or chain, tls.key_password)
+            given = security.key or security.certificate
+            key = _private_key(given, texts.key.text or chain, security.key_password)
         made |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
     return made
 

@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.transport.security import (
-    SECURITY_PROTOCOLS,
     TOKEN_URL,
     OAuthConfig,
     Pem,
-    SaslConfig,
     SecurityConfig,
-    TlsConfig,
     TokenEndpoint,
 )
 
@@ -30,7 +27,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 9092
 _PROPERTY = re.compile(r"[A-Za-z0-9._-]+")
-_OTHER_SEPARATOR = re.compile(r"[;\uff0c\u3001|\s]")  # also full-width commas
+# "SASL_SSL://b1:9092", as brokers have it, is accepted by librdkafka, too.
+_SERVER = re.compile(r"(?:(?:SASL_)?(?:PLAINTEXT|SSL)://)?(?:\[([^\]\s]+)\]|([\w.-]+))(?::(\d{1,5}))?", re.ASCII | re.I)
 Servers = tuple[tuple[str, int], ...]
 """``(host, port)`` of each server."""
 
@@ -62,24 +60,12 @@ def format_servers(servers: Servers) -> str:
 def _server(text: str, field: str, default_port: int) -> tuple[str, int]:
     if "@" in text:  # a password may stand before it: the server is not shown
         raise ConfigurationError(field, None, "write host:port without a user: those go into login and password")
-    if _OTHER_SEPARATOR.search(text):
-        raise ConfigurationError(field, text, "write a comma between servers: b1:9092,b2:9092")
-    scheme, _, address = text.rpartition("://")  # "PLAINTEXT://b1:9092" is accepted by librdkafka too
-    if (scheme and scheme.upper() not in SECURITY_PROTOCOLS) or "/" in address:
-        raise ConfigurationError(field, text, "write host:port without a scheme or a path")
-    if address.startswith("["):
-        host, _, port = address[1:].partition("]")
-        port = port.removeprefix(":")
-    else:
-        host, _, port = address.partition(":")
-    if not host:
-        raise ConfigurationError(field, text, "the host is missing; give host:port")
-    if not port:
-        return host, default_port
-    # Python refuses to read an integer of more than 4,300 digits.
-    if not (port.isascii() and port.isdigit() and len(port) < 10 and 0 < int(port) < 65536):
-        raise ConfigurationError(field, text, "the port must be a number from 1 to 65535")
-    return host, int(port)
+    found = _SERVER.fullmatch(text)
+    port = int(found[3] or default_port) if found else 0
+    if found is None or not 0 < port < 65536:
+        remedy = "write host:port with a port from 1 to 65535, and a comma between servers: b1:9092,b2:9092"
+        raise ConfigurationError(field, text, remedy)
+    return found[1] or found[2], port
 
 
 _TIMEOUTS = {
@@ -96,7 +82,15 @@ _SASL = {
     "sasl.kerberos.keytab": "kerberos_keytab",
     "sasl.kerberos.principal": "kerberos_principal",
 }
-_KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a setting
+_TEXTS = _SASL | {"ssl.key.password": "key_password"}
+"""Settings that are a field of ``SecurityConfig``."""
+_PEMS = ("ca", "certificate", "key")
+_ENDPOINT = {
+    TOKEN_URL: "url",
+    f"{_OAUTH}client.id": "client_id",
+    f"{_OAUTH}client.secret": "client_secret",
+    f"{_OAUTH}scope": "scope",
+}
 _SECURITY = ("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
 """What decides how to log in: one that is misspelt would be ignored, and a login tried without it."""
 
@@ -180,35 +174,19 @@ def to_librdkafka(config: ClientConfig) -> dict[str, Any]:
         "socket.connection.setup.timeout.ms": str(max(round(config.connect_timeout * 1000), 1000)),
     }
     if security.uses_tls:
-        settings |= _tls_settings(security.tls)
-    if security.sasl is not None and security.uses_sasl:
-        settings |= _sasl_settings(security.sasl)
-    return settings
+        settings[_HOST_NAMES] = "https" if security.check_hostname else "none"
+        settings |= {_VERIFY: "true" if security.verify else "false", "ssl.key.password": security.key_password}
+        for name in _PEMS:
+            settings |= _pem_settings(getattr(security, name))
+    if security.uses_sasl:
+        settings["sasl.mechanism"] = security.mechanism
+        settings |= _oauth_settings(security.oauth) if security.oauth else {}
+        settings |= {name: getattr(security, field) for name, field in _SASL.items()}
+    return {name: value for name, value in settings.items() if value}
 
 
-def _tls_settings(tls: TlsConfig) -> dict[str, Any]:
-    settings: dict[str, Any] = {
-        _HOST_NAMES: "https" if tls.check_hostname else "none",
-        _VERIFY: "true" if tls.verify else "false",
-    }
-    for pem in (tls.ca, tls.certificate, tls.key):
-        settings |= _pem_settings(pem)
-    return settings | ({_KEY_PASSWORD: tls.key_password} if tls.key_password else {})
-
-
-def _pem_settings(pem: Pem) -> dict[str, str]:
-    found = {f"{pem.name}.location": pem.location, f"{pem.name}.pem": pem.text}
-    return {name: value for name, value in found.items() if value}
-
-
-def _sasl_settings(sasl: SaslConfig) -> dict[str, Any]:
-    settings: dict[str, Any] = {"sasl.mechanism": sasl.mechanism}
-    if sasl.mechanism == "OAUTHBEARER":
-        return settings | _oauth_settings(sasl.oauth)
-    prefix = "sasl.kerberos." if sasl.mechanism == "GSSAPI" else ("sasl.username", "sasl.password")
-    return settings | {
-        name: value for name, field in _SASL.items() if name.startswith(prefix) and (value := getattr(sasl, field))
-    }
+def _pem_settings(pem: Pem) -> dict[str, str | None]:
+    return {f"{pem.name}.location": pem.location, f"{pem.name}.pem": pem.text}
 
 
 def _oauth_settings(oauth: OAuthConfig) -> dict[str, Any]:
@@ -221,14 +199,8 @@ def _oauth_settings(oauth: OAuthConfig) -> dict[str, Any]:
         f"{_OAUTH}extensions": ",".join(f"{name}={value}" for name, value in extensions.items()),
     }
     if endpoint := oauth.endpoint:
-        settings |= {
-            TOKEN_URL: endpoint.url,
-            f"{_OAUTH}client.id": endpoint.client_id,
-            f"{_OAUTH}client.secret": endpoint.client_secret,
-            f"{_OAUTH}scope": endpoint.scope,
-            **_pem_settings(endpoint.ca),
-        }
-    return {name: value for name, value in settings.items() if value}
+        settings |= {name: getattr(endpoint, field) for name, field in _ENDPOINT.items()} | _pem_settings(endpoint.ca)
+    return settings
 
 
 def _milliseconds(name: str, value: object) -> float:
@@ -243,20 +215,17 @@ def _milliseconds(name: str, value: object) -> float:
 
 def _security(given: Mapping[str, Any]) -> SecurityConfig:
     protocol = str(given.get("security.protocol", "PLAINTEXT")).upper()
-    # SASL settings beside a protocol without SASL are not an error in librdkafka.
+    mechanism = str(given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))).upper()
+    has_tokens = mechanism == "OAUTHBEARER" and protocol.startswith("SASL_")
+    fields: dict[str, Any] = {name: _pem(f"ssl.{name}", given) for name in _PEMS}
+    fields |= {field: str(given[name]) for name, field in _TEXTS.items() if name in given}
     return SecurityConfig(
-        protocol=protocol, tls=_tls(given), sasl=_sasl(given) if protocol.startswith("SASL_") else None
-    )
-
-
-def _tls(given: Mapping[str, Any]) -> TlsConfig:
-    return TlsConfig(
-        ca=_pem("ssl.ca", given),
-        certificate=_pem("ssl.certificate", given),
-        key=_pem("ssl.key", given),
-        key_password=str(given[_KEY_PASSWORD]) if _KEY_PASSWORD in given else None,
-        check_hostname=_checks_host_names(given),
+        protocol=protocol,
+        mechanism=mechanism,
+        check_hostname=_choice(_HOST_NAMES, given, "https", "none"),
         verify=flag(_VERIFY, given),
+        oauth=_oauth(given) if has_tokens else None,
+        **fields,
     )
 
 
@@ -265,51 +234,30 @@ def _pem(name: str, given: Mapping[str, Any]) -> Pem:
     return Pem(name=name, location=location and str(location), text=text and str(text))
 
 
-def _sasl(given: Mapping[str, Any]) -> SaslConfig:
-    mechanism = str(given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))).upper()
-    fields: dict[str, Any] = {field: str(given[name]) for name, field in _SASL.items() if name in given}
-    return SaslConfig(
-        mechanism=mechanism, oauth=_oauth(given) if mechanism == "OAUTHBEARER" else OAuthConfig(), **fields
-    )
-
-
 def _oauth(given: Mapping[str, Any]) -> OAuthConfig:
-    callback = given.get("oauth_cb")
-    if callback is not None and not callable(callback) and not isinstance(callback, str):
-        raise ConfigurationError("oauth_cb", None, "must be a callable that returns (token, expiry in seconds)")
+    callback, endpoint = given.get("oauth_cb"), None
+    if callback is None and TOKEN_URL in given:
+        texts: dict[str, Any] = {field: str(given.get(name, "")) for name, field in _ENDPOINT.items()}
+        endpoint = TokenEndpoint(ca=_pem("https.ca", given), **texts)
     return OAuthConfig(
         callback=callback,
         callback_config=str(given.get(f"{_OAUTH}config", "")),
-        endpoint=_endpoint(given) if callback is None and TOKEN_URL in given else None,
+        endpoint=endpoint,
         extensions=_extensions(str(given.get(f"{_OAUTH}extensions", ""))),
-    )
-
-
-def _endpoint(given: Mapping[str, Any]) -> TokenEndpoint:
-    scope = given.get(f"{_OAUTH}scope")
-    return TokenEndpoint(
-        url=str(given[TOKEN_URL]),
-        client_id=str(given.get(f"{_OAUTH}client.id", "")),
-        client_secret=str(given.get(f"{_OAUTH}client.secret", "")),
-        scope=None if scope is None else str(scope),
-        ca=_pem("https.ca", given),
     )
 
 
 def flag(name: str, given: Mapping[str, Any]) -> bool:
     """Parse a setting that is true or false, by default true. Raises ``ConfigurationError``."""
-    text = str(given.get(name, True)).lower()
-    if text not in ("true", "false"):
-        raise ConfigurationError(name, given[name], "give true or false")
-    return text == "true"
+    return _choice(name, given, "true", "false")
 
 
-def _checks_host_names(given: Mapping[str, Any]) -> bool:
-    """Read whether a certificate has to name its host: what is misspelt must not switch that off."""
-    text = str(given.get(_HOST_NAMES, "https")).lower()
-    if text not in ("https", "none"):
-        raise ConfigurationError(_HOST_NAMES, given[_HOST_NAMES], "give https, or none to accept any host name")
-    return text == "https"
+def _choice(name: str, given: Mapping[str, Any], yes: str, no: str) -> bool:
+    """Parse a setting of two values: what is misspelt must not switch a check off."""
+    text = str(given.get(name, yes)).lower()
+    if text not in (yes, no):
+        raise ConfigurationError(name, given[name], f"give {yes} or {no}")
+    return text == yes
 
 
 def _extensions(text: str) -> dict[str, str]:

@@ -23,31 +23,32 @@ from aiokafka.errors import KafkaConnectionError, UnsupportedSaslMechanismError
 
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.kafka.transport.security import OAuthConfig, SaslConfig, SecurityConfig
+from airflow_kafka_groups.kafka.transport.security import OAuthConfig, SecurityConfig
 
 _NO_LAYER = b"\x01"
 """The security layer that is chosen: none, since TLS protects the connection where that is wanted (RFC 4752, 3.1)."""
 
 
-def require_kerberos(sasl: SaslConfig) -> None:
+def require_kerberos(security: SecurityConfig) -> None:
     """Raise ``ConfigurationError`` if this process lacks the package or the keytab for a Kerberos login."""
     if find_spec("gssapi") is None:
-        raise ConfigurationError("sasl.mechanism", sasl.mechanism, "Kerberos needs a package: pip install gssapi")
-    if sasl.kerberos_keytab and not os.access(sasl.kerberos_keytab, os.R_OK):
+        raise ConfigurationError("sasl.mechanism", security.mechanism, "Kerberos needs a package: pip install gssapi")
+    keytab = security.kerberos_keytab
+    if keytab and not os.access(keytab, os.R_OK):
         remedy = f"cannot be read on {os.uname().nodename}: put it at this path on each machine that connects"
-        raise ConfigurationError("sasl.kerberos.keytab", sasl.kerberos_keytab, remedy)
+        raise ConfigurationError("sasl.kerberos.keytab", keytab, remedy)
 
 
 class KerberosAuthenticator(SaslGSSAPIAuthenticator):  # type: ignore[misc]  # aiokafka has no type information
     """An authenticator that logs in by the keytab of the settings, as their principal.
 
-    :param sasl: the settings. Without a keytab, Kerberos takes a ticket or a keytab of the environment; without a
+    :param security: the settings. Without a keytab, Kerberos takes a ticket or a keytab of the environment; without a
         principal, the one that it finds first.
     :param principal: the brokers' service, ``service@host``.
     """
 
-    def __init__(self, sasl: SaslConfig, *, loop: asyncio.AbstractEventLoop, principal: str) -> None:
-        self._keytab, self._client = sasl.kerberos_keytab, sasl.kerberos_principal
+    def __init__(self, security: SecurityConfig, *, loop: asyncio.AbstractEventLoop, principal: str) -> None:
+        self._keytab, self._client = security.kerberos_keytab, security.kerberos_principal
         super().__init__(loop=loop, principal=principal)
 
     def authenticator_gssapi(self) -> Generator[tuple[bytes, bool], bytes | None, None]:
@@ -148,8 +149,8 @@ def why(error: BaseException, *, tls: bool) -> str:
 
 def refusal(error: BaseException, security: SecurityConfig) -> str:
     """Return why a login was refused."""
-    if isinstance(error, UnsupportedSaslMechanismError) and security.sasl:  # its text is the connection's repr
-        return f"the listener does not offer the mechanism {security.sasl.mechanism}: choose another sasl.mechanism"
+    if isinstance(error, UnsupportedSaslMechanismError):  # its text is the connection's repr
+        return f"the listener does not offer the mechanism {security.mechanism}: choose another sasl.mechanism"
     return say(error)
 
 
@@ -205,7 +206,7 @@ class OpeningConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka h
         client_id: str,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        self._sasl = security.sasl
+        self._security = security
         settings = {"client_id": client_id, "request_timeout_ms": _LONGEST_MS, "ssl_context": ssl_context}
         super().__init__(host, port, **settings, **_to_aiokafka(security))
 
@@ -230,21 +231,20 @@ class OpeningConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka h
 
     def authenticator_gssapi(self) -> KerberosAuthenticator:
         """Return what logs in by Kerberos."""
-        assert self._sasl is not None  # noqa: S101 - only called for a mechanism of SASL
-        return KerberosAuthenticator(self._sasl, loop=self._loop, principal=self.sasl_principal)
+        return KerberosAuthenticator(self._security, loop=self._loop, principal=self.sasl_principal)
 
 
 def _to_aiokafka(security: SecurityConfig) -> dict[str, Any]:
     """Return the security settings as arguments, except for the TLS context, which many connections share."""
     arguments: dict[str, Any] = {"security_protocol": security.protocol}
-    if (sasl := security.sasl) is not None and security.uses_sasl:
-        if sasl.mechanism == "GSSAPI":
-            require_kerberos(sasl)
+    if security.uses_sasl:
+        if security.mechanism == "GSSAPI":
+            require_kerberos(security)
         arguments |= {
-            "sasl_mechanism": sasl.mechanism,
-            "sasl_plain_username": sasl.username,
-            "sasl_plain_password": sasl.password,
-            "sasl_kerberos_service_name": sasl.kerberos_service,
+            "sasl_mechanism": security.mechanism,
+            "sasl_plain_username": security.username,
+            "sasl_plain_password": security.password,
+            "sasl_kerberos_service_name": security.kerberos_service or "kafka",
         }
     if security.oauth is not None:
         arguments["sasl_oauth_token_provider"] = _TokenProvider(security.oauth)

@@ -1,8 +1,7 @@
-"""The security settings of a Kafka connection: one model, whichever form they came in; with certificates, keys, tokens.
+"""The security settings of a Kafka connection, with certificates, keys and tokens: the one model of all forms.
 
-``cluster.librdkafka`` parses settings into it. Renderers write it as the settings of aiokafka
-(``transport.aiokafka_connection``), of librdkafka (``cluster.librdkafka``) and of Kafka's Java client
-(``kafka.cluster.java``). Errors use librdkafka's names. No secret is in a repr or an error.
+``cluster.librdkafka`` parses and writes librdkafka's settings, ``cluster.java`` writes those of Java's client. Errors
+use librdkafka's names. No secret is in a repr or an error.
 """
 
 from __future__ import annotations
@@ -136,58 +135,6 @@ def pem_lines(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TlsConfig:
-    """TLS settings.
-
-    :param ca: CA certificates. Default: the system's own.
-    :param certificate: the client's certificate chain.
-    :param key: its private key. Default: it is in the same file as the certificate.
-    :param check_hostname: whether the broker's certificate must name its host. Default true.
-    :param verify: whether the broker's certificate is checked at all. Default true.
-    """
-
-    ca: Pem = field(default_factory=lambda: Pem(name="ssl.ca"))
-    certificate: Pem = field(default_factory=lambda: Pem(name="ssl.certificate"))
-    key: Pem = field(default_factory=lambda: Pem(name="ssl.key"))
-    key_password: str | None = field(default=None, repr=False)
-    check_hostname: bool = True
-    verify: bool = True
-
-    def embedded(self) -> TlsConfig:
-        """Return the same with the contents of all PEM files."""
-        return replace(self, ca=self.ca.embedded(), certificate=self.certificate.embedded(), key=self.key.embedded())
-
-    def context(self) -> ssl.SSLContext:
-        """Build the TLS context. Raises ``ConfigurationError`` naming the certificate or key that cannot be read."""
-        try:
-            context = ssl.create_default_context(cafile=self.ca.location, cadata=self.ca.text)
-        except OSError as error:  # an SSLError is one
-            raise ConfigurationError(
-                self.ca.setting, self.ca.location, f"the CA certificates cannot be read: {error}"
-            ) from error
-        context.check_hostname = self.verify and self.check_hostname
-        if not self.verify:
-            context.verify_mode = ssl.CERT_NONE
-        if self.certificate:
-            self._load_certificate(context)
-        elif self.key:
-            raise ConfigurationError(self.key.setting, None, "is a key without a certificate: set that, too")
-        return context
-
-    def _load_certificate(self, context: ssl.SSLContext) -> None:
-        with self.certificate.as_file() as certificate, self.key.as_file() as key:
-            assert certificate is not None  # noqa: S101 - the caller has checked it
-            try:
-                # An empty password instead of none: OpenSSL would ask for it on the terminal otherwise.
-                context.load_cert_chain(certificate, key, password=self.key_password or "")
-            except OSError as error:
-                what = f"the client certificate, or its key ({self.key.setting}), cannot be read"
-                raise ConfigurationError(
-                    self.certificate.setting, self.certificate.location, f"{what} (wrong key password?): {error}"
-                ) from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenEndpoint:
     """An OAuth 2 token endpoint and the client's credentials for it (RFC 6749, 4.4).
 
@@ -198,8 +145,8 @@ class TokenEndpoint:
     url: str = field(repr=False)
     client_id: str
     client_secret: str = field(repr=False)
-    scope: str | None = None
-    ca: Pem = field(default_factory=lambda: Pem(name="https.ca"))
+    scope: str = ""
+    ca: Pem = Pem(name="https.ca")
 
     def __post_init__(self) -> None:
         try:
@@ -253,54 +200,54 @@ class OAuthConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaslConfig:
-    """SASL settings.
+class SecurityConfig:
+    """The security settings of a connection. Those of TLS and of a login count with such a protocol only.
 
+    :param protocol: one of ``SECURITY_PROTOCOLS``.
+    :param ca: CA certificates. Default: the system's own.
+    :param certificate: the client's certificate chain.
+    :param key: its private key. Default: it is in the same file as the certificate.
+    :param check_hostname: whether the broker's certificate must name its host. Default true.
+    :param verify: whether the broker's certificate is checked at all. Default true.
     :param mechanism: one of ``SASL_MECHANISMS``.
     :param kerberos_service: the brokers' Kerberos service. Default ``kafka``.
     :param kerberos_keytab: a file with the client's keys. Default: the ticket or keytab of the process' environment.
     :param kerberos_principal: whom to log in as. Default: the keytab's first principal, or the ticket's.
-    """
-
-    mechanism: str
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    kerberos_service: str = "kafka"
-    kerberos_keytab: str | None = None
-    kerberos_principal: str | None = None
-    oauth: OAuthConfig = field(default_factory=OAuthConfig)
-
-    def __post_init__(self) -> None:
-        if self.mechanism not in SASL_MECHANISMS:
-            remedy = _MSK_IAM if self.mechanism == "AWS_MSK_IAM" else f"use one of {', '.join(SASL_MECHANISMS)}"
-            raise ConfigurationError("sasl.mechanism", self.mechanism or None, remedy)
-        if self.mechanism in PASSWORD_MECHANISMS:
-            if not self.username:
-                raise ConfigurationError("sasl.username", None, f"{self.mechanism} needs a user name")
-            if not self.password:
-                raise ConfigurationError("sasl.password", None, f"{self.mechanism} needs a password")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecurityConfig:
-    """The security settings of a connection.
-
-    :param protocol: one of ``SECURITY_PROTOCOLS``.
-    :param tls: used by the SSL protocols.
-    :param sasl: required by the SASL protocols.
+    :param oauth: the source of tokens; only for the mechanism OAUTHBEARER.
     :param filled: the fields that the user filled, by the settings that they became: errors name those.
     """
 
     protocol: str = "PLAINTEXT"
-    tls: TlsConfig = field(default_factory=TlsConfig)
-    sasl: SaslConfig | None = None
+    ca: Pem = Pem(name="ssl.ca")
+    certificate: Pem = Pem(name="ssl.certificate")
+    key: Pem = Pem(name="ssl.key")
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+    verify: bool = True
+    mechanism: str = ""
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    kerberos_service: str | None = None
+    kerberos_keytab: str | None = None
+    kerberos_principal: str | None = None
+    oauth: OAuthConfig | None = None
     filled: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.protocol not in SECURITY_PROTOCOLS:
             raise ConfigurationError("security.protocol", self.protocol, f"use one of {', '.join(SECURITY_PROTOCOLS)}")
-        if self.uses_sasl and self.sasl is None:
-            raise ConfigurationError("sasl.mechanism", None, f"use one of {', '.join(SASL_MECHANISMS)}")
+        if not self.uses_sasl:
+            return
+        if self.mechanism not in SASL_MECHANISMS:
+            remedy = _MSK_IAM if self.mechanism == "AWS_MSK_IAM" else f"use one of {', '.join(SASL_MECHANISMS)}"
+            raise ConfigurationError("sasl.mechanism", self.mechanism or None, remedy)
+        if self.mechanism in PASSWORD_MECHANISMS:
+            for name, value, what in (
+                ("username", self.username, "user name"),
+                ("password", self.password, "password"),
+            ):
+                if not value:
+                    raise ConfigurationError(f"sasl.{name}", None, f"{self.mechanism} needs a {what}")
 
     @property
     def uses_sasl(self) -> bool:
@@ -312,24 +259,18 @@ class SecurityConfig:
         """Whether TLS encrypts the connection."""
         return self.protocol.endswith("SSL")
 
-    @property
-    def oauth(self) -> OAuthConfig | None:
-        """The source of tokens, if the connection authenticates with tokens."""
-        return self.sasl.oauth if self.sasl and self.uses_sasl and self.sasl.mechanism == "OAUTHBEARER" else None
-
     def with_tokens(self, source: Callable[[str], Any]) -> SecurityConfig:
         """Return the same with a function that returns tokens."""
-        assert self.sasl is not None  # noqa: S101 - only called where ``oauth`` is set
-        return replace(self, sasl=replace(self.sasl, oauth=replace(self.sasl.oauth, source=source)))
+        return replace(self, oauth=replace(self.oauth or OAuthConfig(), source=source))
 
     def embedded(self) -> SecurityConfig:
         """Return the same with the contents of all PEM files, for a process that does not have the files."""
-        sasl = self.sasl
+        oauth = self.oauth
         with naming(self.filled):
-            if (oauth := self.oauth) and oauth.endpoint and sasl:
-                endpoint = replace(oauth.endpoint, ca=oauth.endpoint.ca.embedded())
-                sasl = replace(sasl, oauth=replace(oauth, endpoint=endpoint))
-            return replace(self, sasl=sasl, tls=self.tls.embedded() if self.uses_tls else self.tls)
+            if oauth and oauth.endpoint:
+                oauth = replace(oauth, endpoint=replace(oauth.endpoint, ca=oauth.endpoint.ca.embedded()))
+            names = ("ca", "certificate", "key") if self.uses_tls else ()
+            return replace(self, oauth=oauth, **{name: getattr(self, name).embedded() for name in names})
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """Build the TLS context, or ``None`` for a plain-text protocol.
@@ -337,7 +278,30 @@ class SecurityConfig:
         Raises ``ConfigurationError`` naming the certificate or key that cannot be read.
         """
         with naming(self.filled):
-            return self.tls.context() if self.uses_tls else None
+            return self._tls_context() if self.uses_tls else None
+
+    def _tls_context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca.location, cadata=self.ca.text)
+        except OSError as error:  # an SSLError is one
+            remedy = f"the CA certificates cannot be read: {error}"
+            raise ConfigurationError(self.ca.setting, self.ca.location, remedy) from error
+        context.check_hostname = self.verify and self.check_hostname
+        if not self.verify:
+            context.verify_mode = ssl.CERT_NONE
+        with self.certificate.as_file() as certificate, self.key.as_file() as key:
+            if certificate is None:
+                if key is not None:
+                    raise ConfigurationError(self.key.setting, None, "is a key without a certificate: set that, too")
+                return context
+            try:
+                # An empty password instead of none: OpenSSL would ask for it on the terminal otherwise.
+                context.load_cert_chain(certificate, key, password=self.key_password or "")
+            except OSError as error:
+                remedy = f"the client certificate, or its key ({self.key.setting}), cannot be read"
+                remedy += f" (wrong key password?): {error}"
+                raise ConfigurationError(self.certificate.setting, self.certificate.location, remedy) from error
+        return context
 
 
 @contextmanager

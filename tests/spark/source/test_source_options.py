@@ -17,7 +17,6 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import BrokerId, GroupId, GroupListing, GroupState, GroupType
-from airflow_kafka_groups.kafka.transport.security import SaslConfig
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark import source
 from airflow_kafka_groups.spark.kafka.connection_files import source_settings, write_source_settings
@@ -114,8 +113,7 @@ def test_settings_come_from_a_file_or_a_variable_and_never_travel_with_the_optio
     assert SECRET not in repr(options)
     config = options.client_config()
     assert config.bootstrap_servers == (("b2", 1),)
-    assert config.security.sasl is not None
-    assert config.security.sasl.password == SECRET
+    assert config.security.password == SECRET
     overridden = SourceOptions.parse({**BROKERS, **where}).client_config()
     assert overridden.bootstrap_servers == (("b1", 9092),)
 
@@ -319,7 +317,7 @@ def test_passwords_come_through_whole(tmp_path: Path, protocol: str, mechanism: 
     login = {"sasl.mechanisms": mechanism.lower(), "sasl.username": "u", "sasl.password": ODD_SECRET}
     security = read_back({"security.protocol": protocol.lower(), **login}, tmp_path).security
     assert security.protocol == protocol
-    assert security.sasl == SaslConfig(mechanism=mechanism, username="u", password=ODD_SECRET)
+    assert (security.mechanism, security.username, security.password) == (mechanism, "u", ODD_SECRET)
 
 
 @pytest.mark.parametrize("form", ["pem", "location"])
@@ -338,7 +336,7 @@ def test_certificates_and_keys_go_in_as_pem_so_that_executors_need_no_files(
     for place in tmp_path.glob("*.pem"):
         place.unlink()
     security = ClientConfig.from_librdkafka(made).security
-    texts = [part.text for part in (security.tls.ca, security.tls.certificate, security.tls.key)]
+    texts = [part.text for part in (security.ca, security.certificate, security.key)]
     assert texts == [authority.certificate, pair.certificate, pair.key]
     assert security.ssl_context() is not None
 
@@ -347,9 +345,9 @@ def test_host_names_and_certificates_go_unchecked_only_where_the_connection_says
     (tmp_path / "other").mkdir()
     given = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"}
     security = read_back({**given, "enable.ssl.certificate.verification": "false"}, tmp_path).security
-    assert (security.tls.check_hostname, security.tls.verify) == (False, False)
+    assert (security.check_hostname, security.verify) == (False, False)
     security = read_back({"security.protocol": "SSL"}, tmp_path / "other").security
-    assert (security.tls.check_hostname, security.tls.verify) == (True, True)
+    assert (security.check_hostname, security.verify) == (True, True)
 
 
 def test_oidc_goes_along_and_the_source_asks_for_tokens_itself(tmp_path: Path) -> None:
@@ -368,8 +366,7 @@ def test_oidc_goes_along_and_the_source_asks_for_tokens_itself(tmp_path: Path) -
 def test_the_keytab_and_the_principal_reach_the_source(tmp_path: Path) -> None:
     login = {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kfk", "sasl.kerberos.keytab": "/k/me.keytab"}
     given = {"security.protocol": "SASL_PLAINTEXT", **login, "sasl.kerberos.principal": "me@R"}
-    sasl = read_back(given, tmp_path).security.sasl
-    assert sasl is not None
+    sasl = read_back(given, tmp_path).security
     assert (sasl.kerberos_service, sasl.kerberos_keytab, sasl.kerberos_principal) == ("kfk", "/k/me.keytab", "me@R")
 
 

@@ -48,9 +48,8 @@ def test_a_json_environment_variable_becomes_a_client_configuration(monkeypatch:
     )
     config = KafkaGroupsHook("mine").client_config()
     assert config.bootstrap_servers == (("b1", 9095), ("b2", 9093))
-    assert config.security.sasl is not None
-    assert (config.security.protocol, config.security.sasl.username) == ("SASL_PLAINTEXT", "u")
-    assert config.security.sasl.password == SECRET
+    assert (config.security.protocol, config.security.username) == ("SASL_PLAINTEXT", "u")
+    assert config.security.password == SECRET
     assert config.request_timeout == 7
     assert SECRET not in repr(config)
 

@@ -18,7 +18,7 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig, ConnectionPrint
 from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
-from airflow_kafka_groups.kafka.transport.security import Pem, SaslConfig, TokenEndpoint, client_credentials
+from airflow_kafka_groups.kafka.transport.security import Pem, TokenEndpoint, client_credentials
 from tests.lab.security.certificates import Authority, Pair
 
 SECRET = "s3cr3t-value"
@@ -49,11 +49,8 @@ def test_bootstrap_servers(text: str, servers: tuple[tuple[str, int], ...]) -> N
         (None, "is missing; give at least one broker"),
         *[(text, "") for text in ("", " , ", "b1:port", "b1:0", "b1:70000", "b1:" + "9" * 5_000, ":9092", "b1:\uff19")],
         *[(text, "must be a string") for text in (9092, ["b1"])],
-        *[(text, "without a scheme or a path") for text in ("kafka://b1:9092", "b1:9092/x")],
-        *[
-            (text, "write a comma between servers: b1:9092,b2")
-            for text in ("b1:9092;b2:9092", "b1:9092\uff0cb2:9092", "b1 b2:9092", "b1|b2", "b0,b1\nb2")
-        ],
+        *[(text, "write host:port") for text in ("kafka://b1:9092", "b1:9092/x", "[::1", "::1")],
+        *[(text, "a comma between servers: b1:9092,b2") for text in ("b1:9092;b2:9092", "b1\uff0cb2", "b0,b1\nb2")],
     ],
 )
 def test_bootstrap_servers_that_cannot_be_read_are_named(text: object, said: str) -> None:
@@ -80,7 +77,7 @@ def test_sasl(spelling: str) -> None:
         security_protocol="sasl_ssl", sasl_username="u", sasl_password=SECRET, **{spelling: "scram-sha-512"}
     ).security
     assert security.protocol == "SASL_SSL"
-    assert security.sasl == SaslConfig(mechanism="SCRAM-SHA-512", username="u", password=SECRET)
+    assert (security.mechanism, security.username, security.password) == ("SCRAM-SHA-512", "u", SECRET)
     assert security.uses_tls
     assert security.uses_sasl
 
@@ -98,7 +95,7 @@ def test_sasl(spelling: str) -> None:
         ({"request_timeout_ms": 0}, r"request\.timeout\.ms"),
         ({"enable_ssl_certificate_verification": "maybe"}, r"enable\.ssl\.certificate\.verification"),
         ({"ssl_endpoint_identification_algorithm": "htps"}, r"ssl\.endpoint\.identification\.algorithm \(got 'htps'\)"),
-        ({"ssl_endpoint_identification_algorithm": "https "}, r"identification\.algorithm .*give https, or none"),
+        ({"ssl_endpoint_identification_algorithm": "https "}, r"identification\.algorithm .*give https or none"),
         ({"ssl_endpoint_identification_algorithm": True}, r"identification\.algorithm \(got True\)"),
     ],
 )
@@ -166,7 +163,7 @@ def test_a_key_is_no_path_to_be_shown_nor_is_one_without_its_first_and_last_line
                 ClientConfig.from_librdkafka({**given, f"{name}.location": text})
             assert key[:20] not in str(refused.value)
     long = "/etc/kafka/clusters/production/europe/private/client/key"
-    assert ClientConfig.from_librdkafka({**given, "ssl.key.location": long}).security.tls.key.location == long
+    assert ClientConfig.from_librdkafka({**given, "ssl.key.location": long}).security.key.location == long
 
 
 @pytest.mark.parametrize(
@@ -177,7 +174,6 @@ def test_a_key_is_no_path_to_be_shown_nor_is_one_without_its_first_and_last_line
         *[("batch_size", value) for value in (0, 1.5, "5", float("inf"))],
         ("batches_in_flight", None),
         *[("singles_in_flight", value) for value in (-1, 2.5)],
-        *[("client_id", value) for value in (None, 5, "\ud800", "x" * 40_000)],
     ],
 )
 def test_what_a_program_passes_is_checked_and_named(field: str, value: object) -> None:

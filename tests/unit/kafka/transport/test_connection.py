@@ -31,7 +31,7 @@ from airflow_kafka_groups.kafka.transport import aiokafka_connection as tls
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection, TlsContext
 from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, SentRequests, open_connection
 from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID
-from airflow_kafka_groups.kafka.transport.security import OAuthConfig, Pem, SecurityConfig, TlsConfig
+from airflow_kafka_groups.kafka.transport.security import OAuthConfig, Pem, SecurityConfig
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.unit.kafka.transport.test_pipeline import Transport, frame, pipeline_on, turns
@@ -298,7 +298,7 @@ async def test_plain_text_needs_none(made: list[ssl.SSLContext]) -> None:
 
 
 async def test_one_that_cannot_be_made_is_tried_again() -> None:
-    shared = TlsContext(SecurityConfig(protocol="SSL", tls=TlsConfig(ca=Pem(name="ssl.ca", location="nowhere.pem"))))
+    shared = TlsContext(SecurityConfig(protocol="SSL", ca=Pem(name="ssl.ca", location="nowhere.pem")))
     for _ in range(2):
         with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location"):
             await shared.get()

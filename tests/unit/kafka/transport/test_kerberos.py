@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailed
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import KerberosAuthenticator, require_kerberos
-from airflow_kafka_groups.kafka.transport.security import SaslConfig, pem_lines
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig, pem_lines
 from tests.lab.security.certificates import Authority
 
 
@@ -68,7 +68,7 @@ def gssapi(monkeypatch: pytest.MonkeyPatch) -> None:
     MADE.clear()
 
 
-async def login(sasl: SaslConfig) -> tuple[Context, list[Any]]:
+async def login(sasl: SecurityConfig) -> tuple[Context, list[Any]]:
     """Log in; return the context and what was sent."""
     client = KerberosAuthenticator(sasl, loop=asyncio.get_running_loop(), principal="kafka@broker")
     answers = [None, b"from the broker", b"wrapped \x07\x00\x10\x00", b""]
@@ -77,18 +77,18 @@ async def login(sasl: SaslConfig) -> tuple[Context, list[Any]]:
 
 
 async def test_the_exchange_ends_with_the_choice_of_no_layer() -> None:
-    context, sent = await login(SaslConfig(mechanism="GSSAPI"))
+    context, sent = await login(SecurityConfig(mechanism="GSSAPI"))
     assert sent == [(b"first", True), (b"", True), (b"wrapped \x01\x00\x10\x00kafka@broker", False), None]
     assert (context.name, context.usage) == (("kafka@broker", "krb5"), "initiate")
 
 
 async def test_the_environment_decides_where_nothing_is_given() -> None:
-    context, _ = await login(SaslConfig(mechanism="GSSAPI"))
+    context, _ = await login(SecurityConfig(mechanism="GSSAPI"))
     assert context.creds is None
 
 
 async def test_a_principal_chooses_its_ticket() -> None:
-    context, _ = await login(SaslConfig(mechanism="GSSAPI", kerberos_principal="me@R"))
+    context, _ = await login(SecurityConfig(mechanism="GSSAPI", kerberos_principal="me@R"))
     assert (context.creds["name"].name, context.creds["name"].kind) == ("me@R", "principal")
     assert "store" not in context.creds
 
@@ -98,7 +98,7 @@ async def test_tickets_of_a_keytab_are_in_a_cache_of_its_own() -> None:
     caches = set()
     for keytab, principal in (("/a", None), ("/a", "me@R"), ("/a", "you@R"), ("/b", "me@R"), ("/b", "me@R")):
         MADE.clear()
-        sasl = SaslConfig(mechanism="GSSAPI", kerberos_keytab=keytab, kerberos_principal=principal)
+        sasl = SecurityConfig(mechanism="GSSAPI", kerberos_keytab=keytab, kerberos_principal=principal)
         creds = (await login(sasl))[0].creds
         assert creds["store"]["client_keytab"] == f"FILE:{keytab}"
         assert (creds["name"] and creds["name"].name) == principal
@@ -122,13 +122,13 @@ async def test_what_kerberos_says_is_shown_with_whose_login_it_was(
 
     monkeypatch.setattr(Context, "step", refuse)
     with pytest.raises(ConnectionFailedError, match=f"could not be opened: Kerberos refuses {said}"):
-        await login(SaslConfig(mechanism="GSSAPI", **given))
+        await login(SecurityConfig(mechanism="GSSAPI", **given))
 
 
 def test_a_keytab_that_this_machine_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_kafka_groups.kafka.transport.aiokafka_connection.find_spec", lambda name: object())
     keytab = tmp_path / "me.keytab"
-    sasl = SaslConfig(mechanism="GSSAPI", kerberos_keytab=str(keytab))
+    sasl = SecurityConfig(mechanism="GSSAPI", kerberos_keytab=str(keytab))
     with pytest.raises(ConfigurationError, match=r"sasl\.kerberos\.keytab .*me\.keytab.* cannot be read on"):
         require_kerberos(sasl)
     keytab.write_bytes(b"keys")
