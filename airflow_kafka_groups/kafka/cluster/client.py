@@ -303,6 +303,15 @@ class ClusterClient:
                 raise
         return connection
 
+    async def private_connection(self, broker_id: BrokerId) -> BrokerConnection:
+        """Open a connection to a broker for the caller alone, who closes it. Raises what ``connection`` raises."""
+        broker = await self._address_of(broker_id)
+        try:
+            return await self.of_this_cluster(self.connect(broker.host, broker.port))
+        except KafkaGroupsError:
+            self._unreached.add(broker_id)
+            raise
+
     def learn(self, broker: Broker) -> None:
         """Remember the address of a broker from a coordinator lookup; it is used where metadata has none."""
         self._advertised[broker.broker_id] = broker

@@ -19,9 +19,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import random
 from collections.abc import Callable
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -39,7 +37,7 @@ from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.membership.member import GroupMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.state import Heartbeat, Membership, NextAction, Phase
-from airflow_kafka_groups.kafka.models import Broker, CoordinatorType, MemberToRemove
+from airflow_kafka_groups.kafka.models import BrokerId, CoordinatorType, MemberToRemove
 from airflow_kafka_groups.kafka.protocol.api_versions import (
     FIND_COORDINATOR,
     HEARTBEAT,
@@ -69,101 +67,65 @@ class CoordinatorLink:
     """
 
     def __init__(self, cluster: ClusterClient, group_id: str) -> None:
-        self.coordinator: Broker | None = None
+        self.coordinator: BrokerId | None = None
         self._cluster = cluster
         self._group_id = group_id
         self._connection: BrokerConnection | None = None
-        self._discarded: list[BrokerConnection] = []
+        self._opened: list[BrokerConnection] = []
         self._opening = asyncio.Lock()
 
     async def find(self) -> ErrorCode:
-        """Ask any broker for the coordinator, and store it in ``coordinator`` unless an error code is returned.
-
-        Raises the last broker's error when no broker answers.
-        """
-        brokers = list(self._cluster.metadata.brokers)
-        before = None if self.coordinator is None else self.coordinator.broker_id
-        failure: KafkaGroupsError | None = None
+        """Ask a broker for the coordinator, and store it in ``coordinator`` unless an error code is returned."""
         # The last coordinator comes last: it may hang, and be the reason for the question.
-        for broker_id in sorted(random.sample(brokers, len(brokers)), key=lambda broker_id: broker_id == before):
-            try:
-                return await self._ask(broker_id)
-            except _FATAL:
-                raise
-            except KafkaGroupsError as error:
-                failure = error
-        await self._cluster.refresh()  # all brokers may have moved; raises when no bootstrap server answers either
-        raise failure or ConnectionFailedError("cluster", "no broker is known yet")
-
-    async def _ask(self, broker_id: int) -> ErrorCode:
-        connection = await self._cluster.connection(broker_id)
+        avoid = () if self.coordinator is None else (self.coordinator,)
+        broker_id, connection = await self._cluster.any_connection(avoid)
         version = connection.versions.choose(FIND_COORDINATOR)
         request = find_coordinator.build([self._group_id], CoordinatorType.GROUP, version)
-        timeout = self._cluster.config.request_timeout
-        response = await connection.send(FIND_COORDINATOR, version, request, timeout)
+        sent = connection.send(FIND_COORDINATOR, version, request, self._cluster.config.request_timeout)
+        response = await self._cluster.patience.wait(sent, broker_id)
         answer = find_coordinator.named(response, [self._group_id], version)
         for key, code, _ in answer.failed:
             if key == self._group_id:
                 return code
-        if self._group_id in answer.found:
-            self._move_to(answer.found[self._group_id])
-            return ErrorCode.none
-        raise MissingAnswerError(f"FindCoordinator: broker {broker_id} left out group {self._group_id!r}")
-
-    def _move_to(self, coordinator: Broker) -> None:
-        if self.coordinator is None or self.coordinator.address != coordinator.address:
-            self._discard(self._connection)
-        self.coordinator = coordinator
+        if self._group_id not in answer.found:
+            raise MissingAnswerError(f"FindCoordinator: broker {broker_id} left out group {self._group_id!r}")
+        found = answer.found[self._group_id]
+        self._cluster.learn(found)
+        if self.coordinator != found.broker_id:
+            self.coordinator, self._connection = found.broker_id, None
+        return ErrorCode.none
 
     async def open(self) -> BrokerConnection:
         """Return the connection to the coordinator, opened if necessary. Raises ``ConnectionFailedError``."""
         async with self._opening:
-            await self._close_discarded()
             if self._connection is None or not self._connection.usable:
-                self._discard(self._connection)
+                await self.aclose()
                 if self.coordinator is None:
                     raise ConnectionFailedError(f"group {self._group_id!r}", "its coordinator is not known yet")
-                address = await self._address_of(self.coordinator)
-                opening = self._cluster.connect(address.host, address.port)
-                self._connection = await self._cluster.of_this_cluster(opening)
+                self._connection = await self._cluster.private_connection(self.coordinator)
+                self._opened.append(self._connection)
             return self._connection
-
-    async def _address_of(self, coordinator: Broker) -> Broker:
-        """Return the address from metadata: proxies rewrite it there, but not always in FindCoordinator."""
-        known = self._cluster.metadata.brokers.get(coordinator.broker_id)
-        if known is None or known.address != coordinator.address:  # unless the broker has moved
-            with suppress(KafkaGroupsError):
-                await self._cluster.fresh_metadata()  # once for many groups that are kept alive
-        return self._cluster.metadata.brokers.get(coordinator.broker_id, coordinator)
 
     async def send(
         self, connection: BrokerConnection, api: Api, build: Callable[[int], Message], timeout: float
     ) -> Message:
         """Send one request on a connection that ``open`` returned.
 
-        After a cancellation or an error the response may still arrive, so the connection is discarded.
+        After a cancellation or an error the response may still arrive, so the connection is used no more.
         """
         version = connection.versions.choose(api)
         try:
             return await connection.send(api, version, build(version), timeout)
         except (KafkaGroupsError, asyncio.CancelledError):
-            self._discard(connection)
+            if connection is self._connection:
+                self._connection = None
             raise
 
     async def aclose(self) -> None:
-        """Close the connection."""
-        self._discard(self._connection)
-        await self._close_discarded()
-
-    def _discard(self, connection: BrokerConnection | None) -> None:
-        if connection is not None and connection not in self._discarded:
-            self._discarded.append(connection)
-        if connection is self._connection:
-            self._connection = None
-
-    async def _close_discarded(self) -> None:
-        while self._discarded:
-            await self._discarded.pop().aclose()
+        """Close the connection, and those that are used no more."""
+        self._connection = None
+        while self._opened:
+            await self._opened.pop().aclose()
 
 
 class MemberSession:
@@ -191,7 +153,7 @@ class MemberSession:
         self._member = member
         self._options = options
         self._request_timeout = cluster.config.request_timeout
-        self._left_running: asyncio.Event | None = None
+        self._running: asyncio.Task[Any] | None = None  # the callback that was called last
         self._link = CoordinatorLink(cluster, options.group_id)
         self._now = now
         self._changed = asyncio.Event()
@@ -426,55 +388,24 @@ class MemberSession:
 
         A plain function goes on in its thread when its caller is cancelled, so the next call waits for it.
         """
-        if self._left_running is not None:
-            await self._left_running.wait()
-            self._left_running = None
-        name = getattr(callback, "__name__", "a callback")
+        if self._running is not None:
+            await asyncio.wait([self._running])
+        is_coroutine = inspect.iscoroutinefunction(callback)
+        called = callback(*arguments) if is_coroutine else asyncio.to_thread(callback, *arguments)
+        self._running = running = asyncio.create_task(called)
         try:
-            if inspect.iscoroutinefunction(callback):
-                return await callback(*arguments)
-            result, raised = await self._in_thread(callback, arguments)
-            if inspect.isawaitable(result):
-                result = await result
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            # Not of this task: the callback waited for a task that it has cancelled. Unnoticed, it would end the
-            # membership without an error, and nobody who waits for a change would hear of it.
-            raise self._failure(name, error) from error
-        except Exception as error:
-            raise self._failure(name, error) from error
-        if raised is not None:
-            raise self._failure(name, raised) from raised
-        return result
-
-    def _failure(self, name: str, error: BaseException) -> CallbackFailedError:
-        return CallbackFailedError(self._options.group_id, f"{name}() raised {error!r}")
-
-    async def _in_thread(
-        self, callback: Callable[..., Any], arguments: tuple[object, ...]
-    ) -> tuple[Any, Exception | None]:
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        began = False
-
-        def run() -> tuple[Any, Exception | None]:
-            nonlocal began
-            began = True
-            try:
-                return callback(*arguments), None
-            except Exception as error:  # noqa: BLE001  # handed over: before Python 3.12, no future takes a StopIteration
-                return None, error
-            finally:
-                with suppress(RuntimeError):  # the loop is closed, so nobody waits
-                    loop.call_soon_threadsafe(ended.set)
-
-        try:
-            return await asyncio.to_thread(run)
+            await asyncio.wait([running])
         except asyncio.CancelledError:
-            if began:
-                self._left_running = ended
+            if is_coroutine:
+                running.cancel()
             raise
+        try:
+            result = running.result()
+            return await result if inspect.isawaitable(result) else result
+        except (Exception, asyncio.CancelledError) as error:
+            # A cancellation of our own ends the wait above: this one is of a task that the callback has cancelled.
+            name = getattr(callback, "__name__", "a callback")
+            raise CallbackFailedError(self._options.group_id, f"{name}() raised {error!r}") from error
 
     def _stop(self, error: KafkaGroupsError) -> None:
         self.membership.stop(error)

@@ -69,7 +69,7 @@ async def test_a_killed_coordinator_costs_a_moment_and_neither_lease_nor_generat
             assert session is not None
             coordinator = session._link.coordinator
             assert coordinator is not None
-            await asyncio.to_thread(kafka.kill, coordinator.broker_id)
+            await asyncio.to_thread(kafka.kill, coordinator)
             await until_async(lambda: session._link.coordinator != coordinator, 60)
             await until_async(lambda: lease.held, 60)
             assert lease.generation == generation
