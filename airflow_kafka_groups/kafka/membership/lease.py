@@ -362,9 +362,3 @@ class _LeaseMember(GroupMember):
     async def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
         grant = read_grant(assignment)
         log.info("lease %s: held by %r in generation %d", self._lease.group_id, grant.owner, generation)
-
-    async def on_join_prepare(self, generation: int, member_id: str) -> None:
-        return None
-
-    async def on_leave_prepare(self) -> None:
-        return None

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from airflow_kafka_groups.exceptions import (
-    BrokerError,
     CallbackFailedError,
     ConfigurationError,
     InvalidAssignmentError,
@@ -35,15 +34,12 @@ from airflow_kafka_groups.kafka.membership.member import (
     GroupProtocol,
     JoinedMember,
     MemberOptions,
-    check_assignments,
-    check_protocols,
 )
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import (
     FIND_COORDINATOR,
     HEARTBEAT,
     JOIN_GROUP,
-    LEAVE_GROUP,
     SYNC_GROUP,
     Api,
 )
@@ -127,7 +123,6 @@ class ErrorAction(Enum):
     FORGET_GENERATION = "join again as the same member; the generation and its assignment are lost"
     FORGET_MEMBER = "join again as a new member; the group removed this one"
     TAKE_MEMBER_ID = "join again at once with the id from the coordinator (KIP-394)"
-    GONE = "nothing to leave: the group does not know this member"
     END = "the membership has ended"
 
 
@@ -143,12 +138,7 @@ _IN_GENERATION = _COORDINATOR | {
     ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
 }
 _TABLES: Mapping[Api, Mapping[ErrorCode, ErrorAction]] = {
-    FIND_COORDINATOR: {
-        ErrorCode.none: ErrorAction.OK,
-        ErrorCode.coordinator_load_in_progress: ErrorAction.FIND,
-        ErrorCode.coordinator_not_available: ErrorAction.FIND,
-        ErrorCode.not_coordinator: ErrorAction.FIND,
-    },
+    FIND_COORDINATOR: _COORDINATOR | {ErrorCode.coordinator_load_in_progress: ErrorAction.FIND},
     JOIN_GROUP: _COORDINATOR
     | {
         ErrorCode.member_id_required: ErrorAction.TAKE_MEMBER_ID,
@@ -157,21 +147,6 @@ _TABLES: Mapping[Api, Mapping[ErrorCode, ErrorAction]] = {
     },
     SYNC_GROUP: _IN_GENERATION,
     HEARTBEAT: _IN_GENERATION,
-    LEAVE_GROUP: _COORDINATOR | {ErrorCode.unknown_member_id: ErrorAction.GONE},
-}
-_DESCRIPTIONS = {
-    ErrorCode.group_authorization_failed: "this user may not join the group (requires READ on it)",
-    ErrorCode.group_max_size_reached: "the group has as many members as the broker allows (group.max.size)",
-    ErrorCode.inconsistent_group_protocol: (
-        "the group has members of another protocol type, or no protocol of this member is supported by all of them"
-    ),
-    ErrorCode.fenced_instance_id: "another process has joined with the same group.instance.id",
-    ErrorCode.invalid_session_timeout: (
-        "the broker does not accept this session timeout (group.min.session.timeout.ms, group.max.session.timeout.ms)"
-    ),
-    ErrorCode.unknown_server_error: (
-        "unexpected broker error; metadata and assignments may be too large for a record of __consumer_offsets"
-    ),
 }
 
 
@@ -180,9 +155,8 @@ def error_action(api: Api, code: ErrorCode) -> ErrorAction:
     return _TABLES[api].get(code, ErrorAction.END)
 
 
-def group_error(code: ErrorCode, api: Api, group_id: str) -> BrokerError:
-    """Build the exception for a code that ends a membership."""
-    return broker_error(code, api, subject=group_id, message=_DESCRIPTIONS.get(code))
+def _may_join(protocol: object) -> bool:
+    return isinstance(protocol, GroupProtocol) and bool(protocol.name) and isinstance(protocol.metadata, bytes)
 
 
 NO_GENERATION = -1
@@ -291,7 +265,9 @@ class Membership:
 
     def join(self, protocols: Sequence[GroupProtocol]) -> JoinRequest:
         """Build the JoinGroup request. Raises ``ConfigurationError`` for protocols that it would not accept."""
-        check_protocols(protocols)
+        if not protocols or not all(map(_may_join, protocols)):
+            remedy = "return at least one GroupProtocol, each with a name and with metadata in bytes"
+            raise ConfigurationError("metadata()", protocols, remedy)
         self.phase = Phase.JOINING
         return JoinRequest(
             group_id=self.options.group_id,
@@ -329,7 +305,6 @@ class Membership:
         """Take the result of ``perform_assignment``, unless the generation was lost meanwhile."""
         if self.phase is not Phase.ASSIGNING:
             return
-        check_assignments(assignments)
         members = {member.member_id for member in self.members}
         if members != set(assignments):
             missing, invented = members - set(assignments), set(assignments) - members
@@ -440,7 +415,7 @@ class Membership:
                 self.member_id = NO_MEMBER
                 self._forget()
             case ErrorAction.END:
-                self.stop(group_error(code, api, self.options.group_id))
+                self.stop(broker_error(code, api, subject=self.options.group_id))
 
     def _forget(self) -> None:
         self.generation, self.leader_id, self.synced = NO_GENERATION, NO_MEMBER, None

