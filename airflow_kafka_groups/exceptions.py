@@ -25,7 +25,6 @@
     ├── OutcomeUnknownError           a change was sent, its response was lost: it may have happened
     ├── PartitionsFailedError         some partitions of a group failed; names them
     │   └── PartitionOffsetsError     some could not be read; carries the others
-    ├── PartlyDeletedError            a group lost offsets but was not deleted
     ├── UnexpectedGroupTypeError      a group has a type that the call excludes
     ├── EmptyGroupsNotListedError     a product that lists groups with members only
     ├── IncompleteListingError        a listing that must be complete lacks some groups
@@ -254,19 +253,6 @@ class PartitionOffsetsError(PartitionsFailedError):
     ) -> None:
         super().__init__(group_id, partition_errors, "read")
         self.partial = partial
-
-
-class PartlyDeletedError(KafkaGroupsError):
-    """Committed offsets of a group were, or may have been, deleted, but the group was not.
-
-    :param group_id: the group.
-    :param error: the error that stopped the deletion.
-    """
-
-    def __init__(self, group_id: str, error: KafkaGroupsError) -> None:
-        super().__init__(f"group {group_id!r} lost committed offsets but was not deleted: {error}")
-        self.group_id = group_id
-        self.error = error
 
 
 class EmptyGroupsNotListedError(KafkaGroupsError):

@@ -14,7 +14,6 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     NotSentError,
     OutcomeUnknownError,
-    PartlyDeletedError,
     UnexpectedGroupTypeError,
 )
 from airflow_kafka_groups.kafka.admin.results import is_not_found
@@ -197,8 +196,6 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
 
     if (not_sent := _not_sent(group_id, error)) is not None:
         return not_sent
-    if isinstance(error, PartlyDeletedError):
-        return outcome(Outcome.UNKNOWN, PARTLY_DELETED, f"{error}. If it is there, restore its offsets from the backup")
     if not isinstance(error, BrokerError):
         code = "outcome_unknown" if isinstance(error, OutcomeUnknownError) else "no_answer"
         return outcome(Outcome.UNKNOWN, code, f"it may or may not be deleted: {error}")

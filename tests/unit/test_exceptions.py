@@ -24,7 +24,6 @@ SAMPLES: dict[type[KafkaGroupsError], tuple[Any, ...]] = {
     exceptions.NoBrokerAvailableError: ("b1:9092", "refused"),
     exceptions.PartitionsFailedError: ("g", {TopicPartition("t", 0): BROKER_ERROR}),
     exceptions.PartitionOffsetsError: ("g", {TopicPartition("t", 0): BROKER_ERROR}, GroupOffsets("g")),
-    exceptions.PartlyDeletedError: ("g", BROKER_ERROR),
     exceptions.IncompleteListingError: ({1: BROKER_ERROR},),
     exceptions.UnexpectedGroupTypeError: ("g", "share"),
     exceptions.GroupsFailedError: ({"g": BROKER_ERROR}, 2),

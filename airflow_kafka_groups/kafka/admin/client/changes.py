@@ -13,7 +13,6 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     OutcomeUnknownError,
     PartitionsFailedError,
-    PartlyDeletedError,
     UnexpectedGroupTypeError,
 )
 from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_ids_of, members_of, partitions_of
@@ -37,7 +36,7 @@ from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
     slices_of,
 )
 from airflow_kafka_groups.kafka.admin.handlers.remove_members import RemoveMembersHandler
-from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, is_not_found
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.routing import java_hashes, partitions_of_hashes
 from airflow_kafka_groups.kafka.models import (
@@ -72,8 +71,8 @@ class Changes(Listing):
         """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 
         :param group_ids: the groups; duplicates are removed.
-        :param offsets: their committed offsets, just read: requests are sized by what they make the broker write, and
-            a group of more than one batch is emptied in slices first (KIP-496); else it fails (UNKNOWN_SERVER_ERROR).
+        :param offsets: their committed offsets, just read: requests are sized by what they make the broker write. A
+            group that is more than a batch fails (UNKNOWN_SERVER_ERROR): delete some of its offsets first (KIP-496).
         :param types: the types that may be deleted. Default: classic and consumer; brokers would delete a share group,
             with all its progress, as readily. A group of another type fails with ``UnexpectedGroupTypeError``; when a
             broker does not list its groups, all that it might have fail with ``IncompleteListingError``.
@@ -85,8 +84,8 @@ class Changes(Listing):
 
         This asks the brokers and nothing else: whether a group *should* go is decided in ``change``. Groups that
         fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer (never sent
-        again) as ``OutcomeUnknownError``, a group that was emptied and still exists as ``PartlyDeletedError``. Groups
-        that the client's policy refuses fail with its reason; raises what it raises.
+        again) as ``OutcomeUnknownError``. Groups that the client's policy refuses fail with its reason; raises what it
+        raises.
         """
         calls = self._calls
         send_by = _send_by(send_within)
@@ -111,19 +110,11 @@ class Changes(Listing):
             await asyncio.gather(checking, return_exceptions=True)
         if before_sending is not None:
             await before_sending()
-        emptied = dict[str, GroupResult[None]]()
-        for group_id in allowed if sizes.known else ():
-            known = sizes.known.get(group_id)
-            if known is not None and group_id not in done and not sizes.fits(group_id):
-                emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes, send_by, coordinators)
-        done |= {group_id: result for group_id, result in emptied.items() if not result.ok}
         ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
         batch_size = BATCHES_IN_ONE * calls.batch_size(len(ready))
-        handler = DeleteGroupsHandler(sizes.without(emptied), batch_size, send_by=send_by)
+        handler = DeleteGroupsHandler(sizes, batch_size, send_by=send_by)
         # The brokers that described the groups, where they are given: another one may know them better.
         deleted = await calls.ask_coordinators(ready, handler, guess=guess, only=coordinators)
-        for group_id in emptied.keys() & deleted.keys():
-            done[group_id] = _of_emptied(deleted[group_id])
         if not done:  # as nearly always
             return deleted
         return GroupResults(done.get(group_id) or deleted[group_id] for group_id in wanted)
@@ -323,24 +314,6 @@ async def _of_other_types(
     return excluded
 
 
-async def _empty_in_slices(
-    calls: Calls,
-    group_id: str,
-    offsets: GroupOffsets,
-    sizes: TombstoneSizes,
-    send_by: float,
-    coordinators: Mapping[str, BrokerId] | None,
-) -> GroupResult[None]:
-    """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""
-    for number, partitions in enumerate(sizes.slices(offsets)):
-        handler = DeleteGroupOffsetsHandler({group_id: partitions}, send_by=send_by)
-        result = (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id]
-        if result.error is not None:
-            some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)
-            return GroupResult(group_id, error=PartlyDeletedError(group_id, result.error)) if some else result
-    return GroupResult(group_id)
-
-
 def _send_by(send_within: object) -> float:
     """Return the time, on ``cluster.clock``, after which no request leaves."""
     if send_within is None:
@@ -357,11 +330,3 @@ def _offsets_partition_count(calls: Calls) -> int:
 
 def _failed(errors: Mapping[str, KafkaGroupsError]) -> dict[str, GroupResult[None]]:
     return {group_id: GroupResult(group_id, error=error) for group_id, error in errors.items()}
-
-
-def _of_emptied(result: GroupResult[None]) -> GroupResult[None]:
-    """Report a group that was emptied first, and then not deleted, as one that has lost its offsets."""
-    error = result.error
-    if error is None or is_not_found(error):
-        return result
-    return GroupResult(result.group_id, error=PartlyDeletedError(result.group_id, error))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar, TypeVar, cast
 
@@ -81,18 +81,6 @@ class TombstoneSizes:
         tombstones = [len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics]
         self._of_known[group_id] = size = size + _GROUP_TOMBSTONE_BYTES + sum(tombstones)
         return size
-
-    def without(self, emptied: Iterable[str]) -> TombstoneSizes:
-        """Return the sizes after some groups' offsets have been deleted."""
-        return replace(self, known={**self.known, **{group_id: GroupOffsets(group_id) for group_id in emptied}})
-
-    def fits(self, group_id: str) -> bool:
-        """Return whether the group fits into one request."""
-        return self.size(group_id) <= self.budget
-
-    def slices(self, offsets: GroupOffsets) -> list[list[TopicPartition]]:
-        """Split the offsets of one big group into parts that each fit into one request."""
-        return slices_of(offsets.group_id, offsets, self.budget)
 
 
 @cache

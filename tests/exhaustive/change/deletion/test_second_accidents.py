@@ -14,7 +14,7 @@ from airflow_kafka_groups.change.deletion import run as run_module
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.exceptions import OutcomeUnknownError, PartlyDeletedError, PlanError, StorageError
+from airflow_kafka_groups.exceptions import OutcomeUnknownError, PlanError, StorageError
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
@@ -163,16 +163,6 @@ async def test_a_group_that_was_gone_and_is_back_was_made_by_somebody(tmp_path: 
     assert fates((await delete_plan(admin, layout, plan)).report)["a"] == "kept:alive_before"
     reset = read_history(layout, CLUSTER_ID).idle_resets()["a"]
     assert "found it gone" in reset.reason
-
-
-async def test_a_group_that_has_lost_its_offsets_is_never_called_not_deleted(tmp_path: Path) -> None:
-    admin = cluster("a")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    admin.delete_errors["a"] = PartlyDeletedError("a", timeout())
-    done = await delete_plan(admin, layout, plan)
-    assert fates(done.report) == {"a": "unknown:partly_deleted"}
-    assert set(read_history(layout, CLUSTER_ID).deletions()) == {"a"}
 
 
 @pytest.mark.parametrize(("held_up", "left"), [(4.0, 11.0), (20.0, 0.0)])

@@ -4,27 +4,20 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
 
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConfigurationError,
-    KafkaGroupsError,
     MissingAnswerError,
     NotSentError,
     OutcomeUnknownError,
     PartitionsFailedError,
-    PartlyDeletedError,
     UnexpectedGroupTypeError,
-    UnsupportedVersionError,
 )
-from airflow_kafka_groups.kafka import AdminClient, ClientConfig
-from airflow_kafka_groups.kafka.admin.client.calls import Calls
-from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES, DeleteGroupsHandler
-from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES
+from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.api_versions import (
@@ -36,7 +29,6 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
     OFFSET_DELETE,
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.ledger.outcomes import Outcome, of_deletion
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, OLD, Cut, Drop, FakeCluster
 from tests.unit.kafka.admin.client.faults import client
@@ -85,18 +77,6 @@ async def test_only_the_coordinators_that_are_named_are_asked_to_commit(size: in
     assert isinstance(results["g0"].error, BrokerError)
     assert results["g0"].error.name == "NOT_COORDINATOR"
     assert isinstance(results["g1"].error, MissingAnswerError)
-
-
-async def test_a_group_in_slices_is_emptied_by_the_coordinator_that_is_named() -> None:
-    wide = {TopicPartition("w" * 200, number): OffsetAndMetadata(1) for number in range(3_000)}
-    offsets = {"g0": GroupOffsets.from_mapping("g0", wide)}
-    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
-        before = fake.coordinator("g0")
-        fake.moved = {"g0": 3 - before}
-        results = await admin.delete_consumer_groups(["g0"], offsets=offsets, coordinators={"g0": before})
-        assert {sent.broker_id for sent in (*fake.requests(OFFSET_DELETE), *fake.requests(DELETE_GROUPS))} == {before}
-    assert isinstance(results["g0"].error, BrokerError)
-    assert fake.groups == {"g0"}
 
 
 async def test_only_the_coordinator_that_is_named_is_asked_to_delete_offsets() -> None:
@@ -411,70 +391,3 @@ async def test_a_refusal_of_the_coordinator_after_the_first_slice_leaves_no_offs
     assert isinstance(result.error, PartitionsFailedError)
     assert len(result.error.partition_errors) + len(commits.committed) == len(PARTITIONS)
     assert {type(each) for each in result.error.partition_errors.values()} == {BrokerError}
-
-
-LONG = "w" * 200
-PARTS = [TopicPartition(LONG, number) for number in range(3_000)]
-OFFSETS = GroupOffsets.from_mapping("big", dict.fromkeys(PARTS, OffsetAndMetadata(1)))
-
-
-def broker(name: str, code: int) -> BrokerError:
-    return BrokerError(code, name, "says the test", api="Test")
-
-
-class ScriptedCalls(Calls):
-    """Answer the slices, then the deletion, from a script."""
-
-    def __init__(self, *errors: KafkaGroupsError | None) -> None:
-        super().__init__(ClientConfig(bootstrap_servers=(("b", 9092),)))
-        self.cluster.home.open()
-        self.cluster.fresh_metadata = AsyncMock(return_value=ClusterMetadata())  # type: ignore[method-assign]
-        self.cluster.refresh = AsyncMock(return_value=ClusterMetadata())  # type: ignore[method-assign]
-        self.errors = list(errors)
-        self.asked: list[str] = []
-
-    async def ask_coordinators(self, group_ids: list[str], handler: object, **_: object) -> GroupResults[Any]:
-        if not group_ids:
-            return GroupResults(())
-        self.asked.append("delete" if isinstance(handler, DeleteGroupsHandler) else "slice")
-        return GroupResults([GroupResult("big", None, self.errors.pop(0))])
-
-
-async def delete(*errors: KafkaGroupsError | None) -> tuple[KafkaGroupsError | None, list[str]]:
-    calls = ScriptedCalls(*errors)
-    admin = AdminClient(calls.config)
-    admin._calls = calls
-    results = await admin.delete_consumer_groups(["big"], offsets={"big": OFFSETS})
-    return results["big"].error, calls.asked
-
-
-LOST = OutcomeUnknownError("the answer was lost")
-SOME = PartitionsFailedError("big", {PARTS[0]: broker("UNKNOWN_TOPIC_OR_PARTITION", 3)})
-CAME_BACK = broker("NON_EMPTY_GROUP", 68)
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize(
-    "errors", [(None, None, CAME_BACK), (None, None, LOST), (None, SOME), (None, CAME_BACK), (SOME,), (LOST,)]
-)
-async def test_a_group_that_stays_without_its_offsets_is_never_called_kept(
-    errors: tuple[KafkaGroupsError | None, ...],
-) -> None:
-    error, asked = await delete(*errors)
-    assert len(asked) == len(errors), "nothing after the first failure"
-    assert isinstance(error, PartlyDeletedError)
-    assert str(errors[-1]) in str(error)
-    outcome = of_deletion("big", error)
-    assert (outcome.outcome, outcome.code) == (Outcome.UNKNOWN, "partly_deleted")
-    assert "backup" in outcome.reason
-
-
-@pytest.mark.parametrize("error", [CAME_BACK, broker("GROUP_AUTHORIZATION_FAILED", 30), UnsupportedVersionError("old")])
-async def test_what_is_refused_before_the_first_slice_has_lost_nothing(error: KafkaGroupsError) -> None:
-    assert await delete(error) == (error, ["slice"])
-
-
-async def test_an_emptied_group_that_is_gone_is_gone() -> None:
-    gone = broker("GROUP_ID_NOT_FOUND", 69)
-    assert await delete(None, None, gone) == (gone, ["slice", "slice", "delete"])
-    assert (await delete(None, None, None))[0] is None
