@@ -94,8 +94,7 @@ class Calls:
         )
         self._throttled: dict[BrokerId, float] = {}
         self._misleading: OffsetsTopic | None = None
-        self._listed: dict[str, BrokerId] = {}
-        self._of_commits: frozenset[str] = frozenset()
+        self._listed: dict[str, GroupListing] = {}
         self._listed_at = -_LISTING_IS_FRESH
         self._unsettled: dict[str, int] = {}
 
@@ -171,8 +170,12 @@ class Calls:
         broker that does not know the API, or has share groups switched off, has none. Groups that a listing called
         another type a moment ago are not asked about: no answer could make them unreadable.
         """
-        others = self._of_commits if time.monotonic() - self._listed_at < _LISTING_IS_FRESH else ()
-        empty = [id_ for id_, found, _ in read if found is not None and found.is_empty and id_ not in others]
+        listed = self._listed_now()
+        empty = [
+            id_
+            for id_, found, _ in read
+            if found is not None and found.is_empty and not (id_ in listed and listed[id_].type in ELIGIBLE_TYPES)
+        ]
         if not empty:
             return {}
         answers = await self.ask_coordinators(empty, ListShareOffsetsHandler(specs, False, self.batch_size(len(empty))))
@@ -264,17 +267,17 @@ class Calls:
             guesses = {}
         else:
             guesses = topic.route(group_ids) if partitions is None else topic.leaders_of(partitions)
-        if time.monotonic() - self._listed_at < _LISTING_IS_FRESH:
-            listed = self._listed
-            guesses |= {group_id: listed[group_id] for group_id in group_ids if group_id in listed}
+        if listed := self._listed_now():
+            guesses |= {group_id: listed[group_id].coordinator for group_id in group_ids if group_id in listed}
         return guesses
 
     def remember_listing(self, listings: Iterable[GroupListing]) -> None:
         """Remember who listed which group: each broker lists the groups that it coordinates."""
-        every = list(listings)
-        self._listed = {listing.group_id: listing.coordinator for listing in every}
-        self._of_commits = frozenset(listing.group_id for listing in every if listing.type in ELIGIBLE_TYPES)
+        self._listed = {listing.group_id: listing for listing in listings}
         self._listed_at = time.monotonic()
+
+    def _listed_now(self) -> Mapping[str, GroupListing]:
+        return self._listed if time.monotonic() - self._listed_at < _LISTING_IS_FRESH else {}
 
     def _learn(self, driver: AdminDriver[str, V]) -> None:
         if driver.guesses_were_wrong:

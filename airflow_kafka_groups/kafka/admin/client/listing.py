@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 
 from airflow_kafka_groups.exceptions import (
     BrokerError,
@@ -35,7 +34,6 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.kafka.protocol.api_versions import (
-    CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_SHARE_OFFSETS,
     METADATA,
     ApiVersions,
@@ -46,7 +44,6 @@ from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_er
 _TRIES = 3
 _FORBIDDEN = int(ErrorCode.group_authorization_failed)  # of a group that nobody made: the user may see others
 _PAUSE = 0.2
-_LISTED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +78,7 @@ class Listing:
                 errors[broker_id] = error
 
         # Side by side: each that cannot be reached takes the time of a connection.
-        async with asyncio.TaskGroup() as tasks:
-            for broker_id in metadata.brokers:
-                tasks.create_task(ask(broker_id))
+        await asyncio.gather(*map(ask, metadata.brokers))
         return ClusterDescription(metadata.cluster_id, tuple(metadata.brokers.values()), versions, errors)
 
     async def list_groups(
@@ -95,9 +90,9 @@ class Listing:
     ) -> GroupListings:
         """List the groups of every broker, each group once.
 
-        :param states: only groups in these states (needs ListGroups v4: a group whose state the broker does not send
-            is left out). Default: all.
-        :param types: only groups of these types (needs v5 in the same way). Default: all.
+        :param states: only groups in these states: a group whose state the broker does not send (before ListGroups v4)
+            is left out. Default: all.
+        :param types: only groups of these types (sent from v5 on, in the same way). Default: all.
         :param group_id_pattern: only groups whose whole id matches this regular expression. Default: all.
 
         Brokers without an answer and partitions of ``__consumer_offsets`` without a leader are in ``.errors``: call
@@ -108,36 +103,26 @@ class Listing:
         wanted_types = members_of(GroupType, types, "types")
         pattern = pattern_of(group_id_pattern)
         reported = tuple(kind for kind in wanted_types if kind is not GroupType.UNKNOWN)
-        handler = ListGroupsHandler(wanted_states, reported)
-        is_filtered = bool(wanted_states or wanted_types or pattern)
+        handler = ListGroupsHandler(reported)
         # A group that moves from a broker that has not listed its groups yet to one that has is listed by none. So they
         # are listed again if partitions have moved meanwhile; of those that do so again and again, it is an error.
         for _ in range(_TRIES):
             before = await calls.cluster.fresh_metadata()
             found, errors = await _ask(calls, before.brokers, handler)
-            moved = dict[BrokerId | TopicPartition, KafkaGroupsError]()
-            if not (errors or is_filtered) and _places_as_kafka(calls) and (unlisted := _without_groups(before, found)):
-                moved = await _not_loaded(calls, before, unlisted)
-                if not moved:  # they are loaded by now, whoever coordinates them, and may not have been a moment ago
+            if errors:
+                break
+            if not reported and _places_as_kafka(calls) and (unlisted := _without_groups(before, found)):
+                errors = await _not_loaded(calls, before, unlisted)
+                if not errors:  # they are loaded by now, whoever coordinates them, and may not have been a moment ago
                     again, errors = await _ask(calls, before.brokers, handler)
                     known = {listing.group_id for listing in found}
                     found += [listing for listing in again if listing.group_id not in known]
-            if not (errors or moved):
-                moved = _moved(before, await calls.cluster.refresh())
-            if not moved:
+            errors = errors or _moved(before, await calls.cluster.refresh())
+            if not errors:
                 break
             await asyncio.sleep(_PAUSE)
-        listings = [
-            listing
-            for listing in found
-            if (not wanted_states or listing.state in wanted_states)
-            and (not wanted_types or listing.type in wanted_types)
-            and (pattern is None or pattern(listing.group_id))
-        ]
-        errors |= moved
-        leaderless = before.leaderless_partitions()
         # The metadata may have been requested again in the meantime, for a broker that could not be reached.
-        for where in (*leaderless, *calls.cluster.metadata.leaderless_partitions()):
+        for where in (*before.leaderless_partitions(), *calls.cluster.metadata.leaderless_partitions()):
             errors[where] = broker_error(
                 ErrorCode.leader_not_available, METADATA, subject=f"{where.topic}-{where.partition}"
             )
@@ -145,8 +130,16 @@ class Listing:
         if product is not None and not product.lists_empty_groups:
             for broker_id in calls.cluster.metadata.brokers:
                 errors.setdefault(broker_id, EmptyGroupsNotListedError(product.name))
-        if not is_filtered:
-            calls.remember_listing(listings)
+        every = GroupListings(found, errors)
+        if not reported:
+            calls.remember_listing(every.values())
+        listings = [
+            listing
+            for listing in every.values()
+            if (not wanted_states or listing.state in wanted_states)
+            and (not wanted_types or listing.type in wanted_types)
+            and (pattern is None or pattern(listing.group_id))
+        ]
         return GroupListings(listings, errors)
 
     list_consumer_groups = list_groups  # as other clients of Kafka call it
@@ -167,33 +160,33 @@ class Listing:
         wanted = group_ids_of(group_ids)
         size = calls.batch_size
         classic = DescribeGroupsHandler(include_authorized_operations, _BATCHES_IN_ONE * size(len(wanted)))
-        results = await calls.ask_coordinators(wanted, classic)
-        switched_off = dict[str, GroupResult[GroupDescription]]()
+        found = await calls.ask_coordinators(wanted, classic)
+        if not _perhaps_of_another_type(found.values()):
+            return found
+        results, switched_off = dict(found.items()), dict[str, SwitchedOffError]()
         for api in GROUP_TYPES:
-            not_found = _perhaps_of_another_type(results)
-            if not not_found:
-                return results
-            modern = DescribeGroupsHandler(include_authorized_operations, size(len(not_found)), api)
-            answers = await calls.ask_coordinators(list(not_found), modern)
-            # A broker that does not know the API has no such groups: the earlier answer stands.
-            known = {
-                new.group_id: new for new in answers.values() if not isinstance(new.error, UnsupportedVersionError)
-            }
-            if GROUP_TYPES[api] in NAMED_TYPES:
-                known = await _with_restorable(calls, known)
-            results = _with(results, known)
-            if api is CONSUMER_GROUP_DESCRIBE:
-                switched_off = {
-                    new.group_id: new for new in answers.values() if isinstance(new.error, SwitchedOffError)
-                }
-        absent = _perhaps_of_another_type(results)
-        gone = {
-            id_: GroupResult(id_, found._replace(type=GroupType.UNKNOWN, protocol_type=""))
-            for id_, found in absent.items()
-        }
-        if not_told := [found for id_, found in absent.items() if id_ in switched_off]:
-            gone |= await _listed(calls, not_told, switched_off)
-        return _with(results, gone)
+            unclear = list(_perhaps_of_another_type(results.values()))
+            modern = DescribeGroupsHandler(include_authorized_operations, size(len(unclear)), api)
+            answers = await calls.ask_coordinators(unclear, modern)
+            able = await _restoring(calls, answers.values()) if GROUP_TYPES[api] in NAMED_TYPES else ()
+            for group_id, group, error in answers.values():
+                if isinstance(error, SwitchedOffError):
+                    switched_off[group_id] = error
+                elif group is not None and group.coordinator in able:
+                    results[group_id] = GroupResult(group_id, group._replace(restorable=True))
+                elif not isinstance(error, UnsupportedVersionError):  # else the broker has no groups of this type
+                    results[group_id] = answers[group_id]
+        # Where the protocol was switched off, its groups are there still, with their offsets: they are listed.
+        absent = _perhaps_of_another_type(results.values())
+        kinds = [GroupType.CONSUMER]
+        listed = await self.list_groups(types=kinds) if switched_off.keys() & absent else GroupListings((), {})
+        for group_id, group in absent.items():
+            doubt: KafkaGroupsError | None = None
+            if group_id in switched_off:  # a group that its broker does not list for an error may be there
+                doubt = switched_off[group_id] if group_id in listed else listed.errors.get(group.coordinator)
+            gone = group._replace(type=GroupType.UNKNOWN, protocol_type="")
+            results[group_id] = GroupResult(group_id, None if doubt else gone, doubt)
+        return GroupResults.of(results)
 
 
 def _product(calls: Calls) -> Product | None:
@@ -227,28 +220,16 @@ async def _ask(
 
 
 def _without_groups(metadata: ClusterMetadata, listings: Sequence[GroupListing]) -> set[int]:
-    """Return the partitions of ``__consumer_offsets`` of which their leaders list no group: none of many groups.
+    """Return the partitions of ``__consumer_offsets`` of which their leaders list no group.
 
     A partition without a leader is an error of its own.
     """
     if metadata.offsets_topic is None:
         return set()
     leaders = metadata.offsets_topic.leaders
-    left = set(range(len(leaders))) - {where.partition for where in metadata.leaderless_partitions()}
-    # By chance, half of the groups are where Kafka would have them on two brokers, and a third on three. On Kafka, some
-    # seem to be elsewhere if the metadata is older than the move of a broker's partitions.
-    expected = 0.5 if len(metadata.brokers) > 2 else 0.75
-    turns = len(listings) // _LISTED_AT_ONCE + 1  # each of all brokers' groups
-    for turn in range(turns):
-        some = listings[turn::turns]
-        places = offsets_partitions([listing.group_id for listing in some], len(leaders))
-        at_home = [place for place, listing in zip(places, some, strict=True) if leaders[place] == listing.coordinator]
-        if len(at_home) < expected * len(some):
-            return set()  # groups are placed otherwise than Kafka places them
-        left.difference_update(at_home)
-        if not left:  # as nearly always after the first turn
-            break
-    return left
+    places = offsets_partitions([listing.group_id for listing in listings], len(leaders))
+    at_home = {place for place, listing in zip(places, listings, strict=True) if leaders[place] == listing.coordinator}
+    return set(range(len(leaders))) - at_home - {where.partition for where in metadata.leaderless_partitions()}
 
 
 async def _not_loaded(
@@ -262,20 +243,17 @@ async def _not_loaded(
     :param unlisted: the partitions of which no group is listed.
     """
     count = len(before.offsets_topic.leaders) if before.offsets_topic is not None else 0
-    probes = {_probe(partition, count): partition for partition in unlisted}
-    errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
-    for group_id, _, error in (await calls.ask_coordinators(list(probes), _ProbeHandler())).values():
-        where = TopicPartition(OFFSETS_TOPIC, probes[group_id])
-        if error is not None and not (isinstance(error, BrokerError) and error.code == _FORBIDDEN):
-            errors[where] = error
-    return errors
-
-
-@lru_cache(4096)
-def _probe(partition: int, count: int) -> str:
-    """Return the id of a group that would be in a partition."""
     names = (f"airflow-kafka-groups.no-such-group.{number}" for number in itertools.count())
-    return next(name for name in names if offsets_partitions([name], count)[0] == partition)
+    probes: dict[int, str] = {}
+    while not unlisted <= probes.keys():
+        name = next(names)
+        probes.setdefault(offsets_partitions([name], count)[0], name)
+    asked = {probes[partition]: partition for partition in unlisted}
+    errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
+    for group_id, _, error in (await calls.ask_coordinators(list(asked), _ProbeHandler())).values():
+        if error is not None and not (isinstance(error, BrokerError) and error.code == _FORBIDDEN):
+            errors[TopicPartition(OFFSETS_TOPIC, asked[group_id])] = error
+    return errors
 
 
 def _moved(before: ClusterMetadata, after: ClusterMetadata) -> dict[BrokerId | TopicPartition, KafkaGroupsError]:
@@ -298,57 +276,25 @@ _BATCHES_IN_ONE = 4
 """Descriptions are short: larger requests cost less, and still overlap."""
 
 
-def _perhaps_of_another_type(results: GroupResults[GroupDescription]) -> dict[str, GroupDescription]:
+def _perhaps_of_another_type(results: Iterable[GroupResult[GroupDescription]]) -> dict[str, GroupDescription]:
     """Return the groups that were not found, unless the answer was about groups of every type."""
     dead, no_type = GroupState.DEAD, GroupType.UNKNOWN  # looking up a member takes a while
     return {
         group_id: found
-        for group_id, found, _ in results.values()
+        for group_id, found, _ in results
         if found is not None and found.state is dead and found.type is not no_type
     }
 
 
-async def _with_restorable(
-    calls: Calls, known: dict[str, GroupResult[GroupDescription]]
-) -> dict[str, GroupResult[GroupDescription]]:
-    """Return share and streams groups, each with whether its broker can have it back.
+async def _restoring(calls: Calls, described: Iterable[GroupResult[GroupDescription]]) -> set[BrokerId]:
+    """Return the coordinators of share and streams groups that can have such a group back.
 
     Kafka 4.1 answers AlterShareGroupOffsets and changes nothing, and lets no streams application join a group that a
     commit made (KAFKA-19570). What tells 4.2 is the version of another API that came with it.
     """
-    described = {id_: found for id_, found, _ in known.values() if found is not None}
     able = set[BrokerId]()
-    for broker_id in {found.coordinator for found in described.values()}:
+    for broker_id in {found.coordinator for _, found, _ in described if found is not None}:
         with suppress(KafkaGroupsError):  # then it is not known, which is as good as not
             if (await calls.cluster.connection(broker_id)).versions.supports(DESCRIBE_SHARE_OFFSETS, 1):
                 able.add(broker_id)
-    return known | {
-        id_: GroupResult(id_, found._replace(restorable=True))
-        for id_, found in described.items()
-        if found.coordinator in able
-    }
-
-
-def _with(
-    results: GroupResults[GroupDescription], others: dict[str, GroupResult[GroupDescription]]
-) -> GroupResults[GroupDescription]:
-    return GroupResults.of(dict(zip(results, results.values(), strict=True)) | others)
-
-
-async def _listed(
-    calls: Calls, described: Collection[GroupDescription], switched_off: Mapping[str, GroupResult[GroupDescription]]
-) -> dict[str, GroupResult[GroupDescription]]:
-    """Return the error of each group that is listed by the brokers that describe none, or that may be.
-
-    Where the protocol was switched off, its groups are there still, with their offsets; only their state is not told.
-    """
-    kind = GroupType.CONSUMER
-    answers = await calls.ask_brokers({group.coordinator for group in described}, ListGroupsHandler(types=(kind,)))
-    there = {group.group_id for _, found, _ in answers for group in found or () if group.type is kind}
-    errors = {broker_id: error for broker_id, _, error in answers if error is not None}
-    doubtful = {
-        group.group_id: GroupResult[GroupDescription](group.group_id, error=errors[group.coordinator])
-        for group in described
-        if group.coordinator in errors  # a group that nobody lists may be there
-    }
-    return doubtful | {id_: result for id_, result in switched_off.items() if id_ in there}
+    return able

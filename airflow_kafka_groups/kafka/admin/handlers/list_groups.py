@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, KeyStatus
-from airflow_kafka_groups.kafka.models import BrokerId, GroupListing, GroupState, GroupType
+from airflow_kafka_groups.kafka.models import BrokerId, GroupListing, GroupType
 from airflow_kafka_groups.kafka.protocol.answers import ListGroupsAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import LIST_GROUPS, Api
 from airflow_kafka_groups.kafka.protocol.apis import list_groups
@@ -22,11 +22,9 @@ _TRIES = 5
 class ListGroupsHandler(AdminHandler[BrokerId, tuple[GroupListing, ...]]):
     """ListGroups. The keys are the brokers themselves, one a request.
 
-    :param states: only groups in these states; all when empty. Filtered by the broker from v4 on.
     :param types: only groups of these types; all when empty. Filtered by the broker from v5 on.
     """
 
-    states: tuple[GroupState, ...] = ()
     types: tuple[GroupType, ...] = ()
     api: ClassVar[Api] = LIST_GROUPS
     codes: ClassVar[Mapping[ErrorCode, KeyStatus]] = {
@@ -41,7 +39,7 @@ class ListGroupsHandler(AdminHandler[BrokerId, tuple[GroupListing, ...]]):
         return _TRIES
 
     def build(self, keys: Sequence[BrokerId], version: int) -> Message:
-        return list_groups.build(self.states, self.types, version)
+        return list_groups.build((), self.types, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: ListGroupsAnswer
