@@ -351,8 +351,7 @@ class EndReached:
         await admin.end_readable(bounds, groups.values())
         return {
             group_id: {
-                where: min(end, bounds.readable(where.topic).get(where.partition, end))
-                for where, end in self.targets[group_id].items()
+                where: min(end, bounds.readable.get(where, end)) for where, end in self.targets[group_id].items()
             }
             for group_id in groups
         }

@@ -5,10 +5,11 @@ Lag counts the records that can still be read, is never negative and never guess
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import le
+from functools import cached_property
+from itertools import repeat
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.models import GroupId, GroupOffsets, ListedOffset, TopicPartition
@@ -73,53 +74,31 @@ def partition_lag(committed: int | None, bounds: tuple[int, int] | None, readabl
 
 
 class LogBounds:
-    """Where logs start and end, by topic and partition number, for many groups that read them.
+    """Where logs start and end, for many groups that read them.
 
     :param ends: the end offsets. Ask for them after the committed offsets are read: a commit that is newer than the
         end offset looks like one beyond the end.
     """
 
-    __slots__ = ("_by_topic", "_columns", "_readable")
-
     def __init__(self, starts: LogOffsets, ends: LogOffsets) -> None:
-        self._by_topic: dict[str, dict[int, tuple[int, int]]] = {}
-        self._columns: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]] = {}
-        self._readable: dict[str, dict[int, int]] = {}
-        for key, end in ends.items():
-            start = starts.get(key)
-            if not isinstance(start, ListedOffset) or not isinstance(end, ListedOffset):
-                continue
-            if start.offset >= 0 and end.offset >= 0:
-                self._by_topic.setdefault(key.topic, {})[key.partition] = start.offset, end.offset
-
-    def of_topic(self, topic: str) -> Mapping[int, tuple[int, int]]:
-        """Return start and end of each partition of a topic where both are known."""
-        return self._by_topic.get(topic, {})
-
-    def columns(self, topic: str, partitions: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the starts and the ends of partitions of a topic; (0, -1) where they are not known: no offset fits.
-
-        Thousands of groups have the same partitions, so each combination is looked up once.
-        """
-        key = topic, partitions
-        found = self._columns.get(key)
-        if found is None:
-            known = self.of_topic(topic)
-            bounds = [known.get(partition, (0, -1)) for partition in partitions]
-            found = self._columns[key] = (tuple(start for start, _ in bounds), tuple(end for _, end in bounds))
-        return found
+        self._bounds: dict[tuple[str, int], tuple[int, int]] = {}
+        self.readable: dict[tuple[str, int], int] = {}
+        """Where the readable records of partitions end, where that is known to be before the end."""
+        for where, end in ends.items():
+            start = starts.get(where)
+            if isinstance(start, ListedOffset) and isinstance(end, ListedOffset) and min(start.offset, end.offset) >= 0:
+                self._bounds[where] = start.offset, end.offset
 
     def nearly_read(self, groups: Iterable[GroupOffsets]) -> dict[TopicPartition, int]:
         """Return the partitions that some group has nearly read, each with the lowest such offset; 1,000 at most."""
         found: dict[TopicPartition, int] = {}
-        for topic in (topic for offsets in groups for topic in offsets.topics):
-            flat = topic.flat_rows()
-            bounds = self.columns(topic.topic, flat[0::3])
-            for number, committed, start, end in zip(flat[0::3], flat[1::3], *bounds, strict=True):
-                if 0 <= committed < end <= (first := max(committed, start)) + _NEARLY and first < end:
-                    key = TopicPartition(topic.topic, number)
-                    if key in found or len(found) < _MOST_TAILS:
-                        found[key] = min(found.get(key, first), first)
+        for where, committed in (row for offsets in groups for row in _commits(offsets)):
+            start, end = self._bounds.get(where, (0, -1))
+            first = max(committed, start)
+            if committed >= 0 and first < end <= first + _NEARLY:
+                key = TopicPartition(*where)
+                if key in found or len(found) < _MOST_TAILS:
+                    found[key] = min(found.get(key, first), first)
         return found
 
     def end_readable(
@@ -130,89 +109,60 @@ class LogBounds:
         :param looked_at: the result of ``nearly_read``: what is before these offsets was not looked at.
         """
         for where, (reached, readable) in tails.items():
-            topic, partition = where
-            end = self._by_topic[topic][partition][1]
+            end = self._bounds[where][1]
             last = max(readable, looked_at[where])
             if reached >= end > last:
-                self._readable.setdefault(topic, {})[partition] = last
+                self.readable[where] = last
 
-    def readable(self, topic: str) -> Mapping[int, int]:
-        """Return where the readable records of partitions end, if that is known to be before the end."""
-        return self._readable.get(topic, {})
+    def lag(self, where: tuple[str, int], committed: int) -> PartitionLag:
+        """Return the lag of a group in one partition."""
+        return partition_lag(committed, self._bounds.get(where), self.readable.get(where))
 
-
-class GroupLag:
-    """The lag of one group. Its sums are computed from columns, ``partitions`` on first use."""
-
-    __slots__ = ("_bounds", "_offsets", "_partitions", "_sums")
-
-    def __init__(self, offsets: GroupOffsets, bounds: LogBounds) -> None:
-        self._offsets = offsets
-        self._bounds = bounds
-        self._partitions: dict[TopicPartition, PartitionLag] | None = None
-        self._sums = _sums(offsets, bounds)
-
-    @property
-    def group_id(self) -> GroupId:
-        """The group."""
-        return self._offsets.group_id
-
-    @property
-    def offsets(self) -> GroupOffsets:
-        """What the group has committed."""
-        return self._offsets
-
-    @property
-    def partitions(self) -> Mapping[TopicPartition, PartitionLag]:
-        """The lag of each partition."""
-        if self._partitions is None:
-            self._partitions = {
-                TopicPartition(topic.topic, number): partition_lag(
-                    offset, known.get(number), self._bounds.readable(topic.topic).get(number)
-                )
-                for topic in self._offsets.topics
-                for known in (self._bounds.of_topic(topic.topic),)
-                for number, offset in zip(topic.partitions, topic.offsets, strict=True)
-            }
-        return self._partitions
-
-    @property
-    def committed_partitions(self) -> int:
-        """The number of partitions with a commit."""
-        return sum(topic.committed for topic in self._offsets.topics)
-
-    @property
-    def messages(self) -> int | None:
-        """The sum of the partitions; ``None`` if a partition with a commit has no number: incomplete is not small."""
-        return None if self._sums is None else self._sums[0]
-
-    @property
-    def lost(self) -> int | None:
-        """The sum of what was removed unread, which is no part of ``messages``; ``None`` where ``messages`` is."""
-        return None if self._sums is None else self._sums[1]
-
-
-def _sums(offsets: GroupOffsets, bounds: LogBounds) -> tuple[int, int] | None:
-    """Add up ``partition_lag``'s ``messages`` and ``lost``; ``None`` if a partition with a commit has no number."""
-    messages = lost = 0
-    for topic in offsets.topics:
-        flat = topic.flat_rows()
-        committed_offsets = flat[1::3]
-        starts, ends = bounds.columns(topic.topic, flat[0::3])
-        readable = bounds.readable(topic.topic)
-        if (
-            not readable and all(map(le, starts, committed_offsets)) and all(map(le, committed_offsets, ends))
-        ):  # as nearly always
-            messages += sum(ends) - sum(committed_offsets)
-            continue
-        for number, start, committed, end in zip(flat[0::3], starts, committed_offsets, ends, strict=True):
-            found = partition_lag(committed, (start, end), readable.get(number))
+    def sums(self, offsets: GroupOffsets) -> tuple[int, int] | None:
+        """Add up ``messages`` and ``lost``; ``None`` if a partition with a commit has no number."""
+        messages = lost = 0
+        for where, committed in _commits(offsets):
+            start, end = self._bounds.get(where, (0, -1))
+            if start <= committed <= end and where not in self.readable:  # as nearly always
+                messages += end - committed
+                continue
+            found = self.lag(where, committed)
             if found.messages is not None:
                 messages += found.messages
                 lost += found.lost
             elif found.flag is not LagFlag.NO_COMMIT:
                 return None
-    return messages, lost
+        return messages, lost
+
+
+class GroupLag:
+    """The lag of one group: its sums, and ``partitions`` on first use."""
+
+    def __init__(self, offsets: GroupOffsets, bounds: LogBounds) -> None:
+        self.offsets, self._bounds = offsets, bounds
+        self.group_id: GroupId = offsets.group_id
+        sums = bounds.sums(offsets)
+        self.messages: int | None = None if sums is None else sums[0]
+        """The sum of the partitions; ``None`` if a partition with a commit has no number: incomplete is not small."""
+        self.lost: int | None = None if sums is None else sums[1]
+        """The sum of what was removed unread, which is no part of ``messages``; ``None`` where ``messages`` is."""
+
+    @cached_property
+    def partitions(self) -> Mapping[TopicPartition, PartitionLag]:
+        """The lag of each partition."""
+        return {TopicPartition(*where): self._bounds.lag(where, offset) for where, offset in _commits(self.offsets)}
+
+    @property
+    def committed_partitions(self) -> int:
+        """The number of partitions with a commit."""
+        return sum(topic.committed for topic in self.offsets.topics)
+
+
+def _commits(offsets: GroupOffsets) -> Iterator[tuple[tuple[str, int], int]]:
+    """Iterate over partitions and their committed offsets; -1 means no commit."""
+    for topic in offsets.topics:
+        flat = topic.flat_rows()
+        yield from zip(zip(repeat(topic.topic), flat[0::3], strict=False), flat[1::3], strict=True)
 
 
 def partitions_of(groups: Iterable[GroupOffsets]) -> list[TopicPartition]:

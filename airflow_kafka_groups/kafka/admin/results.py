@@ -1,20 +1,12 @@
 """What every plural call of the AdminClient returns: a result for each key, and the same verbs everywhere.
 
 Results never throw by themselves (one bad group never fails the others); ``raise_for_errors()`` is opt-in. A listing
-carries what it lacks, brokers that did not answer and partitions of ``__consumer_offsets`` without a leader: short is
-not empty, so code that deletes calls ``require_complete()``.
-
-Python's cyclic collector pauses while many results are gathered. Each time some hundred objects are kept, it looks
-through them for cycles; the results of 50,000 groups are looked through again and again, for a third of the time of the
-whole call, and have no cycle. Streams, whose results are not kept, do without the pause. Where one call always overlaps
-the next, as in a service, the youngest objects are looked through once in a while, and older ones now and then.
+has what it lacks in ``errors``, and code that deletes calls ``require_complete()``.
 """
 
 from __future__ import annotations
 
 import gc
-import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, ValuesView
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -25,16 +17,6 @@ from airflow_kafka_groups.kafka.models import BrokerId, GroupId, GroupListing, G
 V = TypeVar("V")
 
 _MANY = 10_000
-
-_lock = threading.Lock()
-_holders = 0
-_was_enabled = False
-_looked_at = 0.0
-_looks = 0
-_LONGEST_PAUSE = 10.0
-"""Seconds after which what was thrown away meanwhile is collected, though calls still run."""
-_LOOKS_OF_A_GENERATION = 10
-"""After so many looks at a generation the next older one is looked through, too: it has what survives a look."""
 
 
 class GroupResult(NamedTuple, Generic[V]):
@@ -165,27 +147,18 @@ def is_not_found(error: KafkaGroupsError | None) -> bool:
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pause the cyclic collector; several calls may do so at once, and the last one out starts it again."""
-    global _holders, _was_enabled, _looked_at, _looks
-    with _lock:
-        if _holders == 0:
-            _was_enabled, _looked_at = gc.isenabled(), time.monotonic()
-            gc.disable()
-        _holders += 1
+    """Pause the cyclic collector: the results of 50,000 groups, looked through again and again, have no cycle.
+
+    Of calls that overlap, the one that paused it starts it again; so a service whose calls always overlap has it, too.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        with _lock:
-            _holders -= 1
-            if _holders == 0 and _was_enabled:
-                _call_them_old()
-                gc.enable()
-            overdue = _holders > 0 and _was_enabled and time.monotonic() - _looked_at >= _LONGEST_PAUSE
-            if overdue:
-                _looked_at, _looks = time.monotonic(), _looks + 1
-                generation = sum(_looks % _LOOKS_OF_A_GENERATION**older == 0 for older in (1, 2))
-        if overdue:  # without the lock: what is thrown away may call something
-            gc.collect(generation)
+        if was_enabled:
+            _call_them_old()
+            gc.enable()
 
 
 def _call_them_old() -> None:
