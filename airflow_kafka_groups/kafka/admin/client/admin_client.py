@@ -15,7 +15,7 @@ from typing import Self, overload
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.client.access import Rights
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of, many, one_or_many, partition_specs_of
-from airflow_kafka_groups.kafka.admin.client.calls import Calls, ChangePolicy, Progress
+from airflow_kafka_groups.kafka.admin.client.calls import Calls, ChangePolicy
 from airflow_kafka_groups.kafka.admin.client.changes import Changes
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FetchTailsHandler, ListOffsetsHandler
@@ -54,7 +54,7 @@ class AdminClient(Changes, Rights):
         self._calls = Calls(config, connect, policy)
 
     async def __aenter__(self) -> Self:
-        await self._calls.cluster.__aenter__()
+        await self._calls.open()
         return self
 
     async def __aexit__(
@@ -127,16 +127,16 @@ class AdminClient(Changes, Rights):
         return GroupResults.of(dict(found) | of_share_groups) if of_share_groups else found
 
     async def stream_consumer_group_offsets(
-        self, groups: GroupSpecs, *, require_stable: bool = False, progress: Progress | None = None
+        self, groups: GroupSpecs, *, require_stable: bool = False
     ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         """List committed offsets, each group as its answer arrives, so that memory does not grow with their number.
 
-        :param progress: called with (groups done, in all). Default: never. Others: ``list_consumer_group_offsets``.
+        :param groups: as ``require_stable``, see ``list_consumer_group_offsets``.
 
         Leaving the iterator early (``contextlib.aclosing``) cancels what is under way.
         """
         wanted, handler = self._offsets_handler(groups, require_stable)
-        stream = self._calls.stream_coordinators(wanted, handler, progress)
+        stream = self._calls.stream_coordinators(wanted, handler)
         async with aclosing(stream) as batches:
             empty: list[GroupResult[GroupOffsets]] = []
             async for batch in batches:

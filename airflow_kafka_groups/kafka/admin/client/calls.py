@@ -31,7 +31,7 @@ from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FindLeadersHa
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, collection_paused, is_not_found
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.cluster.routing import OffsetsTopic
+from airflow_kafka_groups.kafka.cluster.products import Product, recognize
 from airflow_kafka_groups.kafka.models import (
     ELIGIBLE_TYPES,
     Broker,
@@ -59,9 +59,6 @@ class ChangePolicy(Protocol):
         ...
 
 
-Progress = Callable[[int, int], None]
-"""Called with (groups done, groups in all) each time something came."""
-
 _STREAM_WINDOW = 50_000
 _BATCH = 220
 _LARGE_BATCH = 400
@@ -88,15 +85,26 @@ class Calls:
     ) -> None:
         self.config = config
         self.cluster = ClusterClient(config, connect)
+        self.product: Product | None = None
         self._policy = policy
         self._limits = DriverLimits(
             batches_in_flight=config.batches_in_flight, singles_in_flight=config.singles_in_flight
         )
         self._throttled: dict[BrokerId, float] = {}
-        self._misleading: OffsetsTopic | None = None
         self._listed: dict[str, GroupListing] = {}
         self._listed_at = -_LISTING_IS_FRESH
         self._unsettled: dict[str, int] = {}
+
+    async def open(self) -> None:
+        """Connect, and recognize the product."""
+        await self.cluster.__aenter__()
+        metadata = self.cluster.metadata
+        self.product = recognize((broker.host for broker in metadata.brokers.values()), metadata.cluster_id)
+
+    @property
+    def places_as_kafka(self) -> bool:
+        """Whether groups are where Kafka's hash places them, as far as is known."""
+        return self.product is None or self.product.places_as_kafka
 
     def refusals(self, group_ids: Iterable[str]) -> Mapping[str, KafkaGroupsError]:
         """Return the groups that may not be changed, each with the reason (see ``ChangePolicy``)."""
@@ -127,7 +135,6 @@ class Calls:
         else:
             driver = self._driver(allowed, None, handler, only)
         results = await self._gather(allowed, driver)
-        self._learn(driver)
         if not refused:
             return results
         return GroupResults(
@@ -136,7 +143,7 @@ class Calls:
         )
 
     async def stream_coordinators(
-        self, group_ids: list[str], handler: AdminHandler[str, V], progress: Progress | None
+        self, group_ids: list[str], handler: AdminHandler[str, V]
     ) -> AsyncGenerator[Iterable[Outcome[str, V]], None]:
         """Ask the coordinators of groups without changing any, and yield the groups of each answer as it arrives.
 
@@ -154,12 +161,9 @@ class Calls:
                 async for batch in batches:
                     handed_over = clock()
                     yield batch
-                    if progress is not None:
-                        progress(start + len(window) - driver.remaining, len(group_ids))
                     taken = clock() - handed_over
                     driver.extend(taken)
                     self.cluster.patience.extend(taken)
-            self._learn(driver)
 
     async def share_offsets(
         self, read: Iterable[GroupResult[GroupOffsets]], specs: Mapping[str, ListConsumerGroupOffsetsSpec]
@@ -188,14 +192,14 @@ class Calls:
     async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:
         """Find the coordinator of each key."""
         (kind,) = members_of(CoordinatorType, [key_type], "key_type")
-        driver: AdminDriver[str, Broker] = self._driver(keys, FindCoordinatorHandler(kind), None)
+        driver: AdminDriver[str, Broker] = self._driver(keys, FindCoordinatorHandler(kind), None, {})
         return await self._gather(keys, driver)
 
     async def ask_leaders(
         self, partitions: Collection[TopicPartition], handler: AdminHandler[TopicPartition, V]
     ) -> list[Outcome[TopicPartition, V]]:
         """Ask the leaders of partitions."""
-        return await runner.collect(self._driver(partitions, FindLeadersHandler(), handler), self.cluster)
+        return await runner.collect(self._driver(partitions, FindLeadersHandler(), handler, {}), self.cluster)
 
     async def ask_brokers(
         self, brokers: Collection[BrokerId], handler: AdminHandler[BrokerId, V]
@@ -256,14 +260,12 @@ class Calls:
     ) -> dict[str, BrokerId]:
         """Guess coordinators: by the hash, or by who listed the group a moment ago (Redpanda hashes differently).
 
-        Where the hash misled a call, it is not used again while the leaders are the same.
-
         :param partitions: of the groups, where they have been computed.
         """
         if not self.config.route_by_hash:
             return {}
         topic = self.cluster.metadata.offsets_topic
-        if topic is None or topic == self._misleading:
+        if topic is None or not self.places_as_kafka:
             guesses = {}
         else:
             guesses = topic.route(group_ids) if partitions is None else topic.leaders_of(partitions)
@@ -279,16 +281,12 @@ class Calls:
     def _listed_now(self) -> Mapping[str, GroupListing]:
         return self._listed if time.monotonic() - self._listed_at < _LISTING_IS_FRESH else {}
 
-    def _learn(self, driver: AdminDriver[str, V]) -> None:
-        if driver.guesses_were_wrong:
-            self._misleading = self.cluster.metadata.offsets_topic
-
     def _driver(
         self,
         keys: Collection[K],
         lookup: AdminHandler[K, Broker] | None,
         handler: AdminHandler[K, V] | None,
-        mapping: Mapping[K, BrokerId] | None = None,
+        mapping: Mapping[K, BrokerId],
     ) -> AdminDriver[K, V]:
         loop, home = asyncio.get_running_loop(), self.cluster.home
         if home.place != (os.getpid(), loop):  # else there is nothing to ask

@@ -21,7 +21,6 @@ from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeGr
 from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
-from airflow_kafka_groups.kafka.cluster.products import Product, recognize
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC, offsets_partitions
 from airflow_kafka_groups.kafka.models import (
     NAMED_TYPES,
@@ -111,7 +110,7 @@ class Listing:
             found, errors = await _ask(calls, before.brokers, handler)
             if errors:
                 break
-            if not reported and _places_as_kafka(calls) and (unlisted := _without_groups(before, found)):
+            if not reported and calls.places_as_kafka and (unlisted := _without_groups(before, found)):
                 errors = await _not_loaded(calls, before, unlisted)
                 if not errors:  # they are loaded by now, whoever coordinates them, and may not have been a moment ago
                     again, errors = await _ask(calls, before.brokers, handler)
@@ -126,8 +125,7 @@ class Listing:
             errors[where] = broker_error(
                 ErrorCode.leader_not_available, METADATA, subject=f"{where.topic}-{where.partition}"
             )
-        product = _product(calls)
-        if product is not None and not product.lists_empty_groups:
+        if (product := calls.product) is not None and not product.lists_empty_groups:
             for broker_id in calls.cluster.metadata.brokers:
                 errors.setdefault(broker_id, EmptyGroupsNotListedError(product.name))
         every = GroupListings(found, errors)
@@ -187,16 +185,6 @@ class Listing:
             gone = group._replace(type=GroupType.UNKNOWN, protocol_type="")
             results[group_id] = GroupResult(group_id, None if doubt else gone, doubt)
         return GroupResults.of(results)
-
-
-def _product(calls: Calls) -> Product | None:
-    metadata = calls.cluster.metadata
-    return recognize((broker.host for broker in metadata.brokers.values()), metadata.cluster_id)
-
-
-def _places_as_kafka(calls: Calls) -> bool:
-    product = _product(calls)
-    return product is None or product.places_as_kafka
 
 
 class _ProbeHandler(DescribeGroupsHandler):

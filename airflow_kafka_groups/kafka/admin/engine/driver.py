@@ -1,19 +1,7 @@
 """All bookkeeping of one batched call; no socket, no task, no clock, and nothing about any one API.
 
 A key goes through two stages, as in Kafka's own AdminApiDriver: *lookup* (which broker?) and *fulfillment* (ask it).
-``poll(now)`` returns the requests to send now; ``on_response`` or ``on_failure`` takes what came of each; results leave
-by ``take_results`` as they are known. ``wake_at`` says when to poll again if nothing happens before.
-
-1. Keys with a known or guessed broker start in its queue; the others in the lookup queue.
-2. Queues are cut into requests (request_queue.py). A scope whose version takes one key a request
-   (``NoBatchedRequestError``) gets them one by one from then on.
-3. Every answer sorts its keys (``handler.HandlerResult``). A key that the broker left out is an error with its name.
-4. Unmapped keys are looked up again: the first time at once (a wrong guess costs nothing), later after a pause. When
-   most of a first answer is unmapped, the guesses are wrong for this cluster: the rest are looked up too.
-5. An error that may be another key's, of several keys of a request, is asked about again in halves, until it is one's
-   own. Not in a scope where many failed alone and nothing else was answered: such a broker fails whatever it is asked.
-6. Pauses grow with the failures of that key, and only with failures. A handler may limit the tries. At the deadline,
-   what is left fails with the broker it waited for and the last reason.
+docs/design.md tells what becomes of a key, step by step ("The life of a request").
 """
 
 from __future__ import annotations
@@ -59,7 +47,7 @@ class AdminDriver(Generic[K, V]):
     :param handler: asks the question; ``None`` when the broker itself is the answer (``find_coordinators``).
     :param mapping: brokers already known or guessed, by key.
     :param deadline: the time, on the clock of ``now``, at which what is left fails.
-    :param throttled: until when brokers want to be left alone, noted by this call for the next ones of its client, too.
+    :param throttled: until when brokers are left alone, noted by this call for the next ones of its client, too.
     """
 
     def __init__(
@@ -70,14 +58,13 @@ class AdminDriver(Generic[K, V]):
         lookup: AdminHandler[K, Broker] | None,
         handler: AdminHandler[K, V] | None,
         deadline: float,
-        mapping: Mapping[K, BrokerId] | None = None,
-        limits: DriverLimits | None = None,
-        throttled: dict[BrokerId, float] | None = None,
+        mapping: Mapping[K, BrokerId],
+        limits: DriverLimits,
+        throttled: dict[BrokerId, float],
     ) -> None:
         self._lookup, self._handler = lookup, handler
-        self.deadline, self._limits = deadline, limits or DriverLimits()
-        self._throttled = {} if throttled is None else throttled
-        self._queue = RequestQueue(brokers, lookup, handler, self._limits, self._throttled)
+        self.deadline, self._limits, self._throttled = deadline, limits, throttled
+        self._queue = RequestQueue(brokers, lookup, handler, limits, throttled)
         self._failures: Counter[K] = Counter()
         self._last_error: dict[K, KafkaGroupsError] = {}
         self._asked_before: set[K] = set()
@@ -85,14 +72,10 @@ class AdminDriver(Generic[K, V]):
         self._results: list[Outcome[K, V]] = []
         self._finished: list[Iterable[Outcome[K, V]]] = []
         self._discovered: list[Broker] = []
-        self._guessed = bool(mapping) and lookup is not None
-        self.guesses_were_wrong = False
-        """Whether most of what was guessed was somewhere else."""
-        known = mapping or {}
         unique = dict.fromkeys(keys)
         self._open = set(unique)
         by_broker: defaultdict[BrokerId | None, list[K]] = defaultdict(list)
-        for key, broker_id in zip(unique, map(known.get, unique), strict=True):
+        for key, broker_id in zip(unique, map(mapping.get, unique), strict=True):
             by_broker[broker_id].append(key)
         for broker_id, of_broker in by_broker.items():
             scope = LOOKUPS if broker_id is None else Scope(Stage.FULFILLMENT, broker_id)
@@ -102,11 +85,6 @@ class AdminDriver(Generic[K, V]):
     def done(self) -> bool:
         """Whether every key has its result."""
         return not self._open
-
-    @property
-    def remaining(self) -> int:
-        """The number of keys without a result."""
-        return len(self._open)
 
     def take_results(self) -> chain[Outcome[K, V]]:
         """Return the results that came since the last time: (key, value, error). They can be read once."""
@@ -152,12 +130,10 @@ class AdminDriver(Generic[K, V]):
         if self._lookup is None:  # no other broker may be asked
             result.fail_unmapped()
         throttles = [time for response in responses if (time := getattr(response, "throttle_time", None))]
-        if throttles:  # the broker expects silence from now on (KIP-219); a longer one that it asked for before holds
-            until = now + max(throttles).total_seconds()
-            self._throttled[broker_id] = max(until, self._throttled.get(broker_id, until))
+        if throttles:  # the broker expects silence from now on (KIP-219)
+            self._throttle(broker_id, now + max(throttles).total_seconds())
         others = result.failed or result.unmapped or result.retry
-        together = result.failed_together(spec.keys) if others else []
-        self._queue.complete(spec, answered=len(together) < len(spec.keys))
+        self._queue.complete(spec)
         final = spec.scope.stage is Stage.FULFILLMENT or self._handler is None
         completed = result.completed
         if final and not others and (values := spec.values(completed)) is not None:  # nearly always
@@ -167,7 +143,7 @@ class AdminDriver(Generic[K, V]):
             return
         asked = set(spec.keys)
         result.fail_unclear(spec.keys, broker_id, spec.handler.api)
-        self._halve(spec, together, result.failed)
+        self._halve(spec, result.failed_together(spec.keys), result.failed)
         for key in filter(result.failed.__contains__, spec.keys):
             self._finish(key, None, result.failed[key])
         for key, value in result.completed.items():
@@ -201,7 +177,7 @@ class AdminDriver(Generic[K, V]):
             self._fail_all(spec.keys, lost)
         elif isinstance(error, ConnectionFailedError | RequestTimeoutError):
             if spec.scope.stage is Stage.LOOKUP:
-                self._queue.throttle(spec.scope.broker_id, now + self._limits.longest_pause)
+                self._throttle(spec.scope.broker_id, now + self._limits.longest_pause)
             elif self._lookup and isinstance(error, ConnectionFailedError):
                 # The rest of its keys need not find out one request after the other.
                 self._queue.look_up(spec.scope.broker_id)
@@ -218,6 +194,9 @@ class AdminDriver(Generic[K, V]):
         if self._queue.halve(spec, together):
             self._asked_before.update(together)
             self._last_error.update({key: failed.pop(key) for key in together})
+
+    def _throttle(self, broker_id: BrokerId, until: float) -> None:
+        self._throttled[broker_id] = max(until, self._throttled.get(broker_id, until))  # a longer one holds
 
     def part(self, spec: RequestSpec[K], keys: Collection[K]) -> RequestSpec[K]:
         """Make some requests of a series their own one; it keeps the rest (see ``RequestQueue.part``)."""
@@ -261,10 +240,6 @@ class AdminDriver(Generic[K, V]):
             self._finish(key, None, error)
 
     def _apply_unmapped(self, now: float, spec: RequestSpec[K], unmapped: dict[K, KafkaGroupsError]) -> None:
-        if self._guessed and 2 * len(unmapped) > len(spec.keys):
-            self._guessed = False
-            self.guesses_were_wrong = True
-            self._queue.look_up()
         first_time = tuple(key for key in unmapped if key not in self._failures)
         for key in first_time:
             self._failures[key] += 1

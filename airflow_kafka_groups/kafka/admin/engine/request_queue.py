@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -57,7 +57,6 @@ class DriverLimits:
     :param batches_in_flight: requests of many keys under way in one scope.
     :param singles_in_flight: requests under way in a scope whose broker takes one key a request.
     :param in_flight_on_each: requests under way on each of several connections to a broker.
-    :param alone: keys that fail alone before a scope in which no other key was answered gets no more halves.
     :param series: the most requests of one key each that are sent together.
     :param first_pause: seconds after the first failure of a key; each further failure doubles them.
     :param longest_pause: the most seconds.
@@ -66,7 +65,6 @@ class DriverLimits:
     batches_in_flight: int = 3
     singles_in_flight: int = 256
     in_flight_on_each: int = 16
-    alone: int = 64
     series: int = 8
     first_pause: float = 0.05
     longest_pause: float = 1.0
@@ -105,8 +103,6 @@ class _Lane(Generic[K]):
     requests: deque[tuple[K, ...]] = field(default_factory=deque)
     in_flight: int = 0
     singles: bool = False
-    answered: bool = False
-    failed_alone: int = 0
 
 
 class RequestQueue(Generic[K]):
@@ -125,10 +121,9 @@ class RequestQueue(Generic[K]):
         lookup: AdminHandler[K, Broker] | None,
         handler: AdminHandler[K, Any] | None,
         limits: DriverLimits,
-        throttled: Mapping[BrokerId, float] | None = None,
+        throttled: Mapping[BrokerId, float],
     ) -> None:
-        self._lookup, self._handler, self._limits = lookup, handler, limits
-        self._throttled: Mapping[BrokerId, float] = {} if throttled is None else throttled
+        self._lookup, self._handler, self._limits, self._throttled = lookup, handler, limits, throttled
         self._lanes: dict[Scope, _Lane[K]] = {LOOKUPS: _Lane(LOOKUPS)}
         # Shuffled, so that many clients do not all ask the same broker first.
         self._lookup_lanes = [
@@ -136,16 +131,13 @@ class RequestQueue(Generic[K]):
         ]
         self._paused: list[tuple[float, int, Scope, tuple[K, ...]]] = []
         self._order = count()
-        self._throttled_until: defaultdict[BrokerId, float] = defaultdict(float)
         self.in_flight: set[RequestSpec[K]] = set()
 
     def wake_times(self, now: float) -> Iterator[float]:
         """Yield the times at which there may be something new to send, if nothing happens before."""
         if self._paused:
             yield self._paused[0][0]
-        for until in (*self._throttled_until.values(), *self._throttled.values()):
-            if until > now:
-                yield until
+        yield from (until for until in self._throttled.values() if until > now)
 
     # What waits
 
@@ -154,37 +146,23 @@ class RequestQueue(Generic[K]):
         self._lane(scope).keys.extend(keys)
 
     def halve(self, spec: RequestSpec[K], keys: tuple[K, ...]) -> bool:
-        """Ask again, in two requests, about keys that failed together; return whether that can help.
-
-        It cannot if there is one key, or if many have failed alone and the broker has answered nothing else.
-        """
-        lane, middle = self._lanes[spec.scope], len(keys) // 2
+        """Ask again, in two requests, about keys that failed together; return whether there are several."""
+        middle = len(keys) // 2
         if not middle or spec.singly:
-            lane.failed_alone += len(keys)
             return False
-        if lane.failed_alone >= self._limits.alone and not lane.answered:
-            return False
-        lane.requests.extendleft((keys[middle:], keys[:middle]))  # before what waits: few are left over at any time
+        # Before what waits: few are left over at any time.
+        self._lanes[spec.scope].requests.extendleft((keys[middle:], keys[:middle]))
         return True
 
     def schedule_retry(self, at: float, scope: Scope, keys: tuple[K, ...]) -> None:
         """Add keys to the queue of a scope at a later time."""
         heapq.heappush(self._paused, (at, next(self._order), scope, keys))
 
-    def look_up(self, broker_id: BrokerId | None = None) -> None:
-        """Move keys that wait for a broker back to lookup.
-
-        :param broker_id: the broker. Default: all of them.
-        """
-        lookups = self._lanes[LOOKUPS].keys
-        for lane in self._lanes.values():
-            if lane.scope.stage is Stage.FULFILLMENT and broker_id in (None, lane.scope.broker_id):
-                lookups.extend(lane.keys)
-                lane.keys.clear()
-
-    def throttle(self, broker_id: BrokerId, until: float) -> None:
-        """Send nothing to a broker until then."""
-        self._throttled_until[broker_id] = until
+    def look_up(self, broker_id: BrokerId) -> None:
+        """Move keys that wait for a broker back to lookup."""
+        lane = self._lane(Scope(Stage.FULFILLMENT, broker_id))
+        self._lanes[LOOKUPS].keys.extend(lane.keys)
+        lane.keys.clear()
 
     def send_singly(self, scope: Scope) -> None:
         """Send one key a request in this scope from now on."""
@@ -209,15 +187,10 @@ class RequestQueue(Generic[K]):
                 break
         return specs
 
-    def complete(self, spec: RequestSpec[K], *, answered: bool = False) -> None:
-        """Record that a request is not under way any more.
-
-        :param answered: whether it failed for some of its keys at most. Default false.
-        """
+    def complete(self, spec: RequestSpec[K]) -> None:
+        """Record that a request is not under way any more."""
         self.in_flight.discard(spec)
-        lane = self._lanes[spec.scope]
-        lane.in_flight -= spec.requests
-        lane.answered = lane.answered or answered
+        self._lanes[spec.scope].in_flight -= spec.requests
 
     def part(self, spec: RequestSpec[K], keys: Collection[K]) -> RequestSpec[K]:
         """Make some requests of a series their own series, so that something else can come of them than of the rest.
@@ -291,9 +264,7 @@ class RequestQueue(Generic[K]):
         return self._limits.singles_in_flight if lane.singles else self._limits.batches_in_flight
 
     def _has_room(self, lane: _Lane[K], now: float) -> bool:
-        broker_id = lane.scope.broker_id
-        throttled = max(self._throttled_until[broker_id], self._throttled.get(broker_id, now))
-        return lane.in_flight < self._room(lane) and throttled <= now
+        return lane.in_flight < self._room(lane) and self._throttled.get(lane.scope.broker_id, now) <= now
 
     def _lookup_lane(self, now: float) -> _Lane[K] | None:
         """Choose the least busy broker that takes lookups in batches, or else the least busy that takes them singly."""

@@ -140,6 +140,7 @@ class Play:
             deadline=TIMEOUT,
             mapping=dict.fromkeys(KEYS, 1),
             limits=LIMITS,
+            throttled={},
         )
         self.room = LIMITS.in_flight_on_each * connections if connections > 1 else LIMITS.batches_in_flight
         self.world, self.now = World(), 0.0

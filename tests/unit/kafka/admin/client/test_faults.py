@@ -59,14 +59,6 @@ class TestBatchingWhereItCan:
         assert len(asked) <= math.ceil(number / 200) + 3 + 3
         assert not fake.requests(FIND_COORDINATOR)
 
-    async def test_a_cluster_that_hashes_differently_is_asked_after_the_first_wrong_answers(self) -> None:
-        groups = [f"many-{i}" for i in range(2000)]
-        three, limits = dict.fromkeys((1, 2, 3), MODERN), {"batch_size": 100, "batches_in_flight": 1}
-        async with FakeCluster(three, own_hash=True) as fake, client(fake, **limits) as admin:
-            (await admin.list_consumer_group_offsets(groups)).raise_for_errors()
-        assert fake.requests(FIND_COORDINATOR), "most guesses were wrong"
-        assert len(fake.requests(OFFSET_FETCH)) <= 2000 / 100 + 3 + 6, "one wrong chunk a broker, not twenty"
-
     async def test_a_coordinator_that_metadata_did_not_name_is_found_by_asking_metadata_again(self) -> None:
         """A proxy rewrites the addresses in Metadata, and may miss those in FindCoordinator v4."""
         async with FakeCluster(groups=set(GROUPS), own_hash=True, topic_hidden=True) as fake:

@@ -71,7 +71,7 @@ class Dialogue:
 
     keys: Iterable[str]
     brokers: Sequence[BrokerId] = (1,)
-    mapping: Mapping[str, BrokerId] | None = None
+    mapping: Mapping[str, BrokerId] = field(default_factory=dict)
     limits: DriverLimits = field(default_factory=DriverLimits)
     lookup: ToyHandler | None = field(default_factory=lambda: ToyHandler(FIND_COORDINATOR))
     handler: ToyHandler | None = field(default_factory=ToyHandler)
@@ -86,6 +86,7 @@ class Dialogue:
             deadline=TIMEOUT,
             mapping=self.mapping,
             limits=self.limits,
+            throttled={},
         )
         self.in_flight_specs: list[RequestSpec[str]] = []
 
