@@ -86,6 +86,11 @@ class BrokerClocks:
         )
 
 
+def has_patterns(scope: Mapping[str, Any]) -> bool:
+    """Return whether a snapshot of this scope chose groups by patterns."""
+    return bool(scope.get("exclude")) or list(scope.get("include", ())) != ["*"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotManifest:
     """What vouches for the files of one snapshot.

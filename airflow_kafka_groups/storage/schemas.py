@@ -186,8 +186,6 @@ OBSERVATION_COLUMNS = columns(
         "lost": "int64, null",
         "log_start": "int64, null",
         "nearest": "int64, null",
-        "rows": "int64",
-        "invalid": "int64",
     }
 )
 """A snapshot, reduced to one row for each group: what later judgements need of it."""

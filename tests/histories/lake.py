@@ -61,7 +61,7 @@ def write_manifest(base: Path, name: str, rows: int, /, **changes: Any) -> Path:
         "groups": 1,
         "failed_groups": 0,
         "rows": rows,
-        "scope": {"include": [], "exclude": []},
+        "scope": {"include": ["*"], "exclude": []},
         "files": [file_of(base, name, rows)],
         "offsets_retention_minutes": None,
         "view": None,

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from operator import itemgetter
 from typing import Any
 
@@ -15,7 +16,8 @@ from airflow_kafka_groups.judge.staleness.buckets import JUDGED, Judgement, Part
 from airflow_kafka_groups.judge.staleness.judging import judge
 from airflow_kafka_groups.judge.staleness.lives import READ, Lives, LivesPart
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.observe.history.snapshot_rows import parts_of
+from airflow_kafka_groups.observe.history.snapshot_rows import rows_in
+from airflow_kafka_groups.storage.manifest import SnapshotFile
 from airflow_kafka_groups.storage.schemas import (
     OBSERVATION_COLUMNS,
     SNAPSHOT_COLUMNS,
@@ -69,15 +71,11 @@ def seen(
     return rows or [row]
 
 
-def rows_of(rows: Sequence[SnapshotRow]) -> pa.Table:
-    """Return rows of one snapshot as the jobs read them."""
-    (part,) = parts_of(pa.BufferReader(parquet(rows)), rows[0]["run_id"])
-    return part
-
-
 def reduce(content: bytes, name: str) -> pa.Table:
     """Return the observations of a snapshot's file."""
-    return observations.reduced(parts_of(pa.BufferReader(content), name), name)
+    rows = pq.read_metadata(pa.BufferReader(content)).num_rows
+    file = SnapshotFile("part-00000.parquet", rows, sha256(content).hexdigest())
+    return observations.reduced(rows_in(file, name, content), name)
 
 
 def reduced(history: Sequence[Sequence[SnapshotRow]]) -> dict[str, pa.Table]:
@@ -88,11 +86,11 @@ def reduced(history: Sequence[Sequence[SnapshotRow]]) -> dict[str, pa.Table]:
     return {name: reduce(parquet(rows), name) for name, rows in by_snapshot.items()}
 
 
-def parquet(rows: Sequence[SnapshotRow], schema: pa.Schema = ARROW_SCHEMA) -> bytes:
+def parquet(rows: Sequence[SnapshotRow], schema: pa.Schema = ARROW_SCHEMA, row_group_size: int | None = None) -> bytes:
     """Return rows as a file of a snapshot."""
     buffer = io.BytesIO()
     table = pa.Table.from_pylist(list(rows), schema)
-    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True, row_group_size=row_group_size)
     return buffer.getvalue()
 
 

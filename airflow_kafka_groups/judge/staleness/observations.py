@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.judge.staleness.lives import Ints, Numbers, Strings, encoded, valid_of
 from airflow_kafka_groups.kafka.admin.arrow import lag_and_lost
-from airflow_kafka_groups.observe.history.snapshot_rows import lacks_required
 from airflow_kafka_groups.storage.arrow_values import empty_table, fill_nulls, literal, of_numpy, to_numpy
 from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, unchecked_schema
 
@@ -41,12 +40,10 @@ _COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
 """How numbers of one group are combined. Default: added up."""
 
 
-def reduced(parts: Iterable[pa.Table], snapshot_id: str) -> pa.Table:
+def reduced(parts: Iterable[pa.RecordBatch], snapshot_id: str) -> pa.Table:
     """Reduce a snapshot's rows to one row for each group, with the columns of ``OBSERVATION_COLUMNS``.
 
-    ``rows`` counts the rows read and ``invalid`` those without a required column, for the reader's checks.
-
-    :param parts: the rows of a file, as ``parts_of`` reads them. What that raises is raised here.
+    :param parts: the rows of a file, as ``rows_in`` reads them. What that raises is raised here.
     """
     return combined([_observed(part, snapshot_id) for part in parts])
 
@@ -66,8 +63,7 @@ def combined(parts: Sequence[pa.Table]) -> pa.Table:
     return _grouped(texts, numbers, table["run_id"][0].as_py())
 
 
-def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
-    size = rows.num_rows
+def _observed(rows: pa.RecordBatch, snapshot_id: str) -> pa.Table:
     offset, start = (Numbers.of(rows[name]) for name in _OFFSETS[:2])
     committed = valid_of(rows["topic"]) & offset.known & (offset.values >= 0)
     lag, lost = (Numbers.of(found) for found in lag_and_lost(*(rows[name] for name in _OFFSETS)))
@@ -83,13 +79,11 @@ def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
         "lost": Numbers(lost.values, has_lag),
         "log_start": Numbers(start.values, has_start),
         "nearest": Numbers(offset.values - start.values, has_start),
-        "rows": Numbers(np.ones(size, np.int64)),
-        "invalid": Numbers(lacks_required(rows).astype(np.int64)),
     }
     return _grouped({name: Strings.of(rows[name]) for name in _TEXTS}, numbers, snapshot_id)
 
 
-def _digests(rows: pa.Table, offsets: Ints) -> npt.NDArray[np.uint64]:
+def _digests(rows: pa.RecordBatch, offsets: Ints) -> npt.NDArray[np.uint64]:
     """Hash what each row has committed (topic, partition, offset, leader epoch, metadata), and its group's epoch.
 
     The epoch (KIP-848) moves whenever a member joins or leaves; one that is not known, or no more, is another one.

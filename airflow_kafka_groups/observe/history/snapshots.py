@@ -18,7 +18,7 @@ from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError
 from airflow_kafka_groups.storage.json_files import elsewhere
-from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.manifest import SnapshotManifest, has_patterns
 from airflow_kafka_groups.storage.paths import is_cluster_name, is_id, time_of
 
 FEWER = "looked for some groups only"
@@ -31,11 +31,14 @@ _AT_FIRST = 8
 """The least number of manifests that are read at once. The one to judge, or to report on, is mostly the first."""
 
 
-def parse_manifest(text: bytes | str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
+def parse_manifest(
+    text: bytes | str, *, snapshot_id: str, cluster: str, may_be_copied: bool = False
+) -> SnapshotManifest:
     """Parse the text of a manifest, and check that it is that of this snapshot.
 
     :param snapshot_id: the snapshot in the file's name.
     :param cluster: the cluster in whose folder it lies.
+    :param may_be_copied: whether it may be that of another folder, which was copied or renamed. Default false.
 
     Raises ``SnapshotError``.
     """
@@ -49,7 +52,7 @@ def parse_manifest(text: bytes | str, *, snapshot_id: str, cluster: str) -> Snap
             ) from exc
         problem = f"its manifest in the folder {cluster!r} is damaged ({type(exc).__name__}: {exc})"
         raise SnapshotError(half_written(snapshot_id, problem)) from exc
-    if (manifest.snapshot_id, manifest.cluster) != (snapshot_id, cluster):
+    if manifest.snapshot_id != snapshot_id or not (may_be_copied or manifest.cluster == cluster):
         of = f"belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}"
         what = f"the manifest {snapshot_id}.json in the folder {cluster!r}"
         raise SnapshotError(f"{what} {of}: {elsewhere(manifest.cluster, cluster)}")
@@ -127,7 +130,7 @@ def newest_complete(
                 incomplete += others
                 skipped += [(other.snapshot_id, f"{_OTHERWISE}{_ONLY_LIFE}") for other in others]
                 others = []
-            (used if same or not _has_patterns(manifest.scope) else others).append(manifest)
+            (used if same or not has_patterns(manifest.scope) else others).append(manifest)
             if len(used) == wanted:
                 break
             continue
@@ -165,11 +168,7 @@ def _looked_for_fewer(scope: Mapping[str, Any], judged: Mapping[str, Any]) -> bo
         return False
     if "group_ids" in scope and not ("group_ids" in judged and {*judged["group_ids"]} <= {*scope["group_ids"]}):
         return True
-    return _has_patterns(scope) and not _has_patterns(judged)
-
-
-def _has_patterns(scope: Mapping[str, Any]) -> bool:
-    return bool(scope.get("exclude")) or list(scope.get("include", ())) not in ([], ["*"])
+    return has_patterns(scope) and not has_patterns(judged)
 
 
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -16,15 +15,15 @@ from typing import Any, NamedTuple
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.observe.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprints
-from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter
-from airflow_kafka_groups.storage.access import is_of_storage, storage_errors, unless_damaged
-from airflow_kafka_groups.storage.arrow_values import column, literal, repeat
+from airflow_kafka_groups.observe.history.snapshot_rows import stored_rows
+from airflow_kafka_groups.observe.history.snapshots import parse_manifest
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.storage.arrow_values import column, repeat
 from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.json_files import elsewhere, read_json
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.manifest import SnapshotManifest, has_patterns
 from airflow_kafka_groups.storage.paths import time_of
-from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, known_columns, utc_times, with_missing
+from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, utc_times
 
 BATCH_ROWS = 32_768
 """The number of rows to read or write at once: more are no faster, and take more memory."""
@@ -134,27 +133,15 @@ class GroupSummary(NamedTuple):
 def load_manifest(layout: Layout, snapshot_id: str, *, may_be_copied: bool = False) -> SnapshotManifest:
     """Read a snapshot's manifest.
 
-    :param may_be_copied: whether it may be that of another folder, which was copied or renamed. Default false.
+    :param may_be_copied: as of ``parse_manifest``.
 
     Raises ``SnapshotError`` if it is missing, damaged or of another cluster, and ``StorageError``.
     """
-    try:
-        return _read_manifest(layout, snapshot_id, may_be_copied)
-    except SnapshotError:
-        if FILES.exists(layout.manifest(snapshot_id)) or not FILES.exists(layout.snapshot_data(snapshot_id)):
-            raise
-    raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
-
-
-def _read_manifest(layout: Layout, snapshot_id: str, may_be_copied: bool = False) -> SnapshotManifest:
-    """Read a manifest, with one request. Raises as ``load_manifest``, which explains a missing one."""
-    path = layout.manifest(snapshot_id)
-    with unless_damaged(SnapshotError, f"the manifest {path}"):
-        manifest = SnapshotManifest.from_json(read_json(path, "the snapshot's manifest", SnapshotError))
-    if manifest.snapshot_id != snapshot_id or not (may_be_copied or manifest.cluster == layout.cluster):
-        of = f"{path} belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}"
-        raise SnapshotError(f"{of}: {elsewhere(manifest.cluster, layout.cluster)}")
-    return manifest
+    if (content := FILES.read(path := layout.manifest(snapshot_id))) is not None:
+        return parse_manifest(content, snapshot_id=snapshot_id, cluster=layout.cluster, may_be_copied=may_be_copied)
+    if FILES.exists(layout.snapshot_data(snapshot_id)):
+        raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
+    raise SnapshotError(f"the snapshot's manifest is missing: there is no {path}")
 
 
 def snapshot_ids(layout: Layout) -> list[str]:
@@ -167,8 +154,7 @@ def snapshot_ids(layout: Layout) -> list[str]:
 
 def is_partial(manifest: SnapshotManifest) -> bool:
     """Return whether a snapshot did not look for all groups, so that a group's absence means nothing."""
-    scope = manifest.scope
-    return manifest.of_named_groups or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))
+    return manifest.of_named_groups or has_patterns(manifest.scope)
 
 
 def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[str]:
@@ -185,7 +171,7 @@ def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[st
 def newest_manifest(layout: Layout) -> SnapshotManifest | None:
     """Return the newest snapshot, complete or not. Raises ``SnapshotError`` for a manifest that is damaged."""
     ids = snapshot_ids(layout)
-    return _read_manifest(layout, ids[-1]) if ids else None
+    return load_manifest(layout, ids[-1]) if ids else None
 
 
 def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
@@ -199,7 +185,7 @@ def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManife
     incomplete, named = 0, list[SnapshotManifest]()
     ids = snapshot_ids(layout)
     for snapshot_id in reversed(ids):
-        manifest = _read_manifest(layout, snapshot_id)  # it was listed
+        manifest = load_manifest(layout, snapshot_id)
         if not manifest.complete:
             incomplete += 1
         elif to_judge and manifest.of_named_groups:
@@ -246,124 +232,57 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
 
 
 class SnapshotReader:
-    """A reader of one snapshot. Its files are checked against the manifest on construction."""
+    """A reader of one snapshot. Reading raises ``SnapshotError`` for files that contradict its manifest."""
 
     def __init__(self, layout: Layout, snapshot_id: str, *, may_be_copied: bool = False) -> None:
         self.layout = layout
         self.manifest = load_manifest(layout, snapshot_id, may_be_copied=may_be_copied)
-        for name, rows, _ in self.manifest.files:
-            with self._parquet(name) as parquet:
-                found = parquet.metadata.num_rows
-                try:
-                    known_columns(parquet.schema_arrow, SNAPSHOT_COLUMNS)
-                except ValueError as exc:  # another program may have written it over
-                    raise SnapshotError(f"{name} of snapshot {snapshot_id}: {exc}. Take a new snapshot") from exc
-            if found != rows:
-                raise SnapshotError(f"{name} of snapshot {snapshot_id} has {found} rows instead of {rows}")
 
     def summaries(self) -> Iterator[GroupSummary]:
-        """Yield each group once, sorted by id, decoded a column at a time.
-
-        Raises ``SnapshotError`` for rows that this package does not write.
-        """
-        for name, block in self._blocks(None, [*_FACTS, "observed_at", "error", *OFFSET_COLUMNS]):
-            try:
-                errors = block.errors()
-                digests, partitions = block.fingerprints()
-                times = utc_times(block.first("observed_at"))
-                facts = [block.first(fact).to_pylist() for fact in _FACTS]
-            except (ValueError, OverflowError) as exc:
-                raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
-            rows = zip(block.group_ids, *facts, times, errors, partitions, digests, strict=True)
+        """Yield each group once, sorted by id, decoded a column at a time."""
+        for block in whole_groups(self._batches(None, [*_FACTS, "observed_at", "error", *OFFSET_COLUMNS])):
+            digests, partitions = block.fingerprints()
+            times = utc_times(block.first("observed_at"))
+            facts = [block.first(fact).to_pylist() for fact in _FACTS]
+            rows = zip(block.group_ids, *facts, times, block.errors(), partitions, digests, strict=True)
             yield from map(tuple.__new__, itertools.repeat(GroupSummary), rows)  # sooner than the constructor
 
     def blocks(self, group_ids: Collection[str], columns: Collection[str]) -> Iterator[GroupBlock]:
-        """Return the rows of the given groups, each checked to be of this snapshot, and sorted by id.
+        """Return the rows of the given groups, sorted by id.
 
         :param columns: the columns to read beside the group's id.
-
-        Raises ``SnapshotError`` for rows that this package does not write.
         """
-        return (block for _, block in self._blocks(set(group_ids), columns))
+        return whole_groups(self._batches(group_ids, columns))
 
     def topics(self) -> dict[str, frozenset[str]]:
-        """Return the topics with committed offsets of each group that has any. Raises ``SnapshotError``."""
+        """Return the topics with committed offsets of each group that has any."""
         import pyarrow.compute as pc
 
         found: dict[str, set[str]] = {}
-        for batch in self._all_batches(None, ["group_id", "topic", "committed_offset"]):
+        for batch in self._batches(None, ["topic", "committed_offset"]):
             rows = batch.filter(pc.is_valid(batch["committed_offset"]))
             for group_id, topic in {*zip(rows["group_id"].to_pylist(), rows["topic"].to_pylist(), strict=True)}:
                 found.setdefault(group_id, set()).add(topic)
         return {group_id: frozenset(topics) for group_id, topics in found.items()}
 
     def topics_of(self, group_ids: Collection[str]) -> set[str]:
-        """Return all topics that the given groups have rows of. Raises ``SnapshotError``."""
+        """Return all topics that the given groups have rows of."""
         import pyarrow.compute as pc
 
-        batches = self._all_batches(set(group_ids), ["group_id", "topic"])
+        batches = self._batches(group_ids, ["topic"])
         return {topic for batch in batches for topic in pc.unique(batch["topic"]).drop_null().to_pylist()}
 
-    def _all_batches(self, wanted: set[str] | None, columns: list[str]) -> Iterator[Any]:
-        return (batch for file in self.manifest.files for batch in self._batches(file.name, wanted, columns))
-
-    @contextmanager
-    def _parquet(self, name: str) -> Iterator[Any]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        path = self.layout.snapshot_data(self.manifest.snapshot_id) / name
-        with storage_errors("read", path):
-            try:
-                with path.open("rb") as file, pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-                    yield parquet
-            except FileNotFoundError:
-                raise SnapshotError(f"snapshot {self.manifest.snapshot_id} lacks its file {path}") from None
-            except (OSError, KeyError, pa.ArrowException) as exc:
-                if is_of_storage(exc):
-                    raise
-                raise SnapshotError(f"{path} cannot be read: {exc}") from exc
-
-    def _batches(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[Any]:
+    def _batches(self, group_ids: Collection[str] | None, columns: Collection[str]) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        keep = None if wanted is None else column(sorted(wanted), pa.string())
-        asked = tuple(each for each in SNAPSHOT_COLUMNS if each.name in columns)
-        with self._parquet(name) as parquet:
-            left = parquet.metadata.num_rows
-            for batch in parquet.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
-                left -= len(batch)
-                rows = with_missing(batch, asked)
+        keep = None if group_ids is None else column(sorted(group_ids), pa.string())
+        asked = tuple(each for each in SNAPSHOT_COLUMNS if each.name == "group_id" or each.name in columns)
+        name = self.manifest.snapshot_id
+        for file in self.manifest.files:
+            path = self.layout.snapshot_data(name) / file.name
+            for rows in stored_rows(FILES, name, file, path, asked, BATCH_ROWS):
                 yield rows if keep is None else rows.filter(pc.is_in(rows["group_id"], value_set=keep))
-        if left:  # a page whose header is damaged is passed over, as that of another kind
-            raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {left} rows are missing")
-
-    def _whole_groups(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[GroupBlock]:
-        try:
-            yield from whole_groups(self._batches(name, wanted, columns))
-        except ValueError as exc:  # no group id, or none that is text
-            raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
-
-    def _blocks(self, wanted: set[str] | None, columns: Collection[str]) -> Iterator[tuple[str, GroupBlock]]:
-        """Yield the groups, each checked to be of this snapshot, and sorted, so each is there once; with their file."""
-        import pyarrow.compute as pc
-
-        last, own = None, {"cluster": self.manifest.cluster, "run_id": self.manifest.snapshot_id}
-        blocks = (
-            (file.name, block)
-            for file in self.manifest.files
-            for block in self._whole_groups(file.name, wanted, [*own, "group_id", *columns])
-        )
-        for name, block in blocks:
-            for where, value in own.items():
-                if not pc.all(pc.equal(block.rows[where], literal(value)), skip_nulls=False).as_py():
-                    raise SnapshotError(f"{name} has rows of another snapshot in {self.manifest.snapshot_id}")
-            for group_id in block.group_ids:
-                if last is not None and group_id <= last:
-                    raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is not sorted by group")
-                last = group_id
-            yield name, block
 
 
 SLOWEST = timedelta(hours=6)

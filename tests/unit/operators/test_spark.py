@@ -101,20 +101,6 @@ def test_a_group_that_cannot_be_taken_over_is_refused(
     assert not (site.folder / "backlogs").exists()
 
 
-def test_a_group_that_two_files_of_a_snapshot_have_is_refused(site: Site) -> None:
-    site.admin.groups = {"a": FakeGroup({T0: 5})}
-    snapshot_id = site.take_snapshot()
-    root = site.folder
-    (file,) = (root / "data" / snapshot_id).iterdir()
-    file.with_name("part-00001.parquet").write_bytes(file.read_bytes())
-    path = root / "manifests" / f"{snapshot_id}.json"
-    manifest = json.loads(path.read_text())
-    files = [{**manifest["files"][0], "name": name} for name in (file.name, "part-00001.parquet")]
-    path.write_text(json.dumps({**manifest, "rows": 2, "files": files}))
-    with pytest.raises(SnapshotError, match="is not sorted by group"):
-        prepare(site.storage)
-
-
 def test_what_was_processed_is_committed_and_can_be_waited_for(site: Site) -> None:
     site.admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
     path = str(site.storage / "result.json")

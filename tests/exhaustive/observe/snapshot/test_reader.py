@@ -7,8 +7,6 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,29 +88,6 @@ def remove(manifest: Path, folder: Path) -> None:
     rmtree(folder)
 
 
-def other_run(parquet: Path) -> None:
-    table = pq.read_table(parquet)
-    column = table.schema.get_field_index("run_id")
-    pq.write_table(table.set_column(column, "run_id", [[ID] * len(table)]), parquet)
-
-
-def unsorted(parquet: Path) -> None:
-    table = pq.read_table(parquet)
-    pq.write_table(table.take(list(reversed(range(len(table))))), parquet)
-
-
-def replaced(parquet: Path, name: str, change: Callable[[pa.ChunkedArray], Any]) -> None:
-    """Write a column anew, as another program may; ``None`` leaves it out."""
-    table = pq.read_table(parquet)
-    place, values = table.schema.get_field_index(name), change(table[name])
-    table = table.drop_columns([name]) if values is None else table.set_column(place, name, values)
-    pq.write_table(table, parquet)
-
-
-def not_utf8(values: pa.ChunkedArray) -> pa.Array:
-    return pa.Array.from_buffers(pa.string(), len(values), pa.array([b"\xff"] * len(values)).buffers())
-
-
 DAMAGES: list[tuple[str, Damage, str]] = [
     ("no manifest", lambda m, p, d: m.unlink(), "incomplete"),
     ("nothing at all", lambda m, p, d: remove(m, p.parent), "missing"),
@@ -121,37 +96,10 @@ DAMAGES: list[tuple[str, Damage, str]] = [
     ("a time without zone", lambda m, p, d: rewrite(m, d, observed_at="2026-01-01T00:00:00"), "damaged"),
     ("newer format", lambda m, p, d: rewrite(m, d, format=2), "format 2"),
     ("another cluster", lambda m, p, d: rewrite(m, d, cluster="x"), "belongs to snapshot"),
-    ("other rows", lambda m, p, d: rewrite(m, d, rows=7, files=[{**d["files"][0], "rows": 7}]), "rows instead of 7"),
-    ("no data", lambda m, p, d: p.unlink(), "lacks its file"),
-    ("half the data", lambda m, p, d: p.write_bytes(p.read_bytes()[:200]), "cannot be read"),
-    ("empty data", lambda m, p, d: p.write_bytes(b"") and None, "cannot be read"),
-    ("rows of another run", lambda m, p, d: other_run(p), "rows of another snapshot"),
-    ("rows out of order", lambda m, p, d: unsorted(p), "not sorted"),
-    *(
-        (f"without {name}", lambda m, p, d, name=name: replaced(p, name, lambda old: None), f"column {name} is missing")
-        for name in ("cluster", "group_id", "observed_at", "committed_offset", "error")
-    ),
-    *(
-        (
-            f"{name} as {kind}",
-            lambda m, p, d, name=name, kind=kind: replaced(p, name, lambda old: old.cast(kind)),
-            rf"column {name} is .*, not .*\. Take a new snapshot",
-        )
-        for name, kind in (
-            ("group_id", pa.binary()),
-            ("topic", pa.dictionary(pa.int32(), pa.string())),
-            ("committed_offset", pa.string()),
-            ("observed_at", pa.timestamp("ns", "UTC")),
-        )
-    ),
-    ("no group id", lambda m, p, d: replaced(p, "group_id", lambda old: pa.nulls(len(old), old.type)), "damaged"),
-    ("an id that is no text", lambda m, p, d: replaced(p, "group_id", not_utf8), "damaged"),
-    ("a state that is no text", lambda m, p, d: replaced(p, "state", not_utf8), "damaged"),
-    (
-        "a time of no use",
-        lambda m, p, d: replaced(p, "observed_at", lambda old: pa.array([2**62] * len(old)).cast(old.type)),
-        "damaged",
-    ),
+    ("other rows", lambda m, p, d: rewrite(m, d, rows=7, files=[{**d["files"][0], "rows": 7}]), "manifest says 7"),
+    ("no data", lambda m, p, d: p.unlink(), "missing: .*part-00000"),
+    ("half the data", lambda m, p, d: p.write_bytes(p.read_bytes()[:200]), "other bytes than its manifest"),
+    ("a flipped bit", lambda m, p, d: p.write_bytes(p.read_bytes().replace(b"t", b"u", 1)), "other bytes"),
 ]
 
 
@@ -167,32 +115,6 @@ async def test_no_damaged_snapshot_is_believed(damage: Damage, message: str, tmp
     damage(manifest, parquet, json.loads(manifest.read_text()))
     with pytest.raises(SnapshotError, match=message):
         list(SnapshotReader(layout, snapshot_id).summaries())
-
-
-async def test_a_flipped_bit_in_the_rows_is_never_read_as_other_rows(tmp_path: Path) -> None:
-    admin = FakeAdmin()
-    for number in range(30):
-        admin.add(f"group-{number}", *[("topic", partition, 1000 + number) for partition in range(4)])
-    reader = await snapshot(admin, layout_in(tmp_path))
-    parquet = tmp_path / "prod" / "data" / reader.manifest.snapshot_id / "part-00000.parquet"
-    content = parquet.read_bytes()
-    metadata = pq.read_metadata(parquet).row_group(0)
-    chunks = [metadata.column(number) for number in range(metadata.num_columns)]
-    whole = list(groups_in(reader))
-    refused = 0
-    for chunk in chunks:
-        start = chunk.dictionary_page_offset or chunk.data_page_offset
-        # The second byte is the kind of the page, in a header without a checksum: one of another kind is passed over.
-        flips = {start + int(part * chunk.total_compressed_size): 0x10 for part in (0.3, 0.6, 0.9)} | {start + 1: 0x02}
-        for place, flip in flips.items():
-            damaged = bytearray(content)
-            damaged[place] ^= flip
-            parquet.write_bytes(damaged)
-            try:
-                assert list(groups_in(reader)) == whole, chunk.path_in_schema  # this column is not read
-            except SnapshotError:
-                refused += 1
-    assert refused > len(chunks)
 
 
 async def test_the_latest_complete_snapshot(tmp_path: Path) -> None:

@@ -8,17 +8,15 @@ import pyarrow as pa
 import pytest
 
 from airflow_kafka_groups.judge.staleness.observations import combined
-from airflow_kafka_groups.observe.history import snapshot_rows
-from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError
 from tests.histories import shorthand
-from tests.histories.shorthand import ARROW_SCHEMA, Committed, SnapshotRow, hour, parquet, seen, snapshot_id
+from tests.histories.shorthand import Committed, SnapshotRow, hour, parquet, seen, snapshot_id
 
 NAME = snapshot_id(0)
 BIGGEST = 2**63 - 1
 
 
-def reduce(rows: list[SnapshotRow]) -> pa.Table:
-    return shorthand.reduce(parquet(rows), NAME)
+def reduce(rows: list[SnapshotRow], of_a_part: int | None = None) -> pa.Table:
+    return shorthand.reduce(parquet(rows, row_group_size=of_a_part), NAME)
 
 
 def random_rows(random: Random) -> list[SnapshotRow]:
@@ -42,18 +40,14 @@ def random_rows(random: Random) -> list[SnapshotRow]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_rows_come_to_the_same_in_parts_of_any_size_in_any_order_and_from_many_files(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_come_to_the_same_in_parts_of_any_size_in_any_order_and_from_many_files(seed: int) -> None:
     random = Random(f"parts {seed}")
     rows = random_rows(random)
     whole = reduce(rows)
     assert whole["group_id"].to_pylist() == sorted({row["group_id"] for row in rows}), "one each, by their UTF-8"
-    assert sum(whole["rows"].to_pylist()) == len(rows)
-    monkeypatch.setattr(snapshot_rows, "_ROWS_AT_ONCE", random.randint(1, 5))
-    shuffled = random.sample(rows, len(rows))
+    shuffled, size = random.sample(rows, len(rows)), random.randint(1, 5)
     at = random.randrange(len(rows) + 1)
-    for other in (reduce(shuffled), combined([reduce(shuffled[:at]), reduce(shuffled[at:])])):
+    for other in (reduce(shuffled, size), combined([reduce(shuffled[:at]), reduce(shuffled[at:], size)])):
         assert columns(other) == columns(whole)
 
 
@@ -97,23 +91,6 @@ def test_a_sum_beyond_64_bits_is_the_greatest_number() -> None:
     assert (row["lag"], row["log_start"], row["lost"], row["nearest"]) == (0, BIGGEST, BIGGEST, -BIGGEST)
     (row,) = reduce(seen(0, offsets=offsets, ends=dict.fromkeys(offsets, (0, BIGGEST)))).to_pylist()
     assert (row["lag"], row["lost"]) == (BIGGEST, 0)
-
-
-def test_rows_without_a_required_column_are_counted() -> None:
-    rows = [*seen(0), *seen(0, group="h"), *seen(0, group="i")]
-    rows[0]["group_id"] = rows[1]["observed_at"] = None
-    rows[1]["state"] = None
-    assert sum(reduce(rows)["invalid"].to_pylist()) == 2
-
-
-def test_a_file_is_refused_with_what_it_lacks() -> None:
-    with pytest.raises(UnusableFileError, match=r"rows of snapshot '.*' in the folder of another one"):
-        shorthand.reduce(parquet(seen(1)), NAME)
-    other = ARROW_SCHEMA.set(ARROW_SCHEMA.get_field_index("log_end"), pa.field("log_end", pa.float64()))
-    with pytest.raises(UnusableFileError, match="column log_end is double, not int64"):
-        shorthand.reduce(parquet(seen(0), other), NAME)
-    with pytest.raises(UnusableFileError, match="cannot be read as Parquet"):
-        shorthand.reduce(b"PAR1", NAME)
 
 
 def test_what_is_not_known_of_one_partition_is_left_out() -> None:
