@@ -1,14 +1,12 @@
 """What must be known before offsets are set: earlier tries of the same task, and deletions that are under way.
 
-Every try writes its record, and its entry in the log, before it commits anything. A later one sets the same offsets:
-where they are committed already, nothing is left to do, and what was not committed still is where it was. A group that
-is anywhere else was used in between, and is kept: its consumers would read again what they have read since, or skip
-what they have not. So a distance is not moved twice, either. What a try says at its end that it has kept, it has not
-set.
+Every try writes its record, and its entry in the log, before it commits anything. A later one sets the same offsets,
+and keeps a group that is neither where it was nor where it was to be: it was used in between. So a distance is not
+moved twice, either.
 
-A deletion reads these records once more between its intent and its request. So either the deletion finds the record and
-sends nothing, or the restore (or keep-alive run) finds the intent here, and waits. Without the wait it would find a
-group unchanged, or keep one alive, that is gone a moment later.
+A deletion reads these records once more between its intent and its request. So either it finds the record and sends
+nothing, or the restore (or keep-alive run) finds the intent here, and waits. Without the wait it would find a group
+unchanged, or keep one alive, that is gone a moment later.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.change.deletion.request import MAX_DELETE_SECONDS, MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.exceptions import JournalError, MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import read_history
@@ -29,12 +27,12 @@ from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import (
     Change,
     ChangeOutcome,
-    Commits,
     commits_from,
     is_same,
     partition_name,
 )
 from airflow_kafka_groups.shown import one_line
+from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.file_storage import read_all, read_few
 from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, check_id
@@ -46,7 +44,6 @@ LONGEST_SECONDS = MAX_READ_AGE_SECONDS + MAX_DELETE_SECONDS
 """After that, a request that was about to leave has left and was given up: its process died, or its answer is lost.
 Runs in Python may have higher limits; the first entry of each in the journal has its own."""
 _POLL_SECONDS = 0.5
-_TRIES = 3
 
 
 async def wait_for_deletions(
@@ -54,24 +51,18 @@ async def wait_for_deletions(
 ) -> bool:
     """Wait until no request to delete one of these groups, or a topic of one, is under way; return whether any was.
 
-    What the journal cannot tell is not waited for: restores have to work without it. But a storage that does not answer
-    once or twice is asked again, and ends no wait for a request that was found.
+    A journal that is damaged is not waited for: restores have to work without it. Raises ``StorageError``.
 
     :param now: the time of day. An intent without an outcome that is older belongs to a run that was killed.
     """
-    wanted, began, longest, waited = frozenset(group_ids), clock.now(), LONGEST_SECONDS, False
-    failures, passed = 0, 0.0
+    wanted, began, longest, passed, waited = frozenset(group_ids), clock.now(), LONGEST_SECONDS, 0.0, False
     while True:
         try:
             at = now + timedelta(seconds=passed)
             found = await asyncio.to_thread(_about_to_be_deleted, layout, kafka_cluster_id, wanted, at)
-        except MaintenanceError as error:
-            failures, passed = failures + 1, clock.now() - began
-            if passed >= longest or (failures == _TRIES and not waited):
-                log.warning("Whether a deletion is in progress is not known: %s", error)
-                return waited
-            await asyncio.sleep(_POLL_SECONDS)
-            continue
+        except JournalError as error:
+            log.warning("Whether a deletion is in progress is not known: %s", error)
+            return waited
         longest, passed = max([longest, *found.values()]), clock.now() - began
         if not found or passed >= longest:
             return waited or bool(found)  # a look itself may take so long, of a run with thousands of entries
@@ -139,46 +130,29 @@ class EarlierTries:
         tries = self.groups.get(group_id, {}).get(where, ())
         return next((meant.after.offset for meant in tries if meant.is_asked and meant.after is not None), None)
 
-    def why_kept(
-        self, group_id: str, now: Commits, is_changed: Callable[[TopicPartition], bool], *, may_be_absent: bool = False
-    ) -> str | None:
-        """Return why a group must not be changed again, or ``None``.
-
-        :param now: its committed offsets.
-        :param is_changed: whether a partition is to be changed; another task may have changed others, which are used
-            since then.
-        :param may_be_absent: whether an offset that is gone may be set again. Default false.
-        """
-        for where, tries in self.groups.get(group_id, {}).items():
-            if not is_changed(where):
-                continue
-            found = now.get(where)
-            if found is None and may_be_absent:
-                continue
-            known = (each for meant in tries for each in (meant.before, meant.after))
-            if found is None or not any(is_same(found, each) for each in known):
-                meant, gone = tries[-1], "has no offset any more: it was deleted, or has expired,"
-                at = gone if found is None else f"is at {found.offset}: it was used"
-                to = "delete it" if meant.after is None else f"set it to {meant.after.offset}"
-                return (
-                    f"{partition_name(where)} {at} since an earlier try of this task, by {meant.record}, meant "
-                    f"to {to}. To change it all the same, {self.way_out}"
-                )
-        return None
-
     def spare(self, change: Change, *, deletes: bool) -> Change:
         """Return a proposed change: one that is kept where the group was used since an earlier try changed it.
 
-        Offsets that are gone were not used: a group may have been deleted since.
+        Offsets that are gone were not used: a group may have been deleted since. Another task may have changed other
+        partitions, which are used since then.
 
         :param deletes: whether all that the group has is to be deleted.
         """
-
-        def is_changed(where: TopicPartition) -> bool:
-            return where in change.after or where in change.skipped or (deletes and where in change.before)
-
-        kept = change.kept or self.why_kept(change.group_id, change.before, is_changed, may_be_absent=True)
-        return change if kept is change.kept else replace(change, after={}, kept=kept)
+        if change.kept is not None:
+            return change
+        for where, tries in self.groups.get(change.group_id, {}).items():
+            found = change.before.get(where)
+            is_changed = where in change.after or where in change.skipped or deletes
+            known = (each for meant in tries for each in (meant.before, meant.after))
+            if is_changed and found is not None and not any(is_same(found, each) for each in known):
+                meant = tries[-1]
+                to = "delete it" if meant.after is None else f"set it to {meant.after.offset}"
+                why = (
+                    f"{partition_name(where)} is at {found.offset}: it was used since an earlier try of this task, by "
+                    f"{meant.record}, meant to {to}. To change it all the same, {self.way_out}"
+                )
+                return replace(change, after={}, kept=why)
+        return change
 
 
 def in_topics(topics: Collection[str] | None) -> Callable[[TopicPartition], bool]:
@@ -249,12 +223,7 @@ def _aim(asked: Mapping[str, Any]) -> str:
 
 
 def _recorded(path: StoragePath) -> dict[str, Any]:
-    try:
-        return read_json(path, "the record of an earlier try", MaintenanceError)
-    except StorageError:
-        raise
-    except MaintenanceError as error:
-        raise MaintenanceError(f"{error}. Restore it from a copy, or start a new DAG run") from error
+    return read_json(path, "the record of an earlier try", MaintenanceError)
 
 
 def _kept_by(before: StoragePath) -> frozenset[str] | None:
@@ -277,7 +246,7 @@ def _add(
     *,
     is_asked: bool,
 ) -> None:
-    try:
+    with unless_damaged(MaintenanceError, f"the record of a change in {path}"):
         for group in record["groups"]:
             before = commits_from(group["before"])
             deletes = record["what"] == DELETION  # of all that was there
@@ -286,5 +255,3 @@ def _add(
                 meant = dict.fromkeys(before) if deletes else commits_from(group["after"])
                 for where, after in meant.items():
                     of_group.setdefault(where, []).append(Meant(before.get(where), after, path, is_asked))
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise MaintenanceError(f"the record of a change in {path} is damaged: {exc!r}") from exc

@@ -119,9 +119,6 @@ class ResetRequest(OffsetRequest):
                 return left_out(f"the offset for the timestamp cannot be read: {found}", found)
             return end if found.offset < 0 else found.offset
 
-        for group_id, (before, _, kept) in wanted.items():
-            if kept is None and (reason := tries.why_kept(group_id, before, is_chosen)) is not None:
-                wanted[group_id] = (before, [], reason)
         return [_propose(group_id, *wanted[group_id], ends, partial(offset, group_id)) for group_id in self.group_ids]
 
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.safety
 
 Scene = tuple[FakeAdmin, Layout, Any]
 _LOOKS = 3
-"""How often a restore looks for the request before brokers carry it out, also where one of these looks fails."""
+"""How often a restore looks for the request before brokers carry it out."""
 
 
 class Killed(BaseException):
@@ -193,40 +193,19 @@ async def test_a_group_that_is_restored_before_the_last_request_is_not_called_to
     assert {item.group_id: item.code for item in report.outcomes} == {"a": "excluded", "b": "too_slow"}
 
 
-@pytest.mark.parametrize("fails", range(1, _LOOKS + 1))
-async def test_a_storage_that_does_not_answer_once_does_not_end_the_wait(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, fails: int
+async def test_a_restore_fails_where_the_storage_cannot_say_whether_a_deletion_is_under_way(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin, layout, plan = scene
-    look, looks = in_flight._about_to_be_deleted, itertools.count(1)
-
-    def busy(*what: Any) -> dict[str, float]:
-        if next(looks) == fails:
-            raise StorageError("503 Slow Down")
-        return look(*what)
-
-    monkeypatch.setattr(in_flight, "_about_to_be_deleted", busy)
-    await deleted_and_restored(scene, meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id)))
-
-
-@pytest.mark.parametrize(("before", "longest", "waited"), [([], 45.0, False), ([{"a": 0.0}], 0.05, True)])
-async def test_a_storage_that_answers_no_more_is_not_waited_for_without_end(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, before: list[dict[str, float]], longest: float, waited: bool
-) -> None:
-    _, layout, _ = scene
-    answers, looks = iter(before), itertools.count()
+    del admin.groups["a"]
 
     def busy(*_: Any) -> dict[str, float]:
-        next(looks)
-        if (answer := next(answers, None)) is None:
-            raise StorageError("503 Slow Down")
-        return answer
+        raise StorageError("503 Slow Down")
 
     monkeypatch.setattr(in_flight, "_about_to_be_deleted", busy)
-    monkeypatch.setattr(in_flight, "LONGEST_SECONDS", longest)
-    waits = in_flight.wait_for_deletions(layout, CLUSTER_ID, ["a"], LATER)
-    assert await asyncio.wait_for(waits, 5.0) is waited
-    assert waited or next(looks) == 3, "where no request was found, it is asked three times"
+    with pytest.raises(StorageError, match="503"):
+        await restore(admin, layout, plan.plan_id)
+    assert "alter" not in admin.call_names
 
 
 @pytest.mark.parametrize("moment", ["watch", "intent"])
