@@ -178,7 +178,7 @@ def compare(
             continue
         read = read_all(target, [(row.target.topic, row.target.partition) for row in group.rows], group_id, stored=True)
         for row in group.rows:
-            where = (row.source.topic, row.source.partition)
+            where = (row.source_topic, row.source_partition)
             left = {offset for offset in scene.copied[where] if offset >= before[group_id][where]}
             got = [int.from_bytes(dict(message.headers())[HEADER], "big") for message in read[row.target]]
             twice = sum(offset < before[group_id][where] for offset in got)

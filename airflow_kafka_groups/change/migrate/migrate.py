@@ -206,64 +206,64 @@ class MigrateRequest(OffsetRequest):
             return await load_migration_plan(layout, self.plan_id, str(self.plan_digest), here)
         async with AsyncExitStack() as stack:
             source = None if self.source is None else await stack.enter_async_context(self.source())
-            there = None if source is None else await source.cluster_id()
-            groups, starts, recreated = dict[str, GroupPlan](), dict[TopicPartition, int](), dict[str, str]()
-            if self.backup_id is None:
-                assert source is not None  # noqa: S101 - as checked
-                offsets, groups = await self._live(source)
-            else:
-                backup, offsets, starts = await asyncio.to_thread(self._backed_up, layout, self.backup_id)
-                if there not in (None, backup.kafka_cluster_id):
-                    why = f"is of Kafka cluster {backup.kafka_cluster_id!r}, and the source is {there!r}"
-                    raise ConfigurationError("backup_id", self.backup_id, why)
-                there = backup.kafka_cluster_id
-                recreated = {} if source is None else await recreated_topics(source, ids_of(backup))
+            there, offsets, groups, recreated = await self._offsets(source, layout)
             if here == there:
                 why = f"both clusters have the id {here!r}: it is one (use copy or restore), or one is a clone"
                 raise ConfigurationError("source", None, why)
-            method, position = Method(str(self.method)), Position(self.position)
             at = {where: self._counterpart(where) for commits in offsets.values() for where in commits}
             if len(set(at.values())) < len(at):
                 raise ConfigurationError("mapping", None, "two partitions of the source have the same counterpart")
             refused = await self._without_counterpart(source, admin, at)
             refused |= {where: recreated[where.topic] for where in at if where.topic in recreated}
-            translator = OffsetTranslator(
-                source=source,
-                target=admin,
-                counterparts=at,
-                source_starts=starts,
-                header=self.header,
-                mirror_topic=self.mirror_topic,
-                progress=self.progress,
-            )
             every = ((where, value.offset) for of in offsets.values() for where, value in of.items())
             wanted = {each for each in every if each[0] not in refused}
             if self.on_spark is not None and wanted:
                 found = await asyncio.to_thread(self.on_spark.translate, wanted, at)
             else:
-                found = await translator.translate(wanted, method, position)
+                translator = OffsetTranslator(
+                    source=source,
+                    target=admin,
+                    counterparts=at,
+                    header=self.header,
+                    mirror_topic=self.mirror_topic,
+                    progress=self.progress,
+                )
+                found = await translator.translate(wanted, Method(str(self.method)), Position(self.position))
         for group_id, commits in offsets.items():
             rows, left_out = list[PlannedOffset](), dict[TopicPartition, str]()
             for where, value in commits.items():
                 one = refused.get(where) or found[where, value.offset]
                 if isinstance(one, Translated):
-                    rows.append(PlannedOffset(where, value.offset, at[where], one.offset, one.distance, value.metadata))
+                    rows.append(
+                        PlannedOffset(*where, value.offset, *at[where], one.offset, one.distance, value.metadata)
+                    )
                 else:
                     left_out[where] = one
             groups[group_id] = GroupPlan(rows=tuple(rows), refused=left_out)
-        facts = {
-            "method": method.value,
-            "position": position.value,
-            "existing": Existing(self.existing).value,
-            "backup_id": self.backup_id,
-            "source": there,
-        }
+        facts = {name: getattr(self, name) for name in ("method", "position", "existing", "backup_id")}
         ids = await admin.topic_ids(sorted({where.topic for where in at.values()})) if at else {}
-        plan = MigrationPlan(plan_id=self._new_id, facts=facts, kafka_cluster_id=here, topic_ids=ids, groups=groups)
+        plan = MigrationPlan(
+            plan_id=self._new_id,
+            facts={**facts, "source": there},
+            kafka_cluster_id=here,
+            topic_ids=ids,
+            groups=groups,
+        )
         return replace(plan, digest=await asyncio.to_thread(write_plan, layout, plan))
 
-    async def _live(self, source: MaintenanceClient) -> tuple[dict[str, Commits], dict[str, GroupPlan]]:
-        """Return the offsets of the source's groups, and the plans of those that could not be read."""
+    async def _offsets(
+        self, source: MaintenanceClient | None, layout: Layout
+    ) -> tuple[str | None, dict[str, Commits], dict[str, GroupPlan], Mapping[str, str]]:
+        """Return the source's id, its groups' offsets, the unread groups, and the topics recreated since a backup."""
+        there = None if source is None else await source.cluster_id()
+        if self.backup_id is not None:
+            backup, offsets = await asyncio.to_thread(self._backed_up, layout, self.backup_id)
+            if there not in (None, backup.kafka_cluster_id):
+                why = f"is of Kafka cluster {backup.kafka_cluster_id!r}, and the source is {there!r}"
+                raise ConfigurationError("backup_id", self.backup_id, why)
+            recreated = {} if source is None else await recreated_topics(source, ids_of(backup))
+            return backup.kafka_cluster_id, offsets, {}, recreated
+        assert source is not None  # noqa: S101 - as checked
         wanted = self.group_ids
         if wanted is None:
             listed = (await source.list_groups()).require_complete()
@@ -271,22 +271,18 @@ class MigrateRequest(OffsetRequest):
         found = await commits_of(source, wanted, "its offsets in the source cannot be read", shares=False)
         unread = {group_id: GroupPlan(kept=each) for group_id, each in found.items() if isinstance(each, Unread)}
         offsets = {group_id: self._only(each) for group_id, each in found.items() if not isinstance(each, Unread)}
-        return offsets, unread
+        return there, offsets, unread, {}
 
-    def _backed_up(
-        self, layout: Layout, backup_id: str
-    ) -> tuple[Backup, dict[str, Commits], dict[TopicPartition, int]]:
-        """Return a backup, the offsets of its groups, and log starts."""
+    def _backed_up(self, layout: Layout, backup_id: str) -> tuple[Backup, dict[str, Commits]]:
         backup, groups = open_backup(replace(layout, cluster=str(self.source_cluster)), backup_id)
-        offsets, starts = dict[str, Commits](), dict[TopicPartition, int]()
+        offsets = dict[str, Commits]()
         for group in groups:
             if self.group_ids is None or group.entry.group_id in self.group_ids:
                 is_share = group.entry.group_type == GroupType.SHARE
                 offsets[group.entry.group_id] = {} if is_share else self._only(commits_in(group.offsets))
-                starts.update(zip(group.offsets, group.bounds[0], strict=True))
         if missing := [group_id for group_id in self.group_ids or () if group_id not in offsets]:
             raise ConfigurationError("group_ids", missing, f"these groups are not in the backup {backup_id}")
-        return backup, offsets, starts
+        return backup, offsets
 
     def _only(self, commits: Commits) -> Commits:
         is_chosen = in_topics(self.topics)

@@ -11,7 +11,8 @@ import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 from airflow_kafka_groups.change.restore.current_logs import unread_of
 from airflow_kafka_groups.exceptions import MaintenanceError
@@ -28,16 +29,22 @@ from airflow_kafka_groups.storage.paths import CHANGES
 _WHAT = "the plan of the migration"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedOffset:
+class PlannedOffset(NamedTuple):
     """An offset to commit: of which one of the source it is the translation, and its distance (see ``Translated``)."""
 
-    source: TopicPartition
+    source_topic: str
+    source_partition: int
     source_offset: int
-    target: TopicPartition
+    topic: str
+    partition: int
     offset: int
     distance: int
     metadata: str = ""
+
+    @property
+    def target(self) -> TopicPartition:
+        """The partition of the target."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,30 +73,15 @@ class GroupPlan:
         return f"nothing can be migrated: {next(iter(self.refused.values()))}"
 
     def to_json(self, group_id: str) -> dict[str, Any]:
-        """Return the plan of the group as JSON values."""
-        rows = [
-            (*row.source, row.source_offset, *row.target, row.offset, row.distance, row.metadata) for row in self.rows
-        ]
-        refused = [(*where, str(why), isinstance(why, Unread)) for where, why in self.refused.items()]
-        kept = self.kept if self.kept is None else str(self.kept)
-        return {
-            "group_id": group_id,
-            "partitions": rows,
-            "refused": refused,
-            "kept": kept,
-            "kept_unread": isinstance(self.kept, Unread),
-        }
+        """Return the plan of the group as JSON values. What could not be read is left out by whoever approves it."""
+        refused = [(*where, why) for where, why in self.refused.items()]
+        return {"group_id": group_id, "partitions": self.rows, "refused": refused, "kept": self.kept}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GroupPlan:
         """Return what ``to_json`` wrote. Raises ``KeyError``, ``TypeError`` or ``ValueError``."""
-        rows = tuple(
-            PlannedOffset(TopicPartition(topic, part), before, TopicPartition(to, to_part), after, distance, metadata)
-            for topic, part, before, to, to_part, after, distance, metadata in data["partitions"]
-        )
-        refused = {TopicPartition(*at): Unread(why) if unread else why for *at, why, unread in data["refused"]}
-        kept = Unread(data["kept"]) if data["kept_unread"] else data["kept"]
-        return cls(rows=rows, refused=refused, kept=kept)
+        refused = {TopicPartition(topic, partition): why for topic, partition, why in data["refused"]}
+        return cls(rows=tuple(starmap(PlannedOffset, data["partitions"])), refused=refused, kept=data["kept"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +105,7 @@ class MigrationPlan:
         """Yield a row for each partition: both offsets and the distance, or why it is left out."""
         for group_id, group in self.groups.items():
             for row in group.rows:
-                yield (group_id, *row.source, row.source_offset, *row.target, row.offset, row.distance, None)
+                yield (group_id, *row[:-1], None)
             for where, why in group.refused.items():
                 yield (group_id, *where, None, None, None, None, None, str(why))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -33,17 +33,19 @@ TRANSLATIONS = pa.schema(
 
 def places_to_table(places: Iterable[Place], counterparts: Mapping[TopicPartition, TopicPartition]) -> pa.Table:
     """Return places as rows of ``PLACES``, each once, in order."""
-    rows = [(*where, offset, *counterparts[where]) for where, offset in sorted(set(places))]
-    return _table(PLACES, rows)
+    rows = ((*where, offset, *counterparts[where]) for where, offset in sorted(set(places)))
+    return pa.Table.from_pylist([dict(zip(PLACES.names, row, strict=True)) for row in rows], PLACES)
 
 
 def translations_of(tables: Iterable[pa.Table]) -> dict[Place, Translated | Refusal]:
     """Return what rows of ``TRANSLATIONS`` say."""
     found: dict[Place, Translated | Refusal] = {}
-    for table in tables:
-        for topic, partition, offset, there, distance, refused, is_unread in _rows(table, TRANSLATIONS):
-            why = None if refused is None else Unread(refused) if is_unread else refused
-            found[TopicPartition(topic, partition), offset] = Translated(there, distance) if why is None else why
+    for row in (row for table in tables for row in table.to_pylist()):
+        place, why = (TopicPartition(row["topic"], row["partition"]), row["offset"]), row["refused"]
+        if why is None:
+            found[place] = Translated(row["target_offset"], row["distance"])
+        else:
+            found[place] = Unread(why) if row["is_unread"] else why
     return found
 
 
@@ -58,26 +60,20 @@ async def translate_batch(
     :param source: opens the client of the source, and ``target`` that of the target.
     """
     counterparts, places = dict[TopicPartition, TopicPartition](), list[Place]()
-    for topic, partition, offset, there, partition_there in _rows(batch, PLACES):
-        where = TopicPartition(topic, partition)
-        counterparts[where] = TopicPartition(there, partition_there)
-        places.append((where, offset))
+    for row in batch.to_pylist():
+        where = TopicPartition(row["topic"], row["partition"])
+        counterparts[where] = TopicPartition(row["target_topic"], row["target_partition"])
+        places.append((where, row["offset"]))
     async with source() as here, target() as mirror:
         translator = OffsetTranslator(source=here, target=mirror, counterparts=counterparts, progress=ignore_progress)
         found = await translator.translate(places, Method.PAYLOAD, Position(position))
     rows = [
-        (*where, offset, one.offset, one.distance, None, False)
-        if isinstance(one, Translated)
-        else (*where, offset, None, None, str(one), isinstance(one, Unread))
+        {"topic": where.topic, "partition": where.partition, "offset": offset}
+        | (
+            {"target_offset": one.offset, "distance": one.distance}
+            if isinstance(one, Translated)
+            else {"refused": str(one), "is_unread": isinstance(one, Unread)}
+        )
         for (where, offset), one in found.items()
     ]
-    return _table(TRANSLATIONS, rows).combine_chunks().to_batches()[0]
-
-
-def _rows(data: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Iterable[tuple[Any, ...]]:
-    return zip(*(data.column(name).to_pylist() for name in schema.names), strict=True)
-
-
-def _table(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.Table:
-    columns = zip(*rows, strict=True)
-    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
+    return pa.RecordBatch.from_pylist(rows, TRANSLATIONS)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
@@ -32,7 +32,6 @@ from airflow_kafka_groups.observe.mirrors.translation import (
     by_payload,
     by_timestamp,
     choose,
-    is_behind,
 )
 from airflow_kafka_groups.storage.layout import Progress
 
@@ -45,7 +44,7 @@ _WINDOW = 200
 """Records of the target that are read at once."""
 _NEAR = 500
 """Offsets so close to one another are read in one go."""
-_BEFORE = (64, 65_536)
+_BEFORE = 200
 """How far before a log's end its last record is looked for: markers and compaction leave gaps."""
 _OF_A_TIME = 1_000
 """Records from a time on, among which a payload is looked for."""
@@ -65,9 +64,8 @@ T = TypeVar("T")
 class OffsetTranslator:
     """How offsets are translated.
 
-    :param source: the source's client; ``None`` where there is only a backup.
+    :param source: the source's client; ``None`` where there is only a backup, which header and marks can do with.
     :param counterparts: the partition of the target for each of the source.
-    :param source_starts: the log starts of the source where they are known otherwise.
     :param mirror_topic: the topic of MirrorMaker 2's pairs of offsets.
     :param progress: called with (stage, done, total).
     """
@@ -75,7 +73,6 @@ class OffsetTranslator:
     source: MaintenanceClient | None
     target: MaintenanceClient
     counterparts: Mapping[TopicPartition, TopicPartition]
-    source_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     header: str = OFFSET_HEADER
     mirror_topic: str | None = None
     progress: Progress
@@ -92,36 +89,31 @@ class OffsetTranslator:
             if (why := self._refusal(place, source_ends, target_ends)) is not None:
                 found[place] = why
         left = [place for place in wanted if place not in found]
-        translate: Callable[[Sequence[Place], Ends, Ends], Awaitable[Found]]
+        by: Callable[[Sequence[Place], Ends, Ends], Awaitable[Found]]
         if method in (Method.OFFSET_SYNCS, Method.CHECKPOINTS):
-            translate = partial(self._by_marks, await self._marks(method) if left else {}, method)
+            by = partial(self._by_marks, await self._marks(method) if left else {}, method)
+        elif method is Method.HEADER:
+            by = self._by_header
+        elif method is Method.PAYLOAD:
+            by = partial(self._compared, _windows, by_payload)
         else:
-            translate = {
-                Method.HEADER: self._by_header,
-                Method.PAYLOAD: self._by_payload,
-                Method.TIMESTAMP: self._by_timestamp,
-            }[method]
+            by = partial(self._compared, _times, by_timestamp)
         for batch in _batches(left, _BATCH):
-            found |= await translate(batch, source_ends, target_ends)
+            found |= await by(batch, source_ends, target_ends)
             self.progress("translate", len(found), len(wanted))
-        return {place: self._chosen(place, found[place], position, target_ends) for place in wanted}
-
-    def _chosen(self, place: Place, found: Bounds | str, position: Position, ends: Ends) -> Translated | str:
-        bounds = ends[self.counterparts[place[0]]]
-        if isinstance(found, str) or isinstance(bounds, str):
-            return found if isinstance(found, str) else str(bounds)
-        return choose(found, position, *bounds)
+        bounds = {where: _bounds(target_ends, there) for where, there in self.counterparts.items()}
+        return {
+            place: each if isinstance(each, str) else choose(each, position, *bounds[place[0]])
+            for place, each in ((place, found[place]) for place in wanted)
+        }
 
     def _refusal(self, place: Place, source_ends: Ends, target_ends: Ends) -> str | None:
         where, offset = place
-        if isinstance(ends := target_ends[self.counterparts[where]], str):
-            return ends
-        if self.source is None:
-            return None
-        if isinstance(ends := source_ends[where], str):
-            return ends
-        if offset > ends[1]:
-            return f"offset {offset:,} is beyond the source's log end {ends[1]:,}: the topic was recreated"
+        for ends in (target_ends[self.counterparts[where]], source_ends.get(where)):
+            if isinstance(ends, str):
+                return ends
+        if self.source is not None and offset > (end := _bounds(source_ends, where)[1]):
+            return f"offset {offset:,} is beyond the source's log end {end:,}: the topic was recreated"
         return None
 
     async def _marks(self, method: Method) -> Marks:
@@ -153,10 +145,9 @@ class OffsetTranslator:
     async def _by_header(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
         searches: dict[Place, HeaderSearch] = {}
         for where, offset in places:
-            bounds, of_source = target_ends[self.counterparts[where]], source_ends.get(where)
-            assert not isinstance(bounds, str)  # noqa: S101 - those were refused
-            start = of_source[0] if isinstance(of_source, tuple) else self.source_starts.get(where, -1)
-            searches[where, offset] = HeaderSearch(offset, *bounds, start, _WINDOW)
+            first_left = max(offset, _bounds(source_ends, where)[0])
+            bounds = _bounds(target_ends, self.counterparts[where])
+            searches[where, offset] = HeaderSearch(offset, first_left, *bounds, _WINDOW)
         while left := {place: search for place, search in searches.items() if search.result is None}:
             asked = list(dict.fromkeys((self.counterparts[where], left[where, at].next_offset) for where, at in left))
             spans = [Span(where=there, start=start, most=_WINDOW) for there, start in asked]
@@ -174,103 +165,94 @@ class OffsetTranslator:
             return record.offset, int.from_bytes(value, "big")
         return record.offset, int(value) if value.isdigit() else None  # as other mirrors write it
 
-    async def _by_payload(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
-        return await self._compared(places, source_ends, self._windows, RecordsOfATime, by_payload)
-
-    async def _by_timestamp(self, places: Sequence[Place], source_ends: Ends, target_ends: Ends) -> Found:
-        return await self._compared(places, source_ends, self._times, ListedOffset, by_timestamp)
-
     async def _compared(
         self,
+        read: Callable[[MaintenanceClient, OfTimes], Awaitable[Mapping[OfTime, Any]]],
+        compare: Callable[[Anchor, Any, Any], Bounds | Refusal],
         places: Sequence[Place],
-        ends: Ends,
-        read: Callable[[MaintenanceClient, OfTimes], Awaitable[Mapping[OfTime, object]]],
-        kind: type[T],
-        compare: Callable[[Anchor, T, T], Bounds | Refusal],
+        source_ends: Ends,
+        target_ends: Ends,
     ) -> Found:
         """Compare what is read of both clusters for the times of the records by which offsets are found."""
-        anchors, found = await self._anchors(places, ends)
-        here = await read(self._live(), {(at[0], of.timestamp) for at, of in anchors.items()})
+        if self.source is None:
+            raise ConfigurationError("method", None, "needs the source cluster, whose records it reads: name it, too")
+        anchors, found = await _anchors(self.source, places, source_ends)
+        here = await read(self.source, {(at[0], of.timestamp) for at, of in anchors.items()})
         there = await read(self.target, {(self.counterparts[at[0]], of.timestamp) for at, of in anchors.items()})
         for place, anchor in anchors.items():
             before, after = here[place[0], anchor.timestamp], there[self.counterparts[place[0]], anchor.timestamp]
-            if isinstance(before, kind) and isinstance(after, kind):
+            if isinstance(error := before, KafkaGroupsError) or isinstance(error := after, KafkaGroupsError):
+                found[place] = left_out(f"the offset for the timestamp cannot be read: {error}", error)
+            else:
                 found[place] = compare(anchor, before, after)
-            else:
-                found[place] = _not_listed(anchor, after if isinstance(before, kind) else before)
         return found
 
-    async def _windows(
-        self, admin: MaintenanceClient, wanted: OfTimes
-    ) -> dict[OfTime, RecordsOfATime | ListedOffset | KafkaGroupsError]:
-        """Read records from each time on; a time without any has what was listed instead."""
-        times = await self._times(admin, wanted)
-        spans = {
-            key: Span(where=key[0], start=listed.offset, most=_OF_A_TIME)
-            for key, listed in times.items()
-            if isinstance(listed, ListedOffset) and listed.offset >= 0
-        }
-        read = zip(spans, await admin.read_records(list(spans.values()), _hashed), strict=True)
-        return {**times, **{key: RecordsOfATime(each.records, each.is_end) for key, each in read}}
 
-    def _live(self) -> MaintenanceClient:
-        if self.source is None:
-            raise ConfigurationError("method", None, "needs the source cluster, whose records it reads: name it, too")
-        return self.source
+async def _windows(admin: MaintenanceClient, wanted: OfTimes) -> dict[OfTime, RecordsOfATime | KafkaGroupsError]:
+    """Read records from each time on."""
+    found: dict[OfTime, RecordsOfATime | KafkaGroupsError] = {}
+    spans: dict[OfTime, Span] = {}
+    for key, listed in (await _times(admin, wanted)).items():
+        if isinstance(listed, KafkaGroupsError):
+            found[key] = listed
+        elif listed.offset < 0:
+            found[key] = RecordsOfATime([], is_end=True)
+        else:
+            spans[key] = Span(where=key[0], start=listed.offset, most=_OF_A_TIME)
+    read = zip(spans, await admin.read_records(list(spans.values()), _hashed), strict=True)
+    return found | {key: RecordsOfATime(each.records, each.is_end) for key, each in read}
 
-    async def _anchors(self, places: Sequence[Place], ends: Ends) -> tuple[dict[Place, Anchor], Found]:
-        """Return the record by which each offset is found, or why there is none."""
-        anchors: dict[Place, Anchor] = {}
-        found: Found = {}
-        next_ones, last_ones = list[Place](), list[Place]()
-        for place in places:
-            where, offset = place
-            start, end = _bounds(ends, where)
-            if offset < start:
-                lost = f"the source has lost the records from {offset:,} to {start:,}, and the target may have them"
-                found[place] = f"{lost}: translate by header or offset-syncs"
+
+async def _times(admin: MaintenanceClient, wanted: OfTimes) -> dict[OfTime, ListedOffset | KafkaGroupsError]:
+    """Ask for each time of each partition once. Brokers take one time of a partition in a request."""
+    of_partition: dict[TopicPartition, list[int]] = {}
+    for where, time_ms in wanted:
+        of_partition.setdefault(where, []).append(time_ms)
+    rounds = [
+        {where: times[number] for where, times in of_partition.items() if number < len(times)}
+        for number in range(max(map(len, of_partition.values()), default=0))
+    ]
+    found: dict[OfTime, ListedOffset | KafkaGroupsError] = {}
+
+    async def ask(asked: Mapping[TopicPartition, int]) -> None:
+        specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in asked.items()}
+        for where, listed in (await admin.list_offsets(specs)).items():
+            found[where, asked[where]] = listed
+
+    for some in _batches(rounds, _ROUNDS_AT_ONCE):
+        await asyncio.gather(*map(ask, some))
+    return found
+
+
+async def _anchors(source: MaintenanceClient, places: Sequence[Place], ends: Ends) -> tuple[dict[Place, Anchor], Found]:
+    """Return the record by which each offset is found, or why there is none."""
+    anchors: dict[Place, Anchor] = {}
+    found: Found = {}
+    next_ones, last_ones = list[Place](), list[Place]()
+    for place in places:
+        where, offset = place
+        start, end = _bounds(ends, where)
+        if offset < start:
+            lost = f"the source has lost the records from {offset:,} to {start:,}, and the target may have them"
+            found[place] = f"{lost}: translate by header or offset-syncs"
+        else:
+            (next_ones if offset < end else last_ones).append(place)
+    groups = list(_close(next_ones))
+    spans = [Span(where=group[0][0], start=group[0][1], until=group[-1][1]) for group in groups]
+    for group, window in zip(groups, await source.read_records(spans, _hashed), strict=True):
+        for place in group:
+            if (anchor := anchor_of(window.records, place[1])) is not None:
+                anchors[place] = anchor
             else:
-                (next_ones if offset < end else last_ones).append(place)
-        groups = list(_close(next_ones))
-        spans = [Span(where=group[0][0], start=group[0][1], until=group[-1][1]) for group in groups]
-        for group, window in zip(groups, await self._live().read_records(spans, _hashed), strict=True):
-            for place in group:
-                if (anchor := anchor_of(window.records, place[1])) is not None:
-                    anchors[place] = anchor
-                else:
-                    last_ones.append(place)
-        for reach in _BEFORE:
-            spans = [
-                Span(where=where, start=max(offset - reach, _bounds(ends, where)[0]), until=offset)
-                for where, offset in last_ones
-            ]
-            windows = await self._live().read_records(spans, _hashed)
-            for place, window in zip(tuple(last_ones), windows, strict=True):
-                if before := [each for each in window.records if each.offset < place[1]]:
-                    anchors[place] = replace(before[-1], is_next=False)
-                    last_ones.remove(place)
-        why = "the source has no record behind it, and none shortly before it"
-        return anchors, {**found, **dict.fromkeys(last_ones, why)}
-
-    async def _times(self, admin: MaintenanceClient, wanted: OfTimes) -> dict[OfTime, ListedOffset | KafkaGroupsError]:
-        """Ask for each time of each partition once. Brokers take one time of a partition in a request."""
-        of_partition: dict[TopicPartition, list[int]] = {}
-        for where, time_ms in wanted:
-            of_partition.setdefault(where, []).append(time_ms)
-        rounds = [
-            {where: times[number] for where, times in of_partition.items() if number < len(times)}
-            for number in range(max(map(len, of_partition.values()), default=0))
-        ]
-        found: dict[OfTime, ListedOffset | KafkaGroupsError] = {}
-
-        async def ask(asked: Mapping[TopicPartition, int]) -> None:
-            specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in asked.items()}
-            for where, listed in (await admin.list_offsets(specs)).items():
-                found[where, asked[where]] = listed
-
-        for some in _batches(rounds, _ROUNDS_AT_ONCE):
-            await asyncio.gather(*map(ask, some))
-        return found
+                last_ones.append(place)
+    starts = [max(offset - _BEFORE, _bounds(ends, where)[0]) for where, offset in last_ones]
+    spans = [Span(where=at[0], start=start, until=at[1]) for at, start in zip(last_ones, starts, strict=True)]
+    for place, window in zip(last_ones, await source.read_records(spans, _hashed), strict=True):
+        if before := [each for each in window.records if each.offset < place[1]]:
+            anchors[place] = replace(before[-1], is_next=False)
+        else:
+            found[place] = "the source has no record behind it, and none shortly before it"
+    return anchors, found
 
 
 async def counts_of(admin: MaintenanceClient, topics: Iterable[str]) -> Mapping[str, int]:
@@ -284,12 +266,6 @@ def _hashed(record: LogRecord) -> Anchor:
     for part in (record.key, record.value):
         digest.update(b"-" if part is None else b"%d:" % len(part) + part)
     return Anchor(record.offset, record.timestamp, digest.digest())
-
-
-def _not_listed(anchor: Anchor, listed: object) -> str:
-    if isinstance(listed, KafkaGroupsError):
-        return left_out(f"the offset for the timestamp cannot be read: {listed}", listed)
-    return is_behind(anchor)
 
 
 def _bounds(ends: Ends, where: TopicPartition) -> tuple[int, int]:

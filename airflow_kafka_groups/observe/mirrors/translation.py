@@ -190,6 +190,8 @@ def by_payload(anchor: Anchor, here: RecordsOfATime, there: RecordsOfATime) -> B
 
     :param here: records of the source from the anchor's time on, and ``there`` of the mirror.
     """
+    if not there.records:
+        return _is_behind(anchor)
     copies, twins = there.alike(anchor), here.alike(anchor)
     if here.is_cut(anchor) or there.is_cut(anchor):
         return f"more than {len(here.records):,} records are of the millisecond {anchor.timestamp}"
@@ -200,8 +202,7 @@ def by_payload(anchor: Anchor, here: RecordsOfATime, there: RecordsOfATime) -> B
     return Bounds(copies[0] + behind, copies[-1] + behind)  # of several, nobody knows which is whose copy
 
 
-def is_behind(anchor: Anchor) -> Refusal:
-    """Return the refusal where the mirror has no record of an anchor's time or later."""
+def _is_behind(anchor: Anchor) -> Refusal:
     return f"the target has no record of {anchor.timestamp} ms or later: the mirror is behind"
 
 
@@ -215,7 +216,7 @@ def by_timestamp(anchor: Anchor, here: ListedOffset, there: ListedOffset) -> Bou
     """
     in_target = there.offset
     if in_target < 0:
-        return is_behind(anchor)
+        return _is_behind(anchor)
     if there.timestamp != anchor.timestamp or here.offset < 0:
         why = "the mirror does not keep timestamps, or lacks the record"
         return f"the target's first record of {anchor.timestamp} ms or later is of {there.timestamp} ms: {why}"
@@ -233,17 +234,17 @@ class HeaderSearch:
     guesses by the offsets that it knows, in turn.
 
     :param offset: the committed offset of the source.
+    :param first_left: the first offset from it on that the source may have a record of.
     :param start: the log start of the mirror, and ``end`` its log end.
-    :param source_start: the log start of the source, -1 if it is not known.
     :param window: how many records are read at once.
     """
 
-    def __init__(self, offset: int, start: int, end: int, source_start: int, window: int) -> None:
+    def __init__(self, offset: int, first_left: int, start: int, end: int, window: int) -> None:
         self.result: Bounds | Refusal | None = None
         self.next_offset = start
-        self._offset, self._first_left, self._window = offset, max(offset, source_start), window
-        self._low = start
-        self._high, self._found, self._end = end, end, end
+        self._offset, self._first_left, self._window = offset, first_left, window
+        self._low, self._high = start, end
+        self._found: int | None = None
         self._known: Mark | None = None
         self._turn = 0
 
@@ -252,38 +253,33 @@ class HeaderSearch:
 
         :param is_end: whether the log ends behind them.
         """
-        lacking = next((where for where, named in records if named is None), None)
-        if lacking is not None:
+        named = [(where, source) for where, source in records if source is not None]
+        if len(named) < len(records):
+            lacking = next(where for where, source in records if source is None)
             self.result = f"the target's record {lacking:,} does not name its source offset"
             return
-        named = [(where, source) for where, source in records if source is not None]
         at = next((number for number, (_, source) in enumerate(named) if source >= self._offset), len(named))
         if not named:
             self._high = self.next_offset  # and nothing can be read from there on
         elif 0 < at < len(named):
-            self._end_at(named[at][0])
+            self._found = self._low = self._high = named[at][0]
         elif at:
             self._low, self._known = named[-1][0] + 1, Mark(named[-1][1], named[-1][0])
             self._high = max(self._low, self._high) if not is_end else self._low
         elif self.next_offset <= self._low and self._known is None and named[0][1] > self._first_left:
             first = f"the target's first record is {named[0][1]:,} of the source"
             self.result = f"{first}, and {self._offset:,} is left to be read: it was not mirrored, or is lost"
+            return
         else:
             self._high, self._found = self.next_offset, named[0][0]
-        if self.result is None and self._low >= self._high:
-            self._end_at(self._found)
-            if self._found == self._end:
-                self.result = self._at_the_end()
-        if self.result is None:
+        if self._low < self._high:
             self.next_offset = self._guess()
-
-    def _end_at(self, offset: int) -> None:
-        self.result = Bounds(offset, offset)
-
-    def _at_the_end(self) -> Bounds | Refusal:
-        if self._known is None:
-            return "the target has no record there: the mirror is behind, or they are lost"
-        return Bounds(self._low, self._low, most=self._offset - self._known.source - 1)  # which it may still write
+        elif self._found is not None:
+            self.result = Bounds(self._found, self._found)
+        elif self._known is None:
+            self.result = "the target has no record there: the mirror is behind, or they are lost"
+        else:  # at the end, where it may still write some
+            self.result = Bounds(self._low, self._low, most=self._offset - self._known.source - 1)
 
     def _guess(self) -> int:
         self._turn += 1

@@ -45,10 +45,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, type=folder_path, help="folder of the translations")
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Nothing but what argparse checks."""
-
-
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Write the translations, and return the summary."""
     # The clients of the core, which no other job needs.
@@ -100,5 +96,5 @@ def _translated(
             yield run_here(translate_batch(here, there, position, batch), "executor", "records")
 
 
-_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was translated")
+_program = Program(JOB, __doc__, _add_arguments, lambda _: None, run, "Nothing was translated")
 parse_arguments, main = _program.parse_arguments, _program.main
