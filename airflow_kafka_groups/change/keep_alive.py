@@ -1,10 +1,6 @@
 """Keep groups alive: commit exactly the same offsets again, before the brokers forget them.
 
-In this order: list the groups; leave out those that are in use, of another kind or not due; read the offsets of the
-others; wait, so that a client that commits without membership shows itself; record what was read, and which groups are
-left alone; read again, and keep away from every group that has members or moved; commit, as long as that reading is not
-too old; read back. Where only a membership puts the brokers off, join and leave (if allowed), and read once more.
-Record the results.
+Where only a membership puts the brokers off, the group is joined and left, too, if that is allowed.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_kafka_groups.change.restore.change_offsets import (
@@ -41,7 +36,7 @@ from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.readings import read_groups
 from airflow_kafka_groups.storage.access import unless_warned
-from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, StoragePath, utc_now
+from airflow_kafka_groups.storage.layout import Clock, Layout, StoragePath, utc_now
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
@@ -237,14 +232,17 @@ async def keep_alive(
     due: dict[str, Remedy] = {}
     left: dict[str, str] = {}
     for group_id in request.select(listings):
-        protected = terms.protects(group_id)
-        sorted_out = _sort_out(group_id, listings, request, clock, kept_at.get(group_id), began, protected)
+        is_due, not_before = clock.is_due(kept_at.get(group_id), began), clock.not_before(kept_at.get(group_id))
+        may_join = request.allow_membership or terms.protects(group_id)  # which keeps it from being joined in any case
+        sorted_out = _sort_out(listings.get(group_id), listings, may_join, is_due)
         if isinstance(sorted_out, Remedy):
             due[group_id] = sorted_out
             continue
-        found[group_id] = sorted_out
-        if sorted_out.outcome is not KeepAliveOutcome.NOT_DUE:  # such a group has a record that counts still
-            left[group_id] = sorted_out.reason
+        outcome, reason = sorted_out
+        known = None if outcome is KeepAliveOutcome.MISSING else not_before
+        found[group_id] = GroupKeepAlive(group_id=group_id, outcome=outcome, reason=reason, not_before=known)
+        if outcome is not KeepAliveOutcome.NOT_DUE:  # such a group has a record that counts still
+            left[group_id] = reason
     path = None
     if due or (left and not terms.dry_run):  # a clean-up spares what is recorded, whatever was done about it
         run = _Run(request=request, due=due, left=left, keeps=(began, clock.retention))
@@ -257,9 +255,11 @@ async def keep_alive(
             if result.group_id in left:
                 continue
             done = result.outcome is ChangeOutcome.CHANGED
+            # Nobody left a group alone that could not be read: brokers may forget it.
+            is_unread = isinstance(result.reason, Unread)
             found[result.group_id] = GroupKeepAlive(
                 group_id=result.group_id,
-                outcome=_outcome_of(result),
+                outcome=KeepAliveOutcome.FAILED if is_unread else _OUTCOMES[result.outcome],
                 reason=result.reason,
                 not_before=clock.not_before(began if done else kept_at.get(result.group_id)),
                 partitions=result.partitions,
@@ -270,11 +270,6 @@ async def keep_alive(
         missing_brokers={str(where): str(error) for where, error in listings.errors.items()},
         path=path,
     )
-
-
-def _outcome_of(result: ChangeResult) -> KeepAliveOutcome:
-    """Return the outcome of a change; nobody left a group alone that could not be read: brokers may forget it."""
-    return KeepAliveOutcome.FAILED if isinstance(result.reason, Unread) else _OUTCOMES[result.outcome]
 
 
 async def _retention(admin: MaintenanceClient, given: int | None) -> int:
@@ -295,35 +290,23 @@ async def _retention(admin: MaintenanceClient, given: int | None) -> int:
 
 
 def _sort_out(
-    group_id: str,
-    listings: GroupListings,
-    request: KeepAliveRequest,
-    clock: BrokerClock,
-    kept_at: datetime | None,
-    now: datetime,
-    protected: bool,
-) -> Remedy | GroupKeepAlive:
-    """Return what a due group needs, or the result of a group that is left alone for now.
-
-    :param protected: whether the connection protects it, so that no membership is made in any case.
-    """
-    result = partial(GroupKeepAlive, group_id=group_id, not_before=clock.not_before(kept_at))
-    listing: GroupListing | None = listings.get(group_id)
+    listing: GroupListing | None, listings: GroupListings, may_join: bool, is_due: bool
+) -> Remedy | tuple[KeepAliveOutcome, str]:
+    """Return what a due group needs, or the outcome of a group that is left alone for now, with the reason."""
     if listing is None:
         doubt = "no broker lists it, but some did not answer" if listings.errors else "it does not exist"
-        hint = "the brokers have forgotten it, or it was never there"
-        return result(outcome=KeepAliveOutcome.MISSING, reason=f"{doubt}: {hint}", not_before=None)
+        return KeepAliveOutcome.MISSING, f"{doubt}: the brokers have forgotten it, or it was never there"
     if listing.state not in (GroupState.EMPTY, GroupState.UNKNOWN):
-        return result(outcome=KeepAliveOutcome.LEFT_ALONE, reason=f"it is in use: state {listing.state.value}")
+        return KeepAliveOutcome.LEFT_ALONE, f"it is in use: state {listing.state.value}"
     remedy = remedy_for(listing.type, listing.protocol_type)
     if remedy is None:
         kind = f"a {listing.type.value} group of the protocol {listing.protocol_type!r}"
-        return result(outcome=KeepAliveOutcome.LEFT_ALONE, reason=f"it is {kind}")
-    if not clock.is_due(kept_at, now):
-        return result(outcome=KeepAliveOutcome.NOT_DUE, reason="it was kept alive recently enough")
-    if remedy is Remedy.MEMBERSHIP and not (request.allow_membership or protected):
+        return KeepAliveOutcome.LEFT_ALONE, f"it is {kind}"
+    if not is_due:
+        return KeepAliveOutcome.NOT_DUE, "it was kept alive recently enough"
+    if remedy is Remedy.MEMBERSHIP and not may_join:
         reason = "brokers count from when its last member left, and a commit does not change that: allow_membership"
-        return result(outcome=KeepAliveOutcome.NEEDS_MEMBERSHIP, reason=reason)
+        return KeepAliveOutcome.NEEDS_MEMBERSHIP, reason
     return remedy
 
 
@@ -369,28 +352,16 @@ class _Run(OffsetRequest):
             progress=terms.progress,
         )
         proposed = {change.group_id: change for change in changes}
-        written = [result for result in results if result.outcome is ChangeOutcome.CHANGED]
-        visits = [proposed[result.group_id] for result in written if self.due[result.group_id] is Remedy.MEMBERSHIP]
-        visited = await _visit_all(admin, visits, self.request.assignors, terms.progress)
-        return [replace(result, **visited.get(result.group_id, {})) for result in results]
+        room = asyncio.Semaphore(_MEMBERSHIPS_AT_ONCE)
 
+        async def visit(result: ChangeResult) -> ChangeResult:
+            if result.outcome is not ChangeOutcome.CHANGED or self.due[result.group_id] is not Remedy.MEMBERSHIP:
+                return result
+            async with room:
+                outcome, reason = await _visit(admin, proposed[result.group_id], self.request.assignors)
+            return replace(result, outcome=outcome, reason=reason)
 
-async def _visit_all(
-    admin: MaintenanceClient, changes: Sequence[Change], assignors: Sequence[str], progress: Progress
-) -> dict[str, dict[str, Any]]:
-    room = asyncio.Semaphore(_MEMBERSHIPS_AT_ONCE)
-    found: dict[str, dict[str, Any]] = {}
-
-    async def visit(change: Change) -> None:
-        async with room:
-            outcome, reason = await _visit(admin, change, assignors)
-        found[change.group_id] = {"outcome": outcome, "reason": reason}
-        progress("join", len(found), len(changes))
-
-    async with asyncio.TaskGroup() as tasks:
-        for change in changes:
-            tasks.create_task(visit(change))
-    return found
+        return await asyncio.gather(*map(visit, results))
 
 
 async def _visit(admin: MaintenanceClient, change: Change, assignors: Sequence[str]) -> tuple[ChangeOutcome, str]:
