@@ -168,12 +168,11 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
             raise ConfigurationError("topics", topics, "the file names the topics: leave this out")
 
     def request(self) -> OffsetRequest:
-        from airflow_kafka_groups.change.restore.reset import ResetRequest, ResetTarget, SetRequest
+        from airflow_kafka_groups.change.restore.reset import ResetRequest, SetRequest
 
         if self.from_file is not None:
             return SetRequest(offsets=read_offsets_file("from_file", self.from_file, self.group_ids))
-        target = ResetTarget(to=self.to, timestamp_ms=self.timestamp, ago_seconds=self.ago, shift_by=self.shift_by)
-        return ResetRequest(group_ids=self.group_ids or [], target=target, topics=self.topics)
+        return request_of(ResetRequest, self, timestamp_ms=self.timestamp, ago_seconds=self.ago)
 
 
 class AlterGroupOffsetsOperator(_OffsetChangeOperator):

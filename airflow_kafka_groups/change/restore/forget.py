@@ -7,7 +7,7 @@ deleted from within some seconds of its reading, and only by the broker that des
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,9 +22,8 @@ from airflow_kafka_groups.exceptions import (
     MissingAnswerError,
     OutcomeUnknownError,
 )
-from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, GroupType, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupType, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, ChangeResult, Commits, commits_in
 from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.patterns import check_group_ids
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 20
-
-Failures = dict[str, KafkaGroupsError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,110 +76,67 @@ class DeleteOffsetsRequest(OffsetRequest):
         self, admin: MaintenanceClient, changes: Sequence[Change], terms: ChangeTerms
     ) -> list[ChangeResult]:
         """Delete the offsets before."""
-        left = {change.group_id for change in changes if change.kept is not None}
-        failed: Failures = {each.group_id: MaintenanceError(each.kept) for each in changes if each.kept is not None}
-        recorded = {
-            change.group_id: change.before for change in changes if change.before and change.group_id not in left
-        }
-        if terms.dry_run:
-            described = await admin.describe_consumer_groups(list(recorded)) if recorded else {}
-            for group_id, commits in recorded.items():
-                try:
-                    _unread(commits, described.get(group_id))
-                except KafkaGroupsError as error:
-                    failed[group_id] = error
-        else:
-            group_ids = list(recorded)
-            for start in range(0, len(group_ids), _AT_ONCE):
-                chunk = {group_id: recorded[group_id] for group_id in group_ids[start : start + _AT_ONCE]}
-                failed |= await _forget_chunk(admin, chunk, left)
-                terms.progress("delete offsets", start + len(chunk), len(group_ids))
-        return [
-            _result(change, failed.get(change.group_id), terms.dry_run, change.group_id in left) for change in changes
-        ]
+        room, done = asyncio.Semaphore(_AT_ONCE), list[str]()
+
+        async def forget(change: Change) -> ChangeResult:
+            async with room:
+                outcome, reason = await _forget(admin, change, dry_run=terms.dry_run)
+            done.append(change.group_id)
+            terms.progress("delete offsets", len(done), len(changes))
+            is_set = outcome in (ChangeOutcome.CHANGED, ChangeOutcome.WOULD_CHANGE)
+            partitions = len(change.before) if is_set else 0
+            return ChangeResult(group_id=change.group_id, outcome=outcome, reason=reason, partitions=partitions)
+
+        return await asyncio.gather(*map(forget, changes))
 
 
-def _result(change: Change, error: KafkaGroupsError | None, dry_run: bool, is_left: bool) -> ChangeResult:
-    """Return the result of a group, also of one that has no offset there.
+async def _forget(admin: MaintenanceClient, change: Change, *, dry_run: bool) -> tuple[ChangeOutcome, str]:
+    """Delete the recorded offsets of a group, and return what became of it.
 
-    :param is_left: whether no request has named any offset of it: later tries must not count it as deleted.
+    It is kept where no request has named any offset of it: later tries must not count it as deleted.
     """
-    reason, partitions = str(error), 0
-    if is_left and not dry_run:
-        outcome, reason = ChangeOutcome.KEPT, Unread(error)
-    elif error is not None:
-        outcome = ChangeOutcome.UNKNOWN if isinstance(error, OutcomeUnknownError) else ChangeOutcome.FAILED
-    elif not change.before:
-        outcome, reason = ChangeOutcome.UNCHANGED, "it has no committed offsets there"
-    elif dry_run:
-        outcome, reason, partitions = ChangeOutcome.WOULD_CHANGE, "its offsets can be deleted", len(change.before)
-    else:
-        outcome, reason, partitions = ChangeOutcome.CHANGED, "deleted and verified", len(change.before)
-    return ChangeResult(group_id=change.group_id, outcome=outcome, reason=reason, partitions=partitions)
-
-
-async def _forget_chunk(admin: MaintenanceClient, recorded: Mapping[str, Commits], unasked: set[str]) -> Failures:
-    """Delete recorded offsets, and return the groups that failed, each with the reason.
-
-    :param unasked: gets those of them of which no request has named any offset.
-    """
-    send_by = clock.now() + MAX_READ_AGE_SECONDS
-    readings = await read_groups(admin, list(recorded))
-
-    async def forget(group_id: str) -> KafkaGroupsError | None:
-        try:
-            group, there = _unmoved(recorded[group_id], readings[group_id])
-        except KafkaGroupsError as error:
-            unasked.add(group_id)
-            return error
-        try:
-            if there:
-                await admin.delete_consumer_group_offsets(
-                    group_id, there, send_within=max(send_by - clock.now(), 0.0), coordinator=group.coordinator
-                )
-        except KafkaGroupsError as error:
-            return error
-        return None
-
-    errors = await asyncio.gather(*map(forget, recorded))
-    failed = {group_id: error for group_id, error in zip(recorded, errors, strict=True) if error is not None}
-    done = [group_id for group_id in recorded if group_id not in failed]
-    left = await committed_of(admin, done) if done else {}
-    for group_id in done:
-        if (error := _why_left(recorded[group_id], left[group_id])) is not None:
-            failed[group_id] = error
-    return failed
+    group_id, recorded, send_by = change.group_id, change.before, clock.now() + MAX_READ_AGE_SECONDS
+    if change.kept is None and not recorded:
+        return ChangeOutcome.UNCHANGED, "it has no committed offsets there"
+    try:
+        if change.kept is not None:
+            raise MaintenanceError(change.kept)
+        group, there = _unmoved(recorded, (await read_groups(admin, [group_id]))[group_id])
+    except KafkaGroupsError as error:
+        return ChangeOutcome.FAILED if dry_run else ChangeOutcome.KEPT, Unread(error)
+    if dry_run:
+        return ChangeOutcome.WOULD_CHANGE, "its offsets can be deleted"
+    try:
+        if there:
+            send_within = max(send_by - clock.now(), 0.0)
+            await admin.delete_consumer_group_offsets(
+                group_id, there, send_within=send_within, coordinator=group.coordinator
+            )
+        read = (await committed_of(admin, [group_id]))[group_id]
+    except KafkaGroupsError as error:
+        lost = isinstance(error, OutcomeUnknownError)
+        return ChangeOutcome.UNKNOWN if lost else ChangeOutcome.FAILED, str(error)
+    if read.value is None:
+        return ChangeOutcome.FAILED, f"its offsets could not be read back: {read.error}"
+    if left := recorded.keys() & commits_in(read.value).keys():
+        return ChangeOutcome.FAILED, f"{len(left)} partition(s) have a committed offset still, or again"
+    return ChangeOutcome.CHANGED, "deleted and verified"
 
 
 def _unmoved(recorded: Commits, reading: GroupReading) -> tuple[GroupDescription, list[TopicPartition]]:
-    """Return the description of a group, and which of the recorded offsets it still has; raise if they have moved."""
-    group = _unread(recorded, reading.description)
-    if reading.offsets is None:
-        raise MissingAnswerError("its offsets did not come")
-    now = commits_in(reading.offsets.unwrap())
+    """Return the description of a group, and which of the recorded offsets it still has.
+
+    Raises for a share group, if its offsets have moved, and if a member reads a topic, or may do so. Brokers refuse
+    only what a member subscribes to: not what was assigned to one that subscribes to nothing of it.
+    """
+    if reading.description is None or reading.offsets is None:
+        raise MissingAnswerError("its coordinator returned no result")
+    group, now = reading.description.unwrap(), commits_in(reading.offsets.unwrap())
     topics = {where.topic for where in recorded}
+    if group.type is GroupType.SHARE:
+        raise MaintenanceError("it is a share group: its start offsets are deleted with the group only, not by topic")
+    if read := topics_seen(group).intersection(topics):
+        raise MaintenanceError(f"a member reads {min(read)}: nothing of it was deleted. Stop its consumers first")
     if any(value != recorded.get(where) for where, value in now.items() if where.topic in topics):
         raise MaintenanceError("its offsets have moved since they were recorded: nothing of it was deleted")
     return group, [where for where in recorded if where in now]
-
-
-def _unread(recorded: Commits, described: GroupResult[GroupDescription] | None) -> GroupDescription:
-    """Return the description of a group; raise for a share group, and if a member reads a topic, or may do so.
-
-    Brokers refuse only what a member subscribes to: not what was assigned to one that subscribes to nothing of it.
-    """
-    if described is None:
-        raise MissingAnswerError("its coordinator returned no result")
-    group = described.unwrap()
-    if group.type is GroupType.SHARE:
-        raise MaintenanceError("it is a share group: its start offsets are deleted with the group only, not by topic")
-    if read := topics_seen(group).intersection(where.topic for where in recorded):
-        raise MaintenanceError(f"a member reads {min(read)}: nothing of it was deleted. Stop its consumers first")
-    return group
-
-
-def _why_left(recorded: Commits, read: GroupResult[GroupOffsets]) -> KafkaGroupsError | None:
-    if read.value is None:
-        return MaintenanceError(f"its offsets could not be read back: {read.error}")
-    left = recorded.keys() & commits_in(read.value).keys()
-    return MaintenanceError(f"{len(left)} partition(s) have a committed offset still, or again") if left else None

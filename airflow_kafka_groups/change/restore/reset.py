@@ -29,21 +29,31 @@ TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResetTarget:
-    """The target of a reset; set exactly one field. An offset outside the log is moved to its nearer end.
+class ResetRequest(OffsetRequest):
+    """Reset groups to an end of the log, a time, or by a distance. Raises ``ConfigurationError`` for invalid values.
 
+    Pass exactly one of ``to``, ``timestamp_ms``, ``ago_seconds`` and ``shift_by``. An offset outside the log is moved
+    to its nearer end.
+
+    :param group_ids: the groups, without duplicates.
+    :param topics: only these topics. Default: all topics with a commit.
     :param to: ``"earliest"`` or ``"latest"``.
     :param timestamp_ms: the first record at or after this time, in milliseconds since 1970; the end if there is none.
     :param ago_seconds: the same, for the time so many seconds before the offsets are read.
     :param shift_by: the number of records to move forward, or back if negative.
     """
 
+    what: ClassVar[str] = "reset"
+    may_be_absent: ClassVar[bool] = False
+    group_ids: Sequence[str]
+    topics: Sequence[str] | None = None
     to: str | None = None
     timestamp_ms: int | None = None
     ago_seconds: float | None = None
     shift_by: int | None = None
 
     def __post_init__(self) -> None:
+        check_group_ids(self.group_ids)
         given = (self.to, self.timestamp_ms, self.ago_seconds, self.shift_by)
         if sum(value is not None for value in given) != 1:
             raise ConfigurationError("to, timestamp, ago, shift_by", None, "pass exactly one of them")
@@ -55,65 +65,34 @@ class ResetTarget:
             raise ConfigurationError("ago", self.ago_seconds, "must be 0 or a number of seconds")
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """What a later try must be asked for, too, to count as the same, by the fields of a record."""
+    def facts(self) -> dict[str, Any]:
+        """The distance, or the target."""
         if self.shift_by is not None:
             return {SHIFT_BY: self.shift_by}
         if self.ago_seconds is not None:
             return {TARGET: f"{show_duration(self.ago_seconds)} ago"}
         return {TARGET: self.timestamp_ms if self.to is None else self.to}
 
-    def time_ms(self) -> int | None:
-        """Return the time whose first record is the target, ``None`` if the target is no time."""
-        if self.ago_seconds is None:
-            return self.timestamp_ms
-        return max(round((utc_now().timestamp() - self.ago_seconds) * 1000), 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetRequest(OffsetRequest):
-    """Reset groups to an end of the log, a time, or by a distance. Raises ``ConfigurationError`` for invalid ids.
-
-    :param group_ids: the groups, without duplicates.
-    :param target: where to.
-    :param topics: only these topics. Default: all topics with a commit.
-    """
-
-    what: ClassVar[str] = "reset"
-    may_be_absent: ClassVar[bool] = False
-    group_ids: Sequence[str]
-    target: ResetTarget
-    topics: Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        check_group_ids(self.group_ids)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The target."""
-        return self.target.asked
-
     async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
         """Return the changes that the reset would commit, for partitions with a commit."""
-        is_chosen = in_topics(self.topics)
-
-        def chosen(_: str, before: Commits) -> list[TopicPartition]:
-            return list(filter(is_chosen, before))
-
-        wanted, ends = await _read(admin, self.group_ids, chosen)
+        wanted, ends = await _read(
+            admin, self.group_ids, lambda _, before: list(filter(in_topics(self.topics), before))
+        )
         # When the offsets are read: a try that still goes on has recorded each of its commits before.
         tries = await asyncio.to_thread(earlier, await admin.cluster_id())
-        target, times = self.target, dict[TopicPartition, object]()
-        if (time_ms := target.time_ms()) is not None and ends:
+        time_ms, times = self.timestamp_ms, dict[TopicPartition, object]()
+        if self.ago_seconds is not None:
+            time_ms = max(round((utc_now().timestamp() - self.ago_seconds) * 1000), 0)
+        if time_ms is not None and ends:
             times |= await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(time_ms)))
 
         def offset(group_id: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
             if (meant := tries.target(group_id, where)) is not None:
                 return meant
-            if target.to is not None:
-                return start if target.to == "earliest" else end
-            if target.shift_by is not None:
-                return (before or 0) + target.shift_by
+            if self.to is not None:
+                return start if self.to == "earliest" else end
+            if self.shift_by is not None:
+                return (before or 0) + self.shift_by
             found = times.get(where)
             if not isinstance(found, ListedOffset):
                 return left_out(f"the offset for the timestamp cannot be read: {found}", found)

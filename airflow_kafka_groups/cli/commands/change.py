@@ -151,7 +151,7 @@ def add_reset(parser: ArgumentTarget) -> None:
 
 def reset(args: argparse.Namespace, out: Output) -> ExitCode:
     """Reset the groups, and show the outcome of each. ``skips`` and ``rereads`` are the most records that it means."""
-    from airflow_kafka_groups.change.restore.reset import ResetRequest, ResetTarget, SetRequest
+    from airflow_kafka_groups.change.restore.reset import ResetRequest, SetRequest
     from airflow_kafka_groups.hooks.storage import read_offsets_file
 
     flags = {f"--{name.replace('_', '-')}": getattr(args, name) for name in _TARGETS}
@@ -163,8 +163,8 @@ def reset(args: argparse.Namespace, out: Output) -> ExitCode:
         return _change(args, out, "reset", SetRequest(offsets=offsets))
     if args.group_ids is None:
         raise ConfigurationError("GROUP", None, "name the groups: only a file may have them")
-    target = ResetTarget(to=args.to, timestamp_ms=args.timestamp, ago_seconds=args.ago, shift_by=args.shift_by)
-    return _change(args, out, "reset", request_of(ResetRequest, args, target=target))
+    request = request_of(ResetRequest, args, timestamp_ms=args.timestamp, ago_seconds=args.ago)
+    return _change(args, out, "reset", request)
 
 
 def add_set_offsets(parser: ArgumentTarget) -> None:

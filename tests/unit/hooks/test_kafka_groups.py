@@ -14,7 +14,7 @@ from airflow.sdk import Connection
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
 from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest
-from airflow_kafka_groups.change.restore.reset import ResetRequest, ResetTarget
+from airflow_kafka_groups.change.restore.reset import ResetRequest
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
@@ -202,7 +202,7 @@ def test_a_python_user_changes_offsets_with_the_checks_and_records_of_the_operat
     admin.log = (0, 10)
     admin.groups["live"] = FakeGroup(members=2)
     hook = KafkaGroupsHook()
-    request = ResetRequest(group_ids=["a", "live"], target=ResetTarget(to="latest"))
+    request = ResetRequest(group_ids=["a", "live"], to="latest")
     dry = hook.change(request, storage_path=str(tmp_path), dry_run=True)
     assert (dry.summary()["counts"]["would_change"], dry.summary()["skips"]) == (1, 5)
     assert hook.change(request, storage_path=str(tmp_path)).summary()["counts"]["changed"] == 1
@@ -217,6 +217,6 @@ def test_a_python_user_changes_offsets_with_the_checks_and_records_of_the_operat
         with pytest.raises(ConfigurationError, match=refused):
             KafkaGroupsHook().change(request, storage_path=str(tmp_path))
     with pytest.raises(ConfigurationError, match="group_ids"):
-        ResetRequest(group_ids=[], target=ResetTarget(to="latest"))
+        ResetRequest(group_ids=[], to="latest")
     with pytest.raises(ConfigurationError, match="topics"):
         DeleteOffsetsRequest(group_ids=["a"], topics="t")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges, change_offsets
-from airflow_kafka_groups.change.restore.reset import CopyRequest, ResetRequest, ResetTarget, SetRequest
+from airflow_kafka_groups.change.restore.reset import CopyRequest, ResetRequest, SetRequest
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change
@@ -24,7 +24,7 @@ def cluster(**groups: FakeGroup) -> FakeAdmin:
 
 
 async def reset(admin: FakeAdmin, topics: list[str] | None = None, **target: Any) -> Change:
-    (change,) = await ResetRequest(group_ids=["a"], target=ResetTarget(**target), topics=topics).propose(admin, LAYOUT)
+    (change,) = await ResetRequest(group_ids=["a"], topics=topics, **target).propose(admin, LAYOUT)
     assert "alter" not in admin.call_names, "a proposal writes nothing"
     return change
 
@@ -129,18 +129,18 @@ async def test_a_partition_that_was_named_and_has_no_commit_counts_from_the_begi
 )
 def test_exactly_one_target_is_given(target: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="exactly one"):
-        ResetTarget(**target)
+        ResetRequest(group_ids=["a"], **target)
 
 
 def test_a_target_by_name_is_one_of_two() -> None:
     with pytest.raises(ConfigurationError, match="'middle'"):
-        ResetTarget(to="middle")
+        ResetRequest(group_ids=["a"], to="middle")
 
 
 @pytest.mark.parametrize("timestamp_ms", [-1, -2, -3], ids=["the end", "the start", "the newest record"])
 def test_a_time_before_1970_is_no_end_of_a_log(timestamp_ms: int) -> None:
     with pytest.raises(ConfigurationError, match=r"timestamp_ms.*since 1970"):
-        ResetTarget(timestamp_ms=timestamp_ms)
+        ResetRequest(group_ids=["a"], timestamp_ms=timestamp_ms)
 
 
 async def copy(tmp_path: Path, admin: FakeAdmin, *, dry_run: bool = False, **asked: Any) -> RecordedChanges:

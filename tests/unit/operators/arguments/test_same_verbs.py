@@ -13,7 +13,7 @@ from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
 from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
-from airflow_kafka_groups.change.restore.reset import CopyRequest, ResetRequest, ResetTarget, SetRequest
+from airflow_kafka_groups.change.restore.reset import CopyRequest, ResetRequest, SetRequest
 from airflow_kafka_groups.cli.registry import COMMANDS, OTHER_NAMES
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.dag_params import dag_params
@@ -45,7 +45,7 @@ VERBS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "plan": (PlanCleanupOperator, ()),
     "prune-topics": (PruneTopicOffsetsOperator, ()),
     "remove-members": (RemoveMembersOperator, (RemoveMembersRequest,)),
-    "reset": (ResetGroupOffsetsOperator, (ResetRequest, ResetTarget)),
+    "reset": (ResetGroupOffsetsOperator, (ResetRequest,)),
     "restore": (RestoreGroupOffsetsOperator, (RestoreRequest,)),
     "set": (AlterGroupOffsetsOperator, (SetRequest,)),
 }
