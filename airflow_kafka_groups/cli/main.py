@@ -29,9 +29,6 @@ _EPILOG = """Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing
 3 something was left out; 130 interrupted."""
 _HAPPENED = "stdout lacks the result; what happened is in"
 _NO_GROUP = "no group follows --, and without any the command is about all of them: leave -- out if that is meant"
-_DASHES = (
-    "a group called -- cannot be named here: options end with the first --, and parsers drop others. Use the operator"
-)
 _NO_UTF_8 = re.compile(r"[\ud800-\udfff]")
 """What Python makes of the bytes of a terminal in Latin-1: letters that no broker takes."""
 _COMPLETES = "_ARGCOMPLETE"
@@ -50,11 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if _COMPLETES in os.environ:  # the shell asks what may be typed next
         arguments = os.environ["COMP_LINE"].split()[1:]
     stdout_for("table")  # --help has letters that a locale may lack
-    try:
-        args = parse(arguments)
-    except KeyboardInterrupt:  # it imports the command, which takes the first third of a second
-        say("interrupted")
-        return ExitCode.INTERRUPTED
+    args = parse(arguments)
     return run_command(args.command, args)
 
 
@@ -74,8 +67,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         dest="command", metavar="COMMAND", required=True, prog=PROGRAM, help=argparse.SUPPRESS
     )
     parsers = {}
-    offered = {chosen: COMMANDS[chosen]} if chosen in COMMANDS and arguments[0] == chosen else COMMANDS
-    for name, command in offered.items():
+    for name, command in COMMANDS.items():
         parsers[name] = of_command = commands.add_parser(
             name, description=f"{command.help}.", epilog=_EPILOG, allow_abbrev=False
         )
@@ -108,8 +100,6 @@ def why_no_groups(words: Sequence[str], groups: list[str] | None) -> str | None:
 
     :param groups: what was parsed; ``None`` for a command that is not about any number of groups.
     """
-    if words.count("--") > 1:
-        return _DASHES
     return _NO_GROUP if words[-1:] == ["--"] and groups == [] else None
 
 
@@ -137,7 +127,6 @@ def _take_as_groups(left: list[str], args: argparse.Namespace, parser: argparse.
 
 
 def run_command(name: str, args: argparse.Namespace) -> int:
-    """Run a command whose arguments are parsed, and return its exit code."""
     out = Output(args.output, stdout_for(args.output))
     try:
         COMMANDS[name].target().read(args)
@@ -210,5 +199,4 @@ def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace)
 
 
 def _where(out: Output) -> str:
-    """Return where what happened is on record, as the end of a message; nothing if nothing did."""
     return "" if out.record is None else f"; {_HAPPENED} {out.record}"

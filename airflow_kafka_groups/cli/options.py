@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import PROGRAM, ArgumentTarget, Reader
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
+from airflow_kafka_groups.hooks.airflow_lookups import has_no_tables
 from airflow_kafka_groups.hooks.arguments import (
     read_duration,
     read_integer,
@@ -30,8 +31,13 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
 )
 from airflow_kafka_groups.hooks.cluster import ConnectedCluster
+from airflow_kafka_groups.hooks.connection import read_official
+from airflow_kafka_groups.hooks.floors import DEFAULTS, default_cluster, default_storage, plan_policy, site_floors
+from airflow_kafka_groups.hooks.storage import open_layout, open_policy
+from airflow_kafka_groups.kafka.cluster.librdkafka import parse_properties
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_patterns
 from airflow_kafka_groups.observe.readings import GroupSelection
+from airflow_kafka_groups.operators.support.dag_form import checked_defaults
 from airflow_kafka_groups.storage.disk import LARGEST, read_local
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
@@ -69,7 +75,6 @@ _OTHERS_MAY_READ = 0o077
 
 
 def add_connection_arguments(parser: ArgumentTarget) -> None:
-    """Add the three ways to name a cluster."""
     parser.add_argument("--conn-id", metavar="ID", help="an Airflow connection of the type kafka_groups or kafka")
     parser.add_argument(
         "--config", metavar="FILE", help="a file of librdkafka properties (name=value); secrets belong here"
@@ -78,7 +83,6 @@ def add_connection_arguments(parser: ArgumentTarget) -> None:
 
 
 def add_storage_arguments(parser: ArgumentTarget) -> None:
-    """Add the arguments that say where the cluster's files are."""
     add_connection_arguments(parser)
     parser.add_argument(
         "--storage-path",
@@ -102,10 +106,7 @@ def source_of(args: argparse.Namespace) -> Callable[[], MaintenanceClient] | Non
 
 
 class Cluster(ConnectedCluster):
-    """The cluster that a command's options name.
-
-    Raises ``ConfigurationError`` unless exactly one connection is given.
-    """
+    """The cluster that a command's options name."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         given = [name for name in _WAYS if getattr(args, name) is not None]
@@ -116,15 +117,13 @@ class Cluster(ConnectedCluster):
 
     @cached_property
     def settings(self) -> ConnectionSettings:
-        """The settings of the connection. Raises ``ConfigurationError`` naming what is wrong with them."""
+        """The settings of the connection."""
         args = self._args
         if args.conn_id is not None:
             use_airflow_database()
             from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
             return KafkaGroupsHook(args.conn_id).settings
-        from airflow_kafka_groups.hooks.connection import read_official
-
         if args.config is not None:
             name, properties = str(args.config), read_properties(Path(args.config))
             if not properties.get("bootstrap.servers"):
@@ -138,10 +137,7 @@ class Cluster(ConnectedCluster):
 
     @cached_property
     def storage_path(self) -> str:
-        """The folder above all clusters. Raises ``ConfigurationError`` if none is given."""
-        from airflow_kafka_groups.hooks.floors import DEFAULTS, default_storage
-        from airflow_kafka_groups.operators.support.dag_form import checked_defaults
-
+        """The folder above all clusters."""
         if self._args.storage_path is not None:
             return read_place("--storage-path", self._args.storage_path)
         checked_defaults()  # with a misspelt name, other files would be read
@@ -151,10 +147,7 @@ class Cluster(ConnectedCluster):
 
     @property
     def folder(self) -> str | None:
-        """The cluster's folder, ``None`` for the connection's id. Raises ``ConfigurationError`` if nothing names it."""
-        from airflow_kafka_groups.hooks.floors import default_cluster
-        from airflow_kafka_groups.operators.support.dag_form import checked_defaults
-
+        """The cluster's folder, ``None`` for the connection's id."""
         if self._args.cluster is not None:
             return str(self._args.cluster)
         if self._args.conn_id is None:
@@ -163,25 +156,15 @@ class Cluster(ConnectedCluster):
         return default_cluster(str(self._args.conn_id))
 
     def layout(self) -> Layout:
-        """Return the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
-        from airflow_kafka_groups.hooks.storage import open_layout
-
+        """Return the paths of the cluster's files."""
         return open_layout(self.storage_path, self.folder, str(self._args.conn_id))
 
     def floors(self) -> SiteFloors:
-        """Return the site's limits: those of Airflow's configuration and of the connection.
-
-        Raises ``ConfigurationError`` for a limit that cannot be read, and for another storage than the site's.
-        """
-        from airflow_kafka_groups.hooks.floors import site_floors
-
+        """Return the limits of site and connection. Raises ``ConfigurationError`` for a storage that they forbid."""
         return site_floors(self.settings, self.storage_path)
 
     def command(self, *words: str) -> str:
-        """Return another command on the same cluster and files, to be pasted into the same shell.
-
-        :param words: the command with its own arguments.
-        """
+        """Return another command on the same cluster and files, to be pasted into the same shell."""
         given = {name: getattr(self._args, name, None) for name in (*_WAYS, "storage_path", "cluster")}
         same = [(f"--{name.replace('_', '-')}", str(value)) for name, value in given.items() if value is not None]
         return shlex.join([PROGRAM, *words, *chain.from_iterable(same)])
@@ -192,8 +175,6 @@ def use_airflow_database() -> None:
 
     A database that was never set up is left alone: Airflow would print a traceback for each Variable that it looks for.
     """
-    from airflow_kafka_groups.hooks.airflow_lookups import has_no_tables
-
     if _CONTEXT not in os.environ and not has_no_tables():
         os.environ[_CONTEXT] = "server"
 
@@ -208,9 +189,6 @@ def actor(command: str) -> dict[str, str]:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Read a file of properties, see ``parse_properties``. Raises ``ConfigurationError`` if it cannot be read, too."""
-    from airflow_kafka_groups.kafka.cluster.librdkafka import parse_properties
-
     try:
         content = read_local(path, most=LARGEST, may_be_pipe=True).decode("utf-8-sig")
         readable = path.stat().st_mode & _OTHERS_MAY_READ
@@ -240,12 +218,10 @@ def add_view_arguments(parser: ArgumentTarget) -> None:
 
 
 def flag_of(name: str) -> str:
-    """Return the flag of an option, as messages show it."""
     return f"--{name.removesuffix(_SUFFIX).replace('_', '-')}"
 
 
 def read_distinct(field: str, values: list[str]) -> list[str] | None:
-    """Read values without duplicates, ``None`` for none."""
     return list(dict.fromkeys(values)) or None
 
 
@@ -259,16 +235,11 @@ def read_place_here(field: str, text: str) -> str:
 
 
 def add_pattern_arguments(parser: ArgumentTarget) -> None:
-    """Add patterns of groups."""
     parser.add_argument("--include", action="append", metavar="PATTERN")
     parser.add_argument("--exclude", action="append", metavar="PATTERN")
 
 
 def add_group_arguments(parser: ArgumentTarget, *, required: bool = False) -> None:
-    """Add the connection and the groups.
-
-    :param required: whether at least one group has to be named, so that there are no patterns.
-    """
     add_connection_arguments(parser)
     parser.add_argument("group_ids", nargs="+" if required else "*", metavar="GROUP")
     if not required:
@@ -284,7 +255,6 @@ def add_numbers(parser: ArgumentTarget, numbers: Sequence[str]) -> None:
 
 
 def filter_of(args: argparse.Namespace) -> GroupFilter:
-    """Return the filter of ``--include`` and ``--exclude``. Raises ``ConfigurationError`` for an invalid pattern."""
     for name in ("include", "exclude"):
         check_patterns(f"--{name}", getattr(args, name) or ())
     return GroupFilter(tuple(args.include or ("*",)), tuple(args.exclude or ()))
@@ -299,12 +269,8 @@ def take_defaults(
 
     :param renamed: options with another name in the defaults. Default: none.
 
-    ``args.site_fields`` has the names of the defaults that filled in an option. Returns the site's defaults. Raises
-    ``ConfigurationError`` for those that cannot be read.
+    ``args.site_fields`` has the names of the defaults that filled in an option. Returns the site's defaults.
     """
-    from airflow_kafka_groups.hooks.floors import DEFAULTS
-    from airflow_kafka_groups.operators.support.dag_form import checked_defaults
-
     defaults = checked_defaults()
     args.site_fields = {}
     for name in numbers:
@@ -323,12 +289,7 @@ def take_defaults(
 
 
 def policy_file_of(args: argparse.Namespace, floors: SiteFloors) -> PolicyFile | None:
-    """Read the policy file that the option or the site's defaults name, after ``take_defaults``; ``None`` for none.
-
-    Raises ``ConfigurationError`` with each problem and its line.
-    """
-    from airflow_kafka_groups.hooks.storage import open_policy
-
+    """Read the policy file that the option or the site's defaults name, after ``take_defaults``; ``None`` for none."""
     if args.policy_file is None:
         return None
     field = args.site_fields.get("policy_file", "--policy-file")
@@ -339,7 +300,6 @@ def policy_file_of(args: argparse.Namespace, floors: SiteFloors) -> PolicyFile |
 
 
 def numbers_of(args: argparse.Namespace, numbers: Sequence[str]) -> dict[str, float]:
-    """Return those of the numbers that are given."""
     return {name: value for name in numbers if (value := getattr(args, name)) is not None}
 
 
@@ -347,22 +307,14 @@ def policy_of(
     args: argparse.Namespace, settings: ConnectionSettings, file: PolicyFile | None = None, **more: Any
 ) -> PlanPolicy:
     """Return the policy of a plan, as ``plan_policy``: without a gap, that of the file or the shipped DAGs counts."""
-    from airflow_kafka_groups.hooks.floors import plan_policy
-
     if args.max_gap_seconds is None:
         more["max_gap_seconds"] = 0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS
     patterns = filter_of(args)
     return plan_policy(args, settings, include=patterns.include, exclude=patterns.exclude, **more)
 
 
-def read_chosen(
-    args: argparse.Namespace,
-    read: Callable[[AdminClient, GroupSelection], Awaitable[R]],
-) -> R:
-    """Read the named groups, or those of the cluster that match.
-
-    Raises ``ConfigurationError`` for names with patterns.
-    """
+def read_chosen(args: argparse.Namespace, read: Callable[[AdminClient, GroupSelection], Awaitable[R]]) -> R:
+    """Read the named groups, or those of the cluster that match."""
     if args.group_ids and (args.include or args.exclude):
         raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
     cluster = Cluster(args)
@@ -382,7 +334,6 @@ def read_chosen(
 
 
 def say_what_is_missing(errors: Mapping[Any, KafkaGroupsError]) -> None:
-    """Name the brokers and partitions whose groups a listing lacks, on stderr."""
     for where, error in errors.items():
         say(f"warning: groups may be missing: {where}: {error}")
 
@@ -408,7 +359,6 @@ def report(read: GroupsRead[Any], missing: Sequence[str] | None = None) -> bool:
 
 
 def report_failures(failed: Mapping[str, KafkaGroupsError], missing: Sequence[str] = ()) -> None:
-    """Name the first groups that could not be read, and the first that does not exist, on stderr."""
     for group_id in sorted(failed)[:_FIRST]:
         say(f"error: {group_id!r}: {failed[group_id]}")
     if len(failed) > _FIRST:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import StringIO, TextIOWrapper
-from shutil import get_terminal_size
 from types import SimpleNamespace
 from typing import IO, Any, NamedTuple
 
@@ -59,9 +58,6 @@ def progress_bars() -> Iterator[Progress]:
 
 
 FORMATS = ("table", "json", "jsonl", "csv", "yaml")
-_BLOCKS = 50
-"""The most rows that are written one value a line where the terminal is too narrow for them."""
-
 _WIDEST = 200
 """The longest cell to whose end a column is padded."""
 
@@ -204,12 +200,7 @@ class Output:
             # JSON and CSV have the digits that nobody reads.
             rows = [[f"{value:.1f}" if isinstance(value, float) else value for value in row] for row in table.rows]
             cells = [[printable(_text(value)) for value in row] for row in rows]
-            lines = list(_aligned([[name.upper() for name in table.columns], *cells]))
-            if self._stream.isatty() and len(cells) <= _BLOCKS and max(map(len, lines)) > get_terminal_size().columns:
-                width = max(map(len, table.columns)) + 2
-                heads = [f"{name:<{width}}" for name in table.columns]
-                lines = ["\n".join("".join(map("{}{}\n".format, heads, row)) for row in cells)]
-            self._stream.writelines(lines)
+            self._stream.writelines(_aligned([[name.upper() for name in table.columns], *cells]))
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:

@@ -61,7 +61,6 @@ def test_what_cannot_be_parsed_is_bad_usage(words: str, capsys: pytest.CaptureFi
         ("apply PLAN --conn-id prod --digets=1", "--digets=1 (did you mean --digest?)"),
         ("apply PLAN --conn-id prod other", "unrecognized arguments: other; airflow-kafka-groups apply --help"),
         ("restore PLAN --conn-id prod --yes --", "no group follows --"),
-        ("apply PLAN --conn-id prod -- --", "a group called -- cannot be named here"),
         ("restore PLAN --conn-id prod group --yess", "unrecognized arguments: group --yess (did you mean --yes?)"),
     ],
 )
@@ -131,17 +130,6 @@ def test_the_collector_pauses_while_a_command_imports_and_works(command: SimpleN
     command.run = run
     assert main(["test"]) == ExitCode.DONE
     assert (works, gc.isenabled()) == ([False], True)
-
-
-def test_an_interrupt_while_a_command_is_imported_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(self: Command) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Command, "load", interrupted)
-    assert main(["lag"]) == ExitCode.INTERRUPTED
-    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_an_error_about_an_argument_names_the_option_that_was_typed(
@@ -297,13 +285,7 @@ def test_a_group_that_airflow_s_parser_drops_is_refused(
             command.func(parser.parse_args(words))
         assert left.value.code == code
     assert [args.group_ids for args in ran] == [["-x"]]
-    said = capsys.readouterr().err
-    assert "a group called -- cannot be named here" in said
-    assert "no group follows --" in said
-    with pytest.raises(SystemExit) as left:
-        parse(["restore", *RESTORE, "a", "--"])
-    assert left.value.code == ExitCode.BAD_USAGE
-    assert "a group called -- cannot be named here" in capsys.readouterr().err
+    assert "no group follows --" in capsys.readouterr().err
 
 
 @pytest.mark.safety

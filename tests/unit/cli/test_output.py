@@ -69,29 +69,6 @@ def test_nothing_is_a_head_only() -> None:
     assert [written(form, nothing) for form in FORMATS] == ["A  B\n", "[]\n", "", "a,b\n", "[]\n"]
 
 
-def test_a_narrow_terminal_gets_whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As ``describe`` has them at 80 columns: one value a line, or, of many rows, plain columns."""
-    monkeypatch.setenv("COLUMNS", "80")
-    words = (
-        "orders-service",
-        "Stable",
-        "10.0.0.17:9092",
-        "consumer-orders-service-1-0f6b8a9e-4f4c-4b6b",
-        "orders[0,1]",
-    )
-    names = ("group_id", "state", "coordinator", "member_id", "assignment")
-    said = written("table", Table("groups", names, [words, words]), stream=Terminal())
-    assert said.count("member_id    consumer-orders-service-1-0f6b8a9e-4f4c-4b6b\n") == 2
-    assert said.count("\n\n") == 1
-    many = written("table", Table("groups", names, [words] * 51), stream=Terminal())
-    assert len(many.splitlines()) == 52
-    for word in words:
-        assert word in said
-        assert word in many.splitlines()[1]
-    monkeypatch.setenv("COLUMNS", "160")
-    assert len(written("table", Table("groups", names, [words]), stream=Terminal()).splitlines()) == 2
-
-
 @pytest.mark.parametrize("form", ["table", "json", "csv", "yaml"])
 def test_no_format_lets_a_name_command_the_terminal(form: str) -> None:
     """Who looks at CSV on a terminal reads it as they read a table; a pipe or a file has each name as it is."""
