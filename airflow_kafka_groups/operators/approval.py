@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Param
+from airflow.sdk import Context, Param
 from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
@@ -17,8 +17,6 @@ from airflow_kafka_groups.ledger.approval_rules import RULES, ApprovalTerms
 from airflow_kafka_groups.operators.support.base import DryRunOperator, actor_of
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
     from airflow_kafka_groups.storage.layout import Layout
 

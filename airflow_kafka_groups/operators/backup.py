@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import Context
+
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_text, read_text_or_nothing, request_of
@@ -21,8 +23,6 @@ from airflow_kafka_groups.operators.support.base import (
 )
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from airflow.sdk import Param, conf
+from airflow.sdk import Context, Param, conf
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -29,10 +29,6 @@ from airflow_kafka_groups.operators.support.dag_form import CLEANUP_FORM, SPARK_
 from airflow_kafka_groups.operators.support.spark_connection import read_spark_arguments
 from airflow_kafka_groups.storage.paths import cluster_name_from
 from airflow_kafka_groups.storage.url_secrets import has_secret
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")

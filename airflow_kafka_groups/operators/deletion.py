@@ -10,6 +10,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk import Context
+
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     GroupsFailedError,
@@ -47,8 +49,6 @@ from airflow_kafka_groups.shown import one_line
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from airflow.sdk import Context
-
     from airflow_kafka_groups.change.deletion.request import DeletionLimits
     from airflow_kafka_groups.change.deletion.run import DeletionResult
     from airflow_kafka_groups.hooks.cluster import Deletion
@@ -72,8 +72,6 @@ class _DeletingOperator(DryRunOperator):
         or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
         ``"kafka_groups_stop"`` (templated).
     """
-
-    ui_color = "#f0d4d4"
 
     approval_rule = Argument(one_of(*RULES))
     approve_above = Argument(read_integer)
@@ -163,7 +161,6 @@ class _DeletingOperator(DryRunOperator):
         self.defer(trigger=DateTimeTrigger(moment=moment), method_name="execute_after_quiet_time")
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Delete, and return the summary of the record."""
         return self.delete(context)
 
     def execute_after_quiet_time(self, context: Context, event: Any = None) -> dict[str, Any]:
@@ -171,7 +168,7 @@ class _DeletingOperator(DryRunOperator):
         return self.delete(context)  # Airflow refuses an execute() that another method calls
 
     def delete(self, context: Context) -> dict[str, Any]:
-        """Delete with one client, and return the summary of the record."""
+        """Delete, and return the summary of the record."""
         raise NotImplementedError
 
     def count(self, counts: Mapping[str, int], dry_run: bool) -> None:
@@ -180,7 +177,6 @@ class _DeletingOperator(DryRunOperator):
             gauges(self.cluster_name, {f"{self.counter}.{name}": n for name, n in counts.items() if n}, kind="incr")
 
     def _log_chunk(self, outcomes: Sequence[GroupOutcome]) -> None:
-        """Log the counts of a chunk, and its first groups with their reasons; the record has them all."""
         counts = Counter(item.outcome.value for item in outcomes)
         self.log.info("%s", ", ".join(f"{name} {count}" for name, count in counts.items()))
         for item in outcomes[:FIRST_FAILURES]:
@@ -199,10 +195,6 @@ class _DeletingOperator(DryRunOperator):
     ) -> dict[str, Any]:
         """Count and log a run, and return the summary of its record with the first of what was kept.
 
-        :param what: what it was, for people.
-        :param fail_if_kept: whether what was kept is a failure. Default false.
-        :param facts: more for the asset events and the summary.
-
         Raises ``LeaseLostError`` if the lease was lost on the way, ``KafkaGroupsError`` if the task was killed before
         it was done, and ``GroupsFailedError``.
         """
@@ -220,9 +212,8 @@ class _DeletingOperator(DryRunOperator):
             raise LeaseLostError(report.lease.group_id, f"{report.lease.lost}. {counts}; recorded in {record}")
         if self.stopped and (left := report.kept_reasons.get(Reason.STOPPED.value)):  # Airflow believes what it gets
             of = len(report.outcomes)
-            raise KafkaGroupsError(
-                f"the task was killed: {left} of {of} are left for another try; recorded in {record}"
-            )
+            why = f"{left} of {of} are left for another try; recorded in {record}"
+            raise KafkaGroupsError(f"the task was killed: {why}")
         reasons = {item.group_id: item.reason for item in report.outcomes}
         kept = report.ids(Outcome.KEPT)
         failed = [*report.ids(Outcome.FAILED, Outcome.UNKNOWN), *(kept if fail_if_kept else ())]
@@ -239,7 +230,6 @@ class _DeletingOperator(DryRunOperator):
 
 
 def _owner_name(actor: Mapping[str, str], client_id: str) -> str:
-    """Name a run so that whoever waits for it can find it: DAG, task, run, host and client id."""
     task = ".".join(actor[name] for name in ("dag_id", "task_id") if name in actor) or "a run outside of Airflow"
     run = f", run {actor['run_id']}" if "run_id" in actor else ""
     return f"{task}{run}, on {socket.gethostname()}, client id {client_id}"

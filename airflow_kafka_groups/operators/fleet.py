@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
@@ -14,8 +14,6 @@ from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.operators.support.base import update_asset_events
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
     from airflow_kafka_groups.report.fleet import ClusterRun
 
 
@@ -35,8 +33,6 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
     Returns ``[{"kafka_groups_conn_id", "cluster"}, …]`` in the order of the file. Fails if the file cannot be read, is
     wrong, or names no clusters.
     """
-
-    ui_color = "#d4e6f0"
 
     policy_file = Argument(_read_policy_file)
 
@@ -83,8 +79,6 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
     """
 
     operator_extra_links = (CleanupReportLink(),)
-    ui_color = "#d8f0d4"
-
     storage_path = Argument(read_storage_path)
     clusters = Argument(_read_clusters)
 

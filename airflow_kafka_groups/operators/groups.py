@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import Context
+
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
@@ -36,10 +38,6 @@ from airflow_kafka_groups.operators.support.base import (
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from airflow_kafka_groups.change.remove_members import RemovedMembers
-    from airflow_kafka_groups.kafka.admin.results import GroupResults
     from airflow_kafka_groups.kafka.models import GroupDescription, GroupListing
 
 
@@ -141,9 +139,7 @@ class DescribeGroupsOperator(_ListingOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        found: GroupResults[GroupDescription] = self.hook.run(
-            lambda admin: admin.describe_consumer_groups(self.group_ids)
-        )
+        found = self.hook.describe_consumer_groups(self.group_ids)
         if self.fail_on_error or not found.succeeded:
             found.raise_for_errors()
         rows = [
@@ -158,13 +154,8 @@ class DescribeGroupsOperator(_ListingOperator):
         failures = self.warn_of("Not described", found.failed)
         states = dict(Counter(str(row["state"]) for row in rows))
         self.log.info("%d groups: %s", len(rows), states)
-        return {
-            "count": len(rows),
-            "states": states,
-            "failed": len(found.failed),
-            "failures": failures,
-            **self.keep("groups", rows),
-        }
+        counts = {"count": len(rows), "states": states, "failed": len(found.failed), "failures": failures}
+        return {**counts, **self.keep("groups", rows)}
 
 
 class ChunkGroupsOperator(SelectingOperator):
@@ -200,7 +191,6 @@ class ChunkGroupsOperator(SelectingOperator):
 
 
 def _even(group_ids: list[str], size: int) -> list[list[str]]:
-    """Split into the minimum number of chunks, whose sizes differ by at most one."""
     count = -(-len(group_ids) // size)
     return [group_ids[len(group_ids) * i // count : len(group_ids) * (i + 1) // count] for i in range(count)]
 
@@ -285,8 +275,6 @@ class RemoveMembersOperator(DryRunOperator):
     consumer group, and afterwards if a member was not removed, or that is not known.
     """
 
-    ui_color = "#f0e4d4"
-
     group_id = Argument(read_group_id)
     member_ids = Argument(optional(read_distinct_names))
     instance_ids = Argument(optional(read_distinct_names))
@@ -311,7 +299,7 @@ class RemoveMembersOperator(DryRunOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 
-        done: RemovedMembers = self.carry_out(request_of(RemoveMembersRequest, self), tries_of(context))
+        done = self.carry_out(request_of(RemoveMembersRequest, self), tries_of(context))
         for each in done.results:
             self.log.info(
                 "%s: %s (%s)", each.outcome.value, one_line(each.group_instance_id or each.member_id), each.reason

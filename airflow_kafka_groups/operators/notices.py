@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseNotifier
+from airflow.sdk import BaseNotifier, Context
 
 from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PolicyError
 from airflow_kafka_groups.hooks.argument_validation import Argument
@@ -20,8 +20,6 @@ from airflow_kafka_groups.operators.support.base import DryRunOperator
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
     from airflow_kafka_groups.change.plan.notify import OwnerNotice
 
 

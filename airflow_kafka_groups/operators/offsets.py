@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import Context
+
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
@@ -20,9 +22,6 @@ from airflow_kafka_groups.operators.support.base import (
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from airflow_kafka_groups.observe.readings import LagReading
     from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary
 
 
@@ -46,13 +45,7 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
     require_complete = Argument(read_flag, templated=False)
     fail_on_error = Argument(read_flag, templated=False)
 
-    def __init__(
-        self,
-        *,
-        require_complete: bool = True,
-        fail_on_error: bool = False,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, require_complete: bool = True, fail_on_error: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
     @collection_paused()
@@ -67,7 +60,7 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
             taken_by=str(context.get("run_id", "")),
             dag_id=actor_of(context).get("dag_id"),
         )
-        summary: SnapshotSummary = self.hook.run(
+        summary = self.hook.run(
             lambda admin: snapshot_groups(
                 admin, layout, request, notice=lambda text: self.log.info("%s", text), progress=self.log_progress
             )
@@ -76,14 +69,10 @@ class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
         if summary.not_found:
             raise ConfigurationError("group_ids", list(summary.not_found), "these groups do not exist on the cluster")
         if self.require_complete and not summary.complete:
-            missing = "; ".join(
-                f"{f'broker {where}' if where.isdecimal() else where}: {why}"
-                for where, why in summary.missing_brokers.items()
-            )
-            raise SnapshotError(
-                f"snapshot {summary.snapshot_id} may lack groups ({missing}). Run the "
-                "task again when all brokers are available; this snapshot is stored but never judged"
-            )
+            brokers = summary.missing_brokers.items()
+            missing = "; ".join(f"{f'broker {at}' if at.isdecimal() else at}: {why}" for at, why in brokers)
+            remedy = "Run the task again when all brokers are available; this snapshot is stored but never judged"
+            raise SnapshotError(f"snapshot {summary.snapshot_id} may lack groups ({missing}). {remedy}")
         if self.fail_on_error and summary.failed_groups:
             failed = {group_id: KafkaGroupsError(reason) for group_id, reason in summary.failed.items()}
             raise GroupsFailedError(failed, summary.groups, summary.failed_groups)
@@ -134,7 +123,7 @@ class ListGroupLagOperator(SelectingOperator):
         from airflow_kafka_groups.observe.readings import measure_lag
 
         selection = self.selection(self.group_ids)
-        read: LagReading = self.hook.run(lambda admin: measure_lag(admin, selection))
+        read = self.hook.run(lambda admin: measure_lag(admin, selection))
         if read.warning is not None:
             self.log.warning("%s", read.warning)
         found, unknown = read.groups.found, dict(read.unknown)
@@ -161,10 +150,7 @@ class ListGroupLagOperator(SelectingOperator):
         for group_id in list(lagging)[:20]:
             self.log.warning("Lag of %s: %d messages", one_line(group_id), lagging[group_id])
         if lagging and self.fail_if_lagging:
-            errors = {
-                group_id: KafkaGroupsError(f"lag {lag}, must be at most {self.max_lag}")
-                for group_id, lag in lagging.items()
-            }
-            raise GroupsFailedError(errors, len(found))
+            too_much = {id_: KafkaGroupsError(f"lag {n}, must be at most {self.max_lag}") for id_, n in lagging.items()}
+            raise GroupsFailedError(too_much, len(found))
         first = {group_id: lagging[group_id] for group_id in list(lagging)[:FIRST_GROUPS]}
         return {**counts, "lagging_groups": storable(first), "unknown_groups": first_failures(unknown)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
 from airflow_kafka_groups.hooks.arguments import (
@@ -34,8 +34,6 @@ from airflow_kafka_groups.shown import one_line, shortened, storable
 
 if TYPE_CHECKING:
     from datetime import timedelta
-
-    from airflow.sdk import Context
 
     from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
@@ -96,13 +94,11 @@ class _PlanningOperator(_JudgingArguments, MatchingOperator, StoredOperator):
         super().__init__(**kwargs)
 
     def open_policy_file(self) -> PolicyFile | None:
-        """Read the policy file, if there is one. Raises ``PolicyError``."""
         from airflow_kafka_groups.hooks.storage import open_policy
 
         return open_policy("policy_file", self.policy_file, self.floors()) if self.policy_file else None
 
     def policy(self) -> PlanPolicy:
-        """Build the policy from the arguments and the connection's protected groups."""
         from airflow_kafka_groups.hooks.floors import plan_policy
 
         return plan_policy(self, self.hook.settings)
@@ -110,11 +106,7 @@ class _PlanningOperator(_JudgingArguments, MatchingOperator, StoredOperator):
     def emit_plan(
         self, context: Context, plan: DeletionPlan, path: Any, metric: str, facts: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Log a plan, emit its counts, and return what every plan's summary has.
-
-        :param metric: the metrics' first name.
-        :param facts: what events of assets have beside the counts. Default: nothing.
-        """
+        """Log a plan, emit its counts as metrics and asset events, and return what every plan's summary has."""
         gauges(self.cluster_name, {f"{metric}.{name}": count for name, count in plan.counts.items()})
         update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts, **(facts or {})})
         self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
@@ -225,8 +217,6 @@ class CheckPolicyOperator(_JudgingArguments):
     "max_gap_seconds"}``. Fails if the file cannot be read, is wrong, or one of its tests fails.
     """
 
-    ui_color = "#d4e6f0"
-
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_kafka_groups.hooks.floors import LIMITS, configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
@@ -240,9 +230,9 @@ class CheckPolicyOperator(_JudgingArguments):
             for warning in file.warnings:
                 self.log.warning("Policy %s: %s", file.path, warning)
         return {
-            "policy_file": None if file is None else file.path,
-            "digest": None if file is None else file.digest,
+            "policy_file": file and file.path,
+            "digest": file and file.digest,
             "rules": [rule.name for rule in policy.rules],
-            "warnings": [] if file is None else list(file.warnings),
+            "warnings": list(file.warnings) if file else [],
             **{name: getattr(policy, name) for name in LIMITS},
         }

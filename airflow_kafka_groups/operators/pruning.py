@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from airflow.sdk import Context
 
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number, read_text
@@ -12,9 +14,6 @@ from airflow_kafka_groups.operators.deletion import _DeletingOperator
 from airflow_kafka_groups.operators.plan import _PlanningOperator
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, DryRunOperator, update_asset_events
 from airflow_kafka_groups.shown import one_line, storable
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 
 class PlanTopicPruningOperator(_PlanningOperator):
@@ -138,8 +137,6 @@ class PruneFilesOperator(DryRunOperator):
     removes nothing, if nothing newer than the shortest limit or 32 days is there: this machine's clock may be ahead.
     If it is not, take a snapshot first.
     """
-
-    ui_color = "#e4e4e4"
 
     snapshot_days = Argument(_read_days)
     cleanup_days = Argument(_read_days)

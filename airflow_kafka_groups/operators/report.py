@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from airflow.sdk import Context
 
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
@@ -18,9 +20,6 @@ from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.operators.support.base import MatchingOperator, StoredOperator, actor_of
 from airflow_kafka_groups.shown import storable
 
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
 
 class CleanupReportOperator(StoredOperator):
     """Write the report of a plan and all its runs: one HTML file without external assets.
@@ -34,8 +33,6 @@ class CleanupReportOperator(StoredOperator):
     """
 
     operator_extra_links = (CleanupReportLink(),)
-    ui_color = "#d8f0d4"
-
     plan_id = Argument(read_text_or_nothing)
 
     def __init__(self, *, plan_id: str, **kwargs: Any) -> None:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import Context
+
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
@@ -36,8 +38,6 @@ from airflow_kafka_groups.storage.layout import check_id
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from airflow.sdk import Context
 
     from airflow_kafka_groups.change.backlog import ProcessedBacklog
 
@@ -113,8 +113,6 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     Fails if the job fails, and if the connection has settings that Kafka's Java client does not support. In deploy mode
     ``cluster`` the file is shipped by ``--files``, so the place where Spark uploads files must be private.
     """
-
-    ui_color = "#fbe3d0"
 
     application = Argument(_read_application)
     application_args = Argument(read_words, names=False)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseSensorOperator, conf
+from airflow.sdk import BaseSensorOperator, Context, conf
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from airflow_kafka_groups.exceptions import ConfigurationError, FinalTriggerError, KafkaGroupsError
@@ -17,8 +17,6 @@ from airflow_kafka_groups.hooks.arguments import read_flag, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy, why_not_yet
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.triggers.conditions import Condition
 
@@ -39,8 +37,6 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
     """
-
-    ui_color = "#e2d4f0"
 
     kafka_groups_conn_id = Argument(read_text)
     deferrable = Argument(_read_deferrable, templated=False)

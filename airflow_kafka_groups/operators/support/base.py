@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
 from airflow_kafka_groups.hooks.arguments import (
@@ -30,8 +30,6 @@ from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
     from airflow_kafka_groups.change.restore.change_offsets import ChangeRequest
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
@@ -45,8 +43,6 @@ T = TypeVar("T")
 
 PREFIX = "kafka_groups"
 """The first name of all metrics."""
-PROGRESS_SECONDS = 5.0
-_BAR = 20
 FIRST_FAILURES = 20
 """The number of failures, or planned groups, in an XCom: enough for diagnosis, and small for any number of groups."""
 
@@ -58,7 +54,6 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
         ``kafka_groups_default`` (templated).
     """
 
-    ui_color = "#d4e6f0"
     mended_by_retry: ClassVar[tuple[type[Exception], ...]] = ()
     """Failures that a retry of this task can mend, although other tasks do not retry them."""
     final_here: ClassVar[tuple[type[Exception], ...]] = ()
@@ -103,17 +98,14 @@ class StoredOperator(KafkaGroupsOperator):
         self._progress_logged_at = 0.0
 
     def layout(self) -> Layout:
-        """Return the paths of the cluster's files. Raises ``ConfigurationError`` for an invalid path or name."""
+        """Return the paths of the cluster's files."""
         from airflow_kafka_groups.hooks.storage import open_layout
 
         self.require_read()
         return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
 
     def site_layout(self) -> Layout:
-        """Return the same paths. Raises ``ConfigurationError`` for another storage than the site's, too.
-
-        What changes groups believes the files, which somebody else may write in another storage.
-        """
+        """Return the same paths; raise for another storage than the site's, whose files somebody else may write."""
         self.floors()
         return self.layout()
 
@@ -129,13 +121,13 @@ class StoredOperator(KafkaGroupsOperator):
         return str(self.cluster or self.kafka_groups_conn_id)
 
     def log_progress(self, stage: str, done: int, total: int) -> None:
-        """Log the progress of a stage: at its end, and every few seconds before."""
+        """Log the progress of a stage: at its end, and every five seconds before."""
         now = time.monotonic()
-        if done >= total or now - self._progress_logged_at >= PROGRESS_SECONDS:
+        if done >= total or now - self._progress_logged_at >= 5:
             self._progress_logged_at = now
-            filled = _BAR * done // total if total else _BAR
-            bar = "#" * filled + "-" * (_BAR - filled)
-            self.log.info("%-8s [%s] %3d %%: %d of %d", stage, bar, 100 * done // total if total else 100, done, total)
+            percent = 100 * done // total if total else 100
+            bar = ("#" * (percent // 5)).ljust(20, "-")
+            self.log.info("%-8s [%s] %3d %%: %d of %d", stage, bar, percent, done, total)
 
 
 class DryRunOperator(StoredOperator):
@@ -151,7 +143,6 @@ class DryRunOperator(StoredOperator):
         super().__init__(**kwargs)
 
     def carry_out(self, request: ChangeRequest[T], tries: Tries | None = None) -> T:
-        """Carry out the request of a verb that changes groups, see ``ConnectedCluster.change``."""
         self.require_read()
         return self.hook.change(
             request,
@@ -186,7 +177,6 @@ class MatchingOperator(KafkaGroupsOperator):
 
     @property
     def matching(self) -> GroupFilter:
-        """The patterns as a filter."""
         return GroupFilter(self.include, self.exclude)
 
 
@@ -202,7 +192,6 @@ class SelectingOperator(MatchingOperator):
         super().__init__(**kwargs)
 
     def selection(self, named: Sequence[str] | None) -> GroupSelection:
-        """Return the request for these groups, or those that match."""
         from airflow_kafka_groups.observe.readings import GroupSelection
 
         protected = self.hook.settings.protected_groups
@@ -229,19 +218,13 @@ def actor_of(context: Context) -> dict[str, str]:
     """Return the DAG, the run, the task, its try and the person who triggered it, as far as they are known."""
     run = context.get("dag_run")
     task = context.get("ti")
-    found = {
-        "dag_id": getattr(task, "dag_id", None),
-        "run_id": context.get("run_id"),
-        "task_id": getattr(task, "task_id", None),
-        "map_index": getattr(task, "map_index", None),
-        "try_number": getattr(task, "try_number", None),
-        "triggered_by": getattr(run, "triggering_user_name", None),
-    }
+    found = {name: getattr(task, name, None) for name in ("dag_id", "task_id", "map_index", "try_number")}
+    found |= {"run_id": context.get("run_id"), "triggered_by": getattr(run, "triggering_user_name", None)}
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def tries_of(context: Context) -> Tries:
-    """Return which runs are tries of the same task."""
+    """Return what names the tries of a task."""
     from airflow_kafka_groups.change.restore.earlier_tries import Tries
 
     return Tries(task_run=task_run_of(actor_of(context)))
