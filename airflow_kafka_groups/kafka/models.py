@@ -1,13 +1,11 @@
 """The values of the package: brokers, partitions, groups and the types that may be changed, offsets.
 
-The committed offsets of a group are columns: with one retained object per partition, Python's cyclic garbage collector
-would take half the time of a large fetch. Groups in their plainest form (short lists, no metadata, no error) stay
-undecoded bytes until they are read, because many calls only compare, count or forward them.
+The committed offsets of a group stay packed, as a broker sends them: with one retained object per partition, Python's
+cyclic garbage collector would take half the time of a large fetch, and many calls only compare, count or forward them.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -65,12 +63,10 @@ class GroupState(StrEnum):
     @classmethod
     def parse(cls, text: str | None) -> GroupState:
         """Read the broker's spelling; a state this version does not know is ``UNKNOWN``, never ``EMPTY``."""
-        return _STATE_BY_NAME.get(text) or _STATE_BY_NAME.get((text or "").lower(), cls.UNKNOWN)
+        return _STATE_BY_NAME.get((text or "").lower(), cls.UNKNOWN)
 
 
-_STATE_BY_NAME: dict[str | None, GroupState] = {
-    spelling: state for state in GroupState for spelling in (state.value, state.value.lower())
-}
+_STATE_BY_NAME = {state.value.lower(): state for state in GroupState}
 
 
 class GroupType(StrEnum):
@@ -269,89 +265,36 @@ class ListedOffset:
 Row = tuple[int, int, int, str]
 """Partition, committed offset (-1: none), leader epoch (-1: none), metadata."""
 
-_PACKED_ROW = ">iqi4x"  # partition, offset, leader epoch; skipped: metadata and error, known to be empty
 PACKED_ROW_SIZE = 20
 _FIXED_FIELDS = 16
 _SIGN_BYTE, _SIGN_BIT = 4, 0x80  # of a row's offset, which is big-endian
-_Columns = tuple["array[int]", "array[int]", "array[int]"]
 
 
 class TopicOffsets:
-    """The committed offsets of one topic of one group, in columns of equal length.
+    """The committed offsets of one topic of one group.
 
     :param topic: the topic.
-    :param partitions: its partitions.
-    :param offsets: their committed offsets; -1 for a requested partition without a commit.
-    :param leader_epochs: their leader epochs; -1 for none.
-    :param metadata: ``None`` (default) if all entries are empty.
+    :param packed_rows: its partitions as responses have them, which the caller has checked to have no error: 20 bytes
+        each, partition int32, offset int64 (-1 for a requested partition without a commit), leader epoch int32 (-1 for
+        none), big-endian, and 4 to skip.
+    :param metadata: of each row; ``None`` (default) if all are empty.
     """
 
-    __slots__ = ("_columns", "_packed", "metadata", "topic")
+    __slots__ = ("metadata", "packed_rows", "topic")
 
-    def __init__(
-        self,
-        topic: str,
-        partitions: array[int],
-        offsets: array[int],
-        leader_epochs: array[int],
-        metadata: tuple[str, ...] | None = None,
-    ) -> None:
-        self.topic = topic
-        self.metadata = metadata
-        self._columns: _Columns | None = (partitions, offsets, leader_epochs)
-        self._packed = b""
-
-    @classmethod
-    def packed(cls, topic: str, rows: bytes) -> TopicOffsets:
-        """Wrap undecoded rows of a response. The caller has checked that they have no metadata and no error.
-
-        :param topic: the topic.
-        :param rows: 20 bytes each: partition int32, offset int64, leader epoch int32, big-endian, and 4 to skip.
-        """
-        made = cls.__new__(cls)
-        made.topic = topic
-        made.metadata = None
-        made._columns = None
-        made._packed = rows
-        return made
+    def __init__(self, topic: str, packed_rows: bytes, metadata: tuple[str, ...] | None = None) -> None:
+        self.topic, self.packed_rows, self.metadata = topic, packed_rows, metadata
 
     @classmethod
     def of_rows(cls, topic: str, rows: Sequence[Row]) -> TopicOffsets:
-        """Make the columns of rows."""
+        """Pack rows."""
         metadata = tuple([row[3] for row in rows])
-        return cls(
-            topic,
-            array("i", [row[0] for row in rows]),
-            array("q", [row[1] for row in rows]),
-            array("i", [row[2] for row in rows]),
-            metadata if any(metadata) else None,
-        )
-
-    @property
-    def partitions(self) -> array[int]:
-        """The column of partitions."""
-        return self._read()[0]
-
-    @property
-    def offsets(self) -> array[int]:
-        """The column of committed offsets."""
-        return self._read()[1]
-
-    @property
-    def leader_epochs(self) -> array[int]:
-        """The column of leader epochs."""
-        return self._read()[2]
-
-    def packed_rows(self) -> bytes:
-        """Return the rows in the format of ``packed``, without metadata; rows of a response are returned unchanged."""
-        if self._columns is not None and not self._packed:
-            self._packed = _packed_rows(len(self)).pack(*chain.from_iterable(zip(*self._columns, strict=True)))
-        return self._packed
+        packed = _packed_rows(len(rows)).pack(*chain.from_iterable(row[:3] for row in rows))
+        return cls(topic, packed, metadata if any(metadata) else None)
 
     def flat_rows(self) -> tuple[int, ...]:
         """Return partition, committed offset and leader epoch of one row after the other."""
-        rows = self.packed_rows()
-        return _packed_rows(len(rows) // PACKED_ROW_SIZE).unpack(rows)
+        return _packed_rows(len(self)).unpack(self.packed_rows)
 
     def fixed_fields(self) -> tuple[bytes, ...]:
         """Return partition, committed offset and leader epoch of each row, still packed.
@@ -359,44 +302,38 @@ class TopicOffsets:
         Equal rows have equal fields, whether they were sent by a broker or packed here: what else is in a packed row
         differs with the version of the response.
         """
-        rows = self.packed_rows()
-        return _fixed_fields(len(rows) // PACKED_ROW_SIZE).unpack(rows)
+        return _fixed_fields(len(self)).unpack(self.packed_rows)
 
     @property
     def committed(self) -> int:
         """The number of partitions with a committed offset."""
-        signs = self.packed_rows()[_SIGN_BYTE::PACKED_ROW_SIZE]
+        signs = self.packed_rows[_SIGN_BYTE::PACKED_ROW_SIZE]
         return len(signs) if max(signs, default=0) < _SIGN_BIT else sum(sign < _SIGN_BIT for sign in signs)
 
-    def _read(self) -> _Columns:
-        columns = self._columns
-        if columns is None:
-            flat = self.flat_rows()
-            columns = self._columns = (array("i", flat[0::3]), array("q", flat[1::3]), array("i", flat[2::3]))
-        return columns
+    def rows(self) -> Iterator[Row]:
+        """Iterate over (partition, offset, leader epoch, metadata); offset -1 means no commit."""
+        flat = self.flat_rows()
+        metadata: Iterable[str] = self.metadata if self.metadata is not None else repeat("", len(self))
+        return zip(flat[0::3], flat[1::3], flat[2::3], metadata, strict=True)
 
     def __len__(self) -> int:
-        return len(self._packed) // PACKED_ROW_SIZE if self._columns is None else len(self._columns[0])
+        return len(self.packed_rows) // PACKED_ROW_SIZE
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TopicOffsets):
             return NotImplemented
-        return (self.topic, self._read(), self.metadata) == (other.topic, other._read(), other.metadata)
+        ours, theirs = ((each.topic, each.fixed_fields(), each.metadata) for each in (self, other))
+        return ours == theirs
 
     __hash__ = None  # type: ignore[assignment]  # compared by value
 
     def __repr__(self) -> str:
         return f"<TopicOffsets {self.topic!r} [{len(self)} partitions]>"
 
-    def rows(self) -> Iterator[Row]:
-        """Iterate over (partition, offset, leader epoch, metadata); offset -1 means no commit."""
-        metadata: Iterable[str] = self.metadata if self.metadata is not None else repeat("", len(self))
-        return zip(*self._read(), metadata, strict=True)
-
 
 @lru_cache(1000)
 def _packed_rows(count: int) -> Struct:
-    return Struct(">" + _PACKED_ROW[1:] * count)
+    return Struct(">" + "iqi4x" * count)
 
 
 @lru_cache(1000)
@@ -411,7 +348,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
     :param topics: the columns of its topics.
     :param packed: in place of ``topics`` their undecoded bytes, which the caller has checked to be in the plainest
         form: the number of topics plus 1, and for each of them the size of its name plus 1, the name, the number of its
-        rows plus 1, the rows (see ``TopicOffsets.packed``) and a byte to skip. Each number is one byte. What follows
+        rows plus 1, the rows (see ``TopicOffsets``) and a byte to skip. Each number is one byte. What follows
         them is skipped.
 
     The value of a partition that was requested by name and has no commit is ``None``.
@@ -444,7 +381,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
 
     def __iter__(self) -> Iterator[TopicPartition]:
         for topic in self.topics:
-            yield from map(TopicPartition, repeat(topic.topic), topic.partitions)
+            yield from map(TopicPartition, repeat(topic.topic), topic.flat_rows()[0::3])
 
     def __getitem__(self, key: TopicPartition) -> OffsetAndMetadata | None:
         if self._index is None:  # built on first use: most groups are only read by column
@@ -538,7 +475,7 @@ def _plain_topics(packed: bytes) -> Iterator[TopicOffsets]:
         end_of_name = position + packed[position]
         start = end_of_name + 1
         end = start + (packed[end_of_name] - 1) * PACKED_ROW_SIZE
-        yield TopicOffsets.packed(_topic_name(packed[position + 1 : end_of_name]), packed[start:end])
+        yield TopicOffsets(_topic_name(packed[position + 1 : end_of_name]), packed[start:end])
         position = end + 1
 
 

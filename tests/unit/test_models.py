@@ -69,5 +69,5 @@ def test_packed_groups_are_a_mapping_of_offsets() -> None:
     }
     assert packed["g"] == GroupOffsets.from_mapping("g", offsets)
     assert [(group.group_id, dict(group)) for group in packed.values()] == [("g", offsets), ("none", {})]
-    assert packed["g"].topics[0].packed_rows() == row(0, 7, -1) + row(4, 9, 2)
+    assert packed["g"].topics[0].packed_rows == row(0, 7, -1) + row(4, 9, 2)
     assert (list(packed), len(packed), "other" in packed) == (["g", "none"], 2, False)

@@ -65,7 +65,7 @@ def groups_of(block: GroupBlock, entries: Sequence[Target]) -> Iterator[BackedUp
         while first < end:
             last, number = next(ends)
             if (topic := number % (none + 1)) != none:
-                part = TopicOffsets.packed(names[topic], packed[first * PACKED_ROW_SIZE : last * PACKED_ROW_SIZE])
+                part = TopicOffsets(names[topic], packed[first * PACKED_ROW_SIZE : last * PACKED_ROW_SIZE])
                 if any(texts[first:last]):
                     part.metadata = tuple(texts[first:last])
                 parts.append(part)

@@ -68,7 +68,7 @@ class OffsetRows:
             return
         if topic.metadata is not None:
             self._metadata.append((len(self), topic.metadata))
-        self._add(group, self._topics.setdefault(topic.topic, len(self._topics)), topic.packed_rows())
+        self._add(group, self._topics.setdefault(topic.topic, len(self._topics)), topic.packed_rows)
 
     def add_group(self, group: int) -> None:
         """Add one row for a group without topic, partition and offset."""
@@ -121,7 +121,7 @@ class OffsetRows:
         return column(texts, pa.string())
 
 
-_NOTHING = TopicOffsets("", array("i", [-1]), array("q", [-1]), array("i", [-1])).packed_rows()
+_NOTHING = TopicOffsets.of_rows("", [(-1, -1, -1, "")]).packed_rows
 
 
 def as_array(kind: str, numbers: Any) -> array[int]:
@@ -138,7 +138,7 @@ def as_array(kind: str, numbers: Any) -> array[int]:
 
 
 def packed_rows(partitions: array[int], offsets: array[int], leader_epochs: array[int]) -> bytes:
-    """Return columns as the rows of ``TopicOffsets.packed``, one after the other."""
+    """Return columns as the rows of ``TopicOffsets``, one after the other."""
     halves = array("i", offsets.tobytes())
     step, (low, high) = _INTEGERS_IN_A_ROW, _HALVES
     flat = array("i", bytes(PACKED_ROW_SIZE * len(partitions)))

@@ -109,7 +109,7 @@ class GroupRows:
             rows.add(group, _committed(topic))
         for key, text in (partition_errors or {}).items():
             self._errors.append((len(rows), text))
-            rows.add(group, TopicOffsets(key.topic, array("i", [key.partition]), array("q", [-1]), array("i", [-1])))
+            rows.add(group, TopicOffsets.of_rows(key.topic, [(key.partition, -1, -1, "")]))
         if len(rows) == before:
             if error is not None:
                 self._errors.append((len(rows), error))

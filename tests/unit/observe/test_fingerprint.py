@@ -1,6 +1,5 @@
 import hashlib
 import json
-from array import array
 from itertools import accumulate, groupby
 from random import Random
 
@@ -106,9 +105,7 @@ def group(rows: list[Row]) -> GroupOffsets:
     """Return one answer's columns: a topic named again makes further columns."""
     topics = []
     for (topic, _), of_topic in groupby(rows, key=lambda row: (row[0], bool(row[4]))):
-        _, partition, offset, epoch, metadata = zip(*of_topic, strict=True)
-        columns = array("i", partition), array("q", offset), array("i", epoch)
-        topics.append(TopicOffsets(topic, *columns, metadata if any(metadata) else None))
+        topics.append(TopicOffsets.of_rows(topic, [row[1:] for row in of_topic]))
     return GroupOffsets("g", tuple(topics))
 
 

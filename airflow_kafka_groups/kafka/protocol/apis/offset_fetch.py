@@ -16,7 +16,6 @@ marks is a proof. A group that has only such rows is kept as bytes; a topic with
 from __future__ import annotations
 
 import struct
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -29,7 +28,7 @@ from kio.serial.readers import (
 )
 
 from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, RemoteProtocolError, UnsupportedVersionError
-from airflow_kafka_groups.kafka.models import ListConsumerGroupOffsetsSpec, TopicOffsets, TopicPartition
+from airflow_kafka_groups.kafka.models import ListConsumerGroupOffsetsSpec, Row, TopicOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, NO_THROTTLE, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
 from airflow_kafka_groups.kafka.protocol.codec import (
@@ -190,7 +189,7 @@ class _OffsetsReader(CompactReader):
             rows = self.data[self.position : self.position + count * _ROW_SIZE]
             if len(rows) == count * _ROW_SIZE > 0 and _are_plain(rows, count):
                 self.position += len(rows)
-                topics.append(TopicOffsets.packed(name, rows))
+                topics.append(TopicOffsets(name, rows))
             else:
                 topics.append(self._rows(name, count, errors))
             self.skip_tags()
@@ -203,8 +202,7 @@ class _OffsetsReader(CompactReader):
         return self._names.setdefault(raw, raw.decode())
 
     def _rows(self, topic: str, count: int, errors: dict[TopicPartition, ErrorCode]) -> TopicOffsets:
-        partitions, offsets, epochs = array("i"), array("q"), array("i")
-        metadata: list[str] = []
+        rows: list[Row] = []
         for _ in range(count):
             partition, offset, epoch = _FIXED.unpack_from(self.data, self.position)
             self.position += _FIXED.size
@@ -214,11 +212,8 @@ class _OffsetsReader(CompactReader):
             if code is not _NONE:
                 errors[TopicPartition(topic, partition)] = code
                 continue
-            partitions.append(partition)
-            offsets.append(offset)
-            epochs.append(epoch)
-            metadata.append(text)
-        return TopicOffsets(topic, partitions, offsets, epochs, tuple(metadata) if any(metadata) else None)
+            rows.append((partition, offset, epoch, text))
+        return TopicOffsets.of_rows(topic, rows)
 
 
 def build(

@@ -148,10 +148,7 @@ def test_columns_hold_what_the_groups_hold_whether_packed_or_not(groups: list[di
     packed = [
         GroupOffsets(
             group.group_id,
-            tuple(
-                topic if topic.metadata else TopicOffsets.packed(topic.topic, topic.packed_rows())
-                for topic in group.topics
-            ),
+            tuple(topic if topic.metadata else TopicOffsets(topic.topic, topic.packed_rows) for topic in group.topics),
         )
         for group in made
     ]
@@ -159,13 +156,13 @@ def test_columns_hold_what_the_groups_hold_whether_packed_or_not(groups: list[di
 
 
 def test_a_topic_without_rows_has_none() -> None:
-    full = TopicOffsets("t", array("i", [3]), array("q", [9]), array("i", [-1]))
-    assert rows_of([GroupOffsets("g", (TopicOffsets.packed("e", b""), full))]) == [("g", "t", 3, 9, None, "")]
+    full = TopicOffsets.of_rows("t", [(3, 9, -1, "")])
+    assert rows_of([GroupOffsets("g", (TopicOffsets("e", b""), full))]) == [("g", "t", 3, 9, None, "")]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(-1, 2**63 - 1), st.integers(-1, 2**31 - 1))))
 def test_columns_become_rows_as_a_broker_sends_them(rows: list[tuple[int, int, int]]) -> None:
     partitions, offsets, epochs = (array(kind, [row[place] for row in rows]) for place, kind in enumerate("iqi"))
     made = packed_rows(partitions, offsets, epochs)
-    assert made == TopicOffsets("t", partitions, offsets, epochs).packed_rows()
-    assert list(TopicOffsets.packed("t", made).rows()) == [(*row, "") for row in rows]
+    assert made == TopicOffsets.of_rows("t", [(*row, "") for row in rows]).packed_rows
+    assert list(TopicOffsets("t", made).rows()) == [(*row, "") for row in rows]
