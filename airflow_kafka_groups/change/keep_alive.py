@@ -25,8 +25,8 @@ from airflow_kafka_groups.change.restore.current_logs import commits_of, why_kep
 from airflow_kafka_groups.checks import check_integer, check_number
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
+from airflow_kafka_groups.kafka.admin.handlers.groups import OFFSETS_RETENTION
 from airflow_kafka_groups.kafka.admin.results import GroupListings
-from airflow_kafka_groups.kafka.admin.retention import OFFSETS_RETENTION
 from airflow_kafka_groups.kafka.maintenance_client import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
 from airflow_kafka_groups.ledger.ledger import Ledger

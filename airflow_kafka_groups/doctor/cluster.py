@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient, ClusterDescription
     from airflow_kafka_groups.kafka.admin.client.access import Access
     from airflow_kafka_groups.kafka.admin.results import GroupListings
-    from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
-    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient, OffsetsRetention
     from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.doctor.finding import Finding
     from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
-    from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
-    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+    from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient, OffsetsRetention
     from airflow_kafka_groups.kafka.models import (
         Broker,
         CoordinatorType,

@@ -45,43 +45,30 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.models import TopicPartition as TopicPartition
 
 _MODULES = {
-    "admin.arrow": ("to_arrow",),
-    "admin.client.admin_client": ("AdminClient",),
-    "admin.client.listing": ("ClusterDescription",),
-    "admin.lag": ("GroupLag", "LagFlag", "PartitionLag"),
-    "admin.results": ("GroupListings", "GroupResult", "GroupResults"),
-    "cluster.client": ("ClusterClient",),
-    "cluster.config": ("ClientConfig",),
-    "membership.lease": ("MaintenanceLease",),
-    "membership.member": ("GroupMember", "GroupProtocol", "JoinedMember", "MemberOptions"),
-    "membership.session": ("MemberSession",),
-    "membership.state": ("Phase",),
-    "models": (
-        "Broker",
-        "BrokerId",
-        "CoordinatorType",
-        "GroupDescription",
-        "GroupId",
-        "GroupListing",
-        "GroupOffsets",
-        "GroupState",
-        "GroupType",
-        "ListConsumerGroupOffsetsSpec",
-        "ListedOffset",
-        "MemberDescription",
-        "MemberToRemove",
-        "OffsetAndMetadata",
-        "OffsetSpec",
-        "TopicPartition",
-    ),
+    "to_arrow": "admin.arrow",
+    "AdminClient": "admin.client.admin_client",
+    "ClusterDescription": "admin.client.listing",
+    "GroupLag": "admin.lag",
+    "LagFlag": "admin.lag",
+    "PartitionLag": "admin.lag",
+    "GroupListings": "admin.results",
+    "GroupResult": "admin.results",
+    "GroupResults": "admin.results",
+    "ClusterClient": "cluster.client",
+    "ClientConfig": "cluster.config",
+    "MaintenanceLease": "membership.lease",
+    "GroupMember": "membership.member",
+    "GroupProtocol": "membership.member",
+    "JoinedMember": "membership.member",
+    "MemberOptions": "membership.member",
+    "MemberSession": "membership.session",
+    "Phase": "membership.state",
 }
+"""Where public names are. Default: in ``models``."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is asked for."""
     from importlib import import_module
 
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'models')}"), name)

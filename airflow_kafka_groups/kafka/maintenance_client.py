@@ -11,16 +11,18 @@ import asyncio
 import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from airflow_kafka_groups.exceptions import MembershipError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MembershipError, MissingAnswerError
 from airflow_kafka_groups.kafka.admin.client.admin_client import AdminClient
 from airflow_kafka_groups.kafka.admin.client.calls import ChangePolicy
-from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention, offsets_retention
+from airflow_kafka_groups.kafka.admin.handlers.groups import OFFSETS_RETENTION, DescribeRetentionHandler
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig, ConnectionPrint
 from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.session import MemberSession
+from airflow_kafka_groups.kafka.models import BrokerId
 from airflow_kafka_groups.kafka.protocol.api_versions import METADATA
 from airflow_kafka_groups.kafka.protocol.consumer_protocol import (
     Assignment,
@@ -46,6 +48,23 @@ _ABSENT = (
     ErrorCode.topic_authorization_failed,
     ErrorCode.invalid_topic_exception,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsRetention:
+    """How long each live broker keeps the offsets of a group without members (``offsets.retention.minutes``).
+
+    :param by_broker: minutes, by broker.
+    :param errors: the brokers whose value is not known, and why: not allowed, no answer, or not reported.
+    """
+
+    by_broker: Mapping[BrokerId, int]
+    errors: Mapping[BrokerId, KafkaGroupsError] = field(default_factory=dict)
+
+    @property
+    def minutes(self) -> int | None:
+        """The smallest value of all brokers, which any group may meet; ``None`` unless every broker's is known."""
+        return min(self.by_broker.values()) if self.by_broker and not self.errors else None
 
 
 class MaintenanceClient(AdminClient):
@@ -93,7 +112,18 @@ class MaintenanceClient(AdminClient):
 
         It needs DescribeConfigs on the cluster. A broker that does not tell has its error instead.
         """
-        return await offsets_retention(self._calls)
+        brokers = (await self._calls.cluster.fresh_metadata()).brokers
+        minutes: dict[BrokerId, int] = {}
+        errors: dict[BrokerId, KafkaGroupsError] = {}
+        for broker_id, settings, error in await self._calls.ask_brokers(brokers, DescribeRetentionHandler()):
+            told = (settings or {}).get(OFFSETS_RETENTION)
+            if told is not None and told.isdecimal():
+                minutes[broker_id] = int(told)
+            else:
+                errors[broker_id] = error or MissingAnswerError(
+                    f"broker {broker_id} reports {told!r} for {OFFSETS_RETENTION}"
+                )
+        return OffsetsRetention(by_broker=minutes, errors=errors)
 
     async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str] = ASSIGNORS) -> None:
         """Join a group without members as a consumer, and leave it as soon as the join is complete.

@@ -18,9 +18,8 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka import ClusterDescription
 from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_ids_of, one_or_many, partitions_of
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
-from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
 from airflow_kafka_groups.kafka.cluster.config import ConnectionPrint, sha256_of
-from airflow_kafka_groups.kafka.maintenance_client import ASSIGNORS, MaintenanceClient
+from airflow_kafka_groups.kafka.maintenance_client import ASSIGNORS, MaintenanceClient, OffsetsRetention
 from airflow_kafka_groups.kafka.models import (
     Broker,
     BrokerId,

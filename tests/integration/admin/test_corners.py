@@ -12,7 +12,7 @@ from airflow_kafka_groups.exceptions import (
     UnexpectedGroupTypeError,
 )
 from airflow_kafka_groups.kafka import AdminClient, LagFlag, ListConsumerGroupOffsetsSpec
-from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeGroupsHandler
+from airflow_kafka_groups.kafka.admin.handlers.groups import DescribeGroupsHandler
 from airflow_kafka_groups.kafka.models import (
     CoordinatorType,
     GroupOffsets,

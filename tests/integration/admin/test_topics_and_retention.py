@@ -9,9 +9,8 @@ from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
 from airflow_kafka_groups.exceptions import BrokerError
 from airflow_kafka_groups.kafka import TopicPartition
-from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient, OffsetsRetention
 from airflow_kafka_groups.kafka.records import Span
 from tests.integration.admin.test_security import AUTHORITY, SCRAM, USERS, make_scram_users, token
 from tests.integration.conftest import config_of

@@ -5,7 +5,7 @@ import pytest
 from airflow_kafka_groups.doctor.cluster import examine_retention, examine_rights
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
-from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
+from airflow_kafka_groups.kafka.maintenance_client import OffsetsRetention
 from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error

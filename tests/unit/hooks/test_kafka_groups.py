@@ -17,7 +17,7 @@ from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest
 from airflow_kafka_groups.change.restore.reset import ResetRequest
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
+from airflow_kafka_groups.kafka.maintenance_client import OffsetsRetention
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 

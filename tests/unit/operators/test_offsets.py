@@ -11,7 +11,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
     SnapshotError,
 )
-from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
+from airflow_kafka_groups.kafka.maintenance_client import OffsetsRetention
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error

@@ -18,11 +18,12 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_ids_of, members_of, partitions_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls
 from airflow_kafka_groups.kafka.admin.client.listing import Listing
-from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
+from airflow_kafka_groups.kafka.admin.handlers.change_groups import (
     AlterGroupOffsetsHandler,
     AlterShareOffsetsHandler,
     Commits,
     DeleteGroupOffsetsHandler,
+    RemoveMembersHandler,
     commit_bytes,
     commit_slices,
     smaller_slices,
@@ -35,7 +36,6 @@ from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
     TombstoneSizes,
     slices_of,
 )
-from airflow_kafka_groups.kafka.admin.handlers.remove_members import RemoveMembersHandler
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.routing import java_hashes, partitions_of_hashes

@@ -17,8 +17,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of, members_of, pattern_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls
-from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeGroupsHandler
-from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
+from airflow_kafka_groups.kafka.admin.handlers.groups import DescribeGroupsHandler, ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC, offsets_partitions

@@ -21,8 +21,8 @@ from airflow_kafka_groups.change.restore import change_offsets as recorded
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
 from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.kafka.maintenance_client import OffsetsRetention
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.records import KeptAlive, Verified, log_change

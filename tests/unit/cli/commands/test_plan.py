@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.cli.commands import files, plan
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.kafka.admin.retention import OffsetsRetention
+from airflow_kafka_groups.kafka.maintenance_client import OffsetsRetention
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.report import html as write
 from airflow_kafka_groups.storage.layout import Layout

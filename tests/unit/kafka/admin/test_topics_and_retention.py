@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, MissingAnswerError
 from airflow_kafka_groups.kafka import ClientConfig
-from airflow_kafka_groups.kafka.admin.retention import OFFSETS_RETENTION
+from airflow_kafka_groups.kafka.admin.handlers.groups import OFFSETS_RETENTION
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_CONFIGS, METADATA
 from airflow_kafka_groups.kafka.protocol.codec import response_schema

@@ -13,15 +13,14 @@ from airflow_kafka_groups.exceptions import (
     UnsupportedVersionError,
 )
 from airflow_kafka_groups.kafka.admin.engine.handler import HandlerResult
-from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
+from airflow_kafka_groups.kafka.admin.handlers.change_groups import (
     AlterGroupOffsetsHandler,
     DeleteGroupOffsetsHandler,
 )
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import DeleteGroupsHandler
-from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
+from airflow_kafka_groups.kafka.admin.handlers.groups import DescribeGroupsHandler, ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
-from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_offsets import ListOffsetsHandler
 from airflow_kafka_groups.kafka.models import (
     GroupOffsets,

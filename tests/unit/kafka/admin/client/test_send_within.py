@@ -17,7 +17,7 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
 )
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
-from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import AlterGroupOffsetsHandler
+from airflow_kafka_groups.kafka.admin.handlers.change_groups import AlterGroupOffsetsHandler
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient

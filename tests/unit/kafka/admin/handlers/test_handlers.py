@@ -22,9 +22,10 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.admin import handlers
 from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
+from airflow_kafka_groups.kafka.admin.handlers.change_groups import (
     AlterGroupOffsetsHandler,
     Commits,
+    RemoveMembersHandler,
     commit_bytes,
     commit_slices,
     smaller_slices,
@@ -37,11 +38,9 @@ from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
     slices_of,
 )
 from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
+from airflow_kafka_groups.kafka.admin.handlers.groups import DescribeRetentionHandler, ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
-from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FetchTailsHandler
-from airflow_kafka_groups.kafka.admin.handlers.remove_members import RemoveMembersHandler
-from airflow_kafka_groups.kafka.admin.retention import DescribeRetentionHandler
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import (
     Broker,

@@ -1,5 +1,6 @@
-"""State and members of groups: DescribeGroups for classic ones, an API of its own for each newer type.
+"""The groups of a broker, their state and members, and how long it keeps their offsets.
 
+DescribeGroups is for classic groups, and each newer type has an API of its own.
 Each API answers GROUP_ID_NOT_FOUND (or state Dead) for the others' groups, so a group is dead only when all say so: the
 client asks the next one about what the one before did not find. From v6 on, DescribeGroups tells by its message whether
 there is a group of another type; if there is none, that is the type ``UNKNOWN`` here, and nobody else is asked.
@@ -7,19 +8,23 @@ there is a group of another type; if there is none, that is the type ``UNKNOWN``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from airflow_kafka_groups.exceptions import SwitchedOffError
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult
-from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupState, GroupType
-from airflow_kafka_groups.kafka.protocol.answers import DescribeGroupsAnswer
-from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS, Api
-from airflow_kafka_groups.kafka.protocol.apis import describe_groups
+from airflow_kafka_groups.exceptions import KafkaGroupsError, SwitchedOffError
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, KeyedHandler, KeyStatus
+from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupListing, GroupState, GroupType
+from airflow_kafka_groups.kafka.protocol.answers import DescribeGroupsAnswer, ListGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_CONFIGS, DESCRIBE_GROUPS, LIST_GROUPS, Api
+from airflow_kafka_groups.kafka.protocol.apis import describe_configs, describe_groups, list_groups
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 _NONE, _NOT_FOUND = ErrorCode.none, ErrorCode.group_id_not_found
+_LISTING_TRIES, _RETENTION_TRIES = 5, 3
+
+OFFSETS_RETENTION = "offsets.retention.minutes"
 _new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
@@ -86,3 +91,57 @@ class DescribeGroupsHandler(AdminHandler[str, GroupDescription]):
             result.failed[group_id] = SwitchedOffError(f"broker {broker_id} has {self.api.name} switched off")
         else:
             self.add_code(result, group_id, code, broker_id, message)
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsHandler(AdminHandler[BrokerId, tuple[GroupListing, ...]]):
+    """ListGroups. The keys are the brokers themselves, one a request.
+
+    :param types: only groups of these types; all when empty. Filtered by the broker from v5 on.
+    """
+
+    types: tuple[GroupType, ...] = ()
+    api: ClassVar[Api] = LIST_GROUPS
+    codes: ClassVar[Mapping[ErrorCode, KeyStatus]] = {
+        # The broker is still reading some of its partitions: its list is not complete yet.
+        ErrorCode.coordinator_load_in_progress: KeyStatus.RETRY,
+        ErrorCode.coordinator_not_available: KeyStatus.RETRY,
+    }
+    batch_size: ClassVar[int] = 1
+
+    def max_tries(self, error: KafkaGroupsError) -> int | None:
+        """Return after how many failures a broker is left out: the listing is marked incomplete then."""
+        return _LISTING_TRIES
+
+    def build(self, keys: Sequence[BrokerId], version: int) -> Message:
+        return list_groups.build((), self.types, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: ListGroupsAnswer
+    ) -> HandlerResult[BrokerId, tuple[GroupListing, ...]]:
+        """Return the broker's groups, or why there are none: a partial list is never read as a complete one."""
+        if response.error is ErrorCode.none:
+            return HandlerResult({broker_id: tuple([GroupListing(*group, broker_id) for group in response.groups])})
+        result: HandlerResult[BrokerId, tuple[GroupListing, ...]] = HandlerResult()
+        self.add_code(result, broker_id, response.error, broker_id)
+        return result
+
+    def subject(self, key: BrokerId) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeRetentionHandler(KeyedHandler[BrokerId, dict[str, str | None]]):
+    """DescribeConfigs. The keys are the brokers themselves, one a request."""
+
+    api: ClassVar[Api] = DESCRIBE_CONFIGS
+    batch_size: ClassVar[int] = 1
+
+    def max_tries(self, error: KafkaGroupsError) -> int | None:
+        return _RETENTION_TRIES
+
+    def build(self, keys: Sequence[BrokerId], version: int) -> Message:
+        return describe_configs.build(keys[0], [OFFSETS_RETENTION], version)
+
+    def subject(self, key: BrokerId) -> str:
+        return ""  # the error names the broker

@@ -1,7 +1,7 @@
-"""Change a group's committed offsets from outside: OffsetCommit sets some, OffsetDelete (KIP-496) forgets some.
+"""Change a group from outside: set offsets (OffsetCommit), forget some (OffsetDelete, KIP-496), remove members.
 
-Both take one group a request, and an answer that was lost is not sent again: meanwhile a consumer may have started, and
-what was meant for an empty group would rewind a live one.
+All take one group a request, and an answer that was lost is not sent again: meanwhile a consumer may have started, and
+what was meant for an empty group would rewind a live one; or a static member may have joined again.
 
 A broker writes the offsets of one OffsetCommit as ONE atomic batch. Consumers commit what each of them reads, so a
 group may have more offsets than a batch holds: 300 with 4,000 bytes of metadata each, or 10,000 with long names. In one
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import ClassVar, TypeAlias, cast
 
 from airflow_kafka_groups.exceptions import (
     BrokerError,
@@ -29,10 +29,16 @@ from airflow_kafka_groups.kafka.admin.engine.handler import (
     KeyStatus,
 )
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES, cut
-from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.kafka.protocol.answers import OffsetChangeAnswer
-from airflow_kafka_groups.kafka.protocol.api_versions import ALTER_SHARE_OFFSETS, OFFSET_COMMIT, OFFSET_DELETE, Api
-from airflow_kafka_groups.kafka.protocol.apis import offset_commit, share_offsets
+from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, MemberToRemove, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import LeaveAnswer, OffsetChangeAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import (
+    ALTER_SHARE_OFFSETS,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    Api,
+)
+from airflow_kafka_groups.kafka.protocol.apis import membership, offset_commit, share_offsets
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
@@ -173,3 +179,44 @@ def _is_all_committed(asked: Iterable[TopicPartition], response: OffsetChangeAns
     return isinstance(asked, GroupOffsets) and all(
         [topic.flat_rows()[0::3] == response.changed.get(topic.topic) for topic in asked.topics]
     )
+
+
+MemberErrors: TypeAlias = dict[MemberToRemove, KafkaGroupsError | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMembersHandler(ChangingHandler[str, MemberErrors]):
+    """LeaveGroup from outside a group.
+
+    :param members: the members of each group.
+    :param reason: what brokers log.
+    """
+
+    members: Mapping[str, Sequence[MemberToRemove]]
+    reason: str = ""
+    api: ClassVar[Api] = LEAVE_GROUP
+    batch_size: ClassVar[int] = 1
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        (group_id,) = keys
+        return membership.build_leave(group_id, self.members[group_id], version, self.reason)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: LeaveAnswer
+    ) -> HandlerResult[str, MemberErrors]:
+        """Return the error of each member, or that of the group."""
+        (group_id,) = keys
+        asked, errors = self.members[group_id], MemberErrors()
+        result = HandlerResult({group_id: errors})
+        batched, code = version >= membership.FIRST_BATCHED_LEAVE_VERSION, response.group_error
+        is_members_own = not batched and code is ErrorCode.unknown_member_id
+        if not is_members_own and code is not ErrorCode.none:
+            result = HandlerResult()
+            self.add_code(result, group_id, code, broker_id)
+            return result
+        codes = dict(response.members) if batched else dict.fromkeys(asked, code)
+        for member in asked:
+            shown = f"member {member.group_instance_id or member.member_id!r} of {self.subject(group_id)}"
+            found = codes.get(member)
+            errors[member] = None if found is ErrorCode.none else self.error_of_part(found, broker_id, shown)
+        return result
