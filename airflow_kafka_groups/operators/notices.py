@@ -86,16 +86,10 @@ class NotifyOwnersOperator(DryRunOperator):
         done = notify_owners(layout, plan, send, dry_run=self.dry_run, report=report)
         # A dry run sends nothing, and so does not find out that there is nothing to send with.
         notified = {} if self.dry_run and not notifiers else dict(done.notified)
-        said = "Plan %s: %d groups newly marked, owners notified: %s"
+        said = "Plan %s: %d groups marked, owners notified: %s"
         if self.dry_run:
             said = "Plan %s: dry run: %d groups would be marked, owners to notify: %s"
-        self.log.info(said, plan.plan_id, done.marked, notified)
-        for owner, at in done.already.items():
-            self.log.info(
-                "%s: already notified at %s by this plan, and not again; a new plan notifies of new groups",
-                _shown(owner),
-                at.isoformat(),
-            )
+        self.log.info(said, plan.plan_id, done.marked, {_shown(owner): number for owner, number in notified.items()})
         if done.without_contact:
             self.log.warning("%d groups need a notice, and have no contact: they are kept", done.without_contact)
         if done.failed:
@@ -105,8 +99,8 @@ class NotifyOwnersOperator(DryRunOperator):
             self.log.warning("Nobody was notified, so their groups are kept: %s", why)
         return {  # of all tries together
             "dry_run": self.dry_run,
-            "marked": done.marked_before + done.marked,
-            "notified": storable({**done.notified_before, **notified}),
+            "marked": done.marked,
+            "notified": storable(notified),
             "without_contact": done.without_contact,
         }
 

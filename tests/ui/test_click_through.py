@@ -66,7 +66,7 @@ def test_owners_have_mail_before_anything_is_deleted_and_the_report_shows_famili
     pages.picture(page, "notice-mail", height=420)
 
     pages.visit(page, f"/dags/{CLEANUP}/runs/{scene.notice_run}/tasks/notify")
-    page.get_by_text("groups newly marked").first.wait_for()
+    page.get_by_text("groups marked").first.wait_for()
     pages.picture(page, "notice-task")
 
     pages.visit(page, report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from html import escape
@@ -18,7 +18,6 @@ from airflow_kafka_groups.observe.snapshot.reader import is_partial, load_manife
 from airflow_kafka_groups.report.page import render
 from airflow_kafka_groups.shown import one_line, printable, without_links
 from airflow_kafka_groups.storage.layout import Clock, Layout, utc_now
-from airflow_kafka_groups.storage.paths import parse_time
 
 MESSAGE_GROUPS = 100
 """The most groups that a message names; the others are counted, and are in the report."""
@@ -74,24 +73,18 @@ class OwnerNotice:
 
 @dataclass(slots=True, kw_only=True)
 class Notified:
-    """What a run of notices did.
+    """What the runs of notices of one plan did; a dry run has only what it would do.
 
     :param marked: the number of groups that were marked for the first time, or again since they lived.
     :param notified: the number of groups by owner whose notice was sent.
     :param failed: owners whose notice could not be sent, with the reason.
     :param without_contact: groups that nobody can be notified of; they are kept.
-    :param already: the owners that an earlier run notified by the same plan, and when.
-    :param marked_before: as ``marked``, by earlier runs of the same plan.
-    :param notified_before: as ``notified``, by earlier runs of the same plan.
     """
 
     marked: int = 0
     notified: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     without_contact: int = 0
-    already: dict[str, datetime] = field(default_factory=dict)
-    marked_before: int = 0
-    notified_before: dict[str, int] = field(default_factory=dict)
 
 
 def notify_owners(
@@ -133,12 +126,11 @@ def notify_owners(
         changed: dict[str, Notice | None] = dict.fromkeys(before.keys() - marks.keys())
         changed |= {name: notice for name, notice in marks.items() if notice != before.get(name)}
         note(ledger, plan.plan_id, changed, at, marked=done.marked)
-    messages = {str(entry["notified"]): entry for entry in earlier if "notified" in entry}
-    done.already = {owner: parse_time(entry["at"]) for owner, entry in messages.items()}
+    told = {str(entry["notified"]): entry.get("count", 0) for entry in earlier if "notified" in entry}
     if not dry_run:
-        done.notified_before = {owner: entry.get("count", 0) for owner, entry in messages.items()}
-        done.marked_before = sum(entry.get("marked", 0) for entry in earlier)
-    for notice in _messages(layout, plan, marks, report, done, None if marks_none else at):
+        done.notified |= told
+        done.marked += sum(entry.get("marked", 0) for entry in earlier)
+    for notice in _messages(layout, plan, marks, report, done, told.keys(), None if marks_none else at):
         name = notice.owner or ""
         if not dry_run:
             try:
@@ -151,8 +143,8 @@ def notify_owners(
                 marks[group_id] = replace(
                     marks[group_id], notified_at=at, contact=notice.contact, told_seconds=notice.notice_seconds
                 )
-            told = {group_id: marks[group_id] for group_id in notice.groups}
-            note(ledger, plan.plan_id, told, at, notified=name, contact=notice.contact, count=len(told))
+            noted = {group_id: marks[group_id] for group_id in notice.groups}
+            note(ledger, plan.plan_id, noted, at, notified=name, contact=notice.contact, count=len(noted))
         done.notified[name] = len(notice.groups)
     return done
 
@@ -166,10 +158,17 @@ def _is_of_all_groups(layout: Layout, plan: DeletionPlan) -> bool:
 
 
 def _messages(
-    layout: Layout, plan: DeletionPlan, marks: Mapping[str, Notice], report: str, done: Notified, at: datetime | None
+    layout: Layout,
+    plan: DeletionPlan,
+    marks: Mapping[str, Notice],
+    report: str,
+    done: Notified,
+    told: Set[str],
+    at: datetime | None,
 ) -> list[OwnerNotice]:
     """Return one message for each owner of groups that wait and have had no notice, or one that ends later.
 
+    :param told: the owners that earlier runs notified by the same plan.
     :param at: when they are sent; ``None`` for a repeated plan, which tells nobody of a shorter period.
     """
     waiting = [group for group in plan.kept if group.verdict == KeptName.NOTICE]
@@ -179,7 +178,7 @@ def _messages(
         mark = marks.get(group.group_id)  # a repeated plan makes none, and a later one's may be of another owner
         if mark is None or (mark.fingerprint, mark.owner) != (group.fingerprint, group.owner):
             continue
-        if (group.owner or "") in done.already:
+        if (group.owner or "") in told:
             continue
         period = notice_of(group, before)
         if not period:  # it only waits for the end of what the message said

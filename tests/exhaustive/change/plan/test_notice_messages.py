@@ -140,5 +140,5 @@ async def test_a_clock_that_is_behind_when_all_messages_fail_makes_no_old_plan_n
     old = await story.plan(NOW)
     assert story.notify(old, NOW - timedelta(minutes=10), fails=("pay",)).failed
     story.notify(await story.plan(NOW + DAY, verdict="live", reason="in use"), NOW + DAY + timedelta(minutes=5))
-    assert story.notify(old, NOW + 60 * DAY) == Notified(marked_before=1)
+    assert story.notify(old, NOW + 60 * DAY) == Notified(marked=1)
     assert story.sent == []
