@@ -6,9 +6,9 @@ by the names of files and folders alone. What is in them is looked at for one se
 a folder may have the snapshots of a year.
 
 A set is removed completely or not at all, unless the process is killed: then the next one removes the rest. It is
-removed if it is older than the limit of its kind (by the time in its id), is not among the newest of its kind, and
-consists only of files that this package writes. A file with another name, or whose content contradicts its name, keeps
-its set. A clean-up ages from the end of its plan: until then groups may be deleted by it, which its backup restores.
+removed if it is older than the limit of its kind (by the time in its id), and not among the newest of its kind. A file
+with another name in one of its folders keeps it, and so does a damaged manifest or plan. A clean-up ages from the end
+of its plan: until then groups may be deleted by it, which its backup restores.
 
 Whatever the limit, a snapshot stays for as long as a plan in any folder may go by it: it may show a planned group in
 use. What was changed, kept alive or restored is in the cluster's log, which stays: a task that is cleared after the
@@ -17,7 +17,6 @@ record of its change was removed sets nothing twice, but fails.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -29,11 +28,10 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.durations import show_duration
-from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
+from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
 from airflow_kafka_groups.judge.policy.plan_policy import PLANNED_WITHIN
 from airflow_kafka_groups.ledger.ledger import fold_for_removal
 from airflow_kafka_groups.observe.snapshot.reader import SLOWEST, load_manifest
-from airflow_kafka_groups.report.page import HEAD
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.access import storage_errors
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -93,40 +91,26 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, str, bool], ...]] = {
 _IN_FOLDER = re.compile(r"part-[\w.-]+\.parquet|_SUCCESS")
 _LEFT_BEHIND = re.compile(r"\.(.+)\.(?:[0-9a-f]{8}\.tmp|crc)")
 """What nobody reads: what a killed process was about to create on a disk, and Hadoop's checksum of a file there."""
+_READ = (paths.MANIFESTS, paths.PLANS, paths.PRUNE_PLANS)
+"""The folders whose JSON files say what decides about a set."""
 _UNCOMMITTED = "_temporary"
 """What Spark calls the folder of what its tasks have not committed yet: a killed job leaves it."""
-# The field of a JSON file that must be the id in its name; "" for none.
-_OWN_NAME = {
-    paths.MANIFESTS: "snapshot_id",
-    paths.summaries(TableName.OBSERVATIONS): "snapshot_id",
-    paths.PLANS: "plan_id",
-    paths.PRUNE_PLANS: "plan_id",
-    paths.BACKUPS: "plan_id",
-    paths.LISTINGS: "",
-    paths.BACKLOGS: "",
-}
-_BEGIN = 4_096
-"""Bytes in which the record of a change says what it is: it may have hundreds of megabytes."""
 
 
 class _Found(NamedTuple):
-    """A file of a set, or a folder of such files: where it is, and the folder of its kind.
-
-    :param is_torn: whether it is what a killed process was about to create, or only the checksum of a file.
-    """
+    """A file of a set, or a folder of such files: where it is, and the folder of its kind."""
 
     path: StoragePath
     place: str
     is_folder: bool
-    is_torn: bool
 
 
 @dataclass(slots=True)
 class FileSet:
     """Files that belong together.
 
-    :param found: its files and folders, by name.
-    :param foreign: why they must not be removed. This, and the rest, is known after ``look_into``:
+    :param found: its files and folders, by name. The rest is known after ``look_into``:
+    :param foreign: why they must not be removed.
     :param files: all its files.
     :param uncommitted: the folders of jobs that were killed.
     :param clusters: the Kafka clusters that its manifest names; it may name none.
@@ -156,20 +140,25 @@ class FileSet:
     def is_whole(self) -> bool:
         """Whether it may be one of the newest: not what a killed process has left, nor rows without a manifest."""
         needed = (paths.MANIFESTS,) if self.kind is FileKind.SNAPSHOT else [place for place, *_ in _PLACES[self.kind]]
-        return any(found.place in needed and not found.is_torn for found in self.found)
+        return any(found.place in needed and not found.path.name.startswith(".") for found in self.found)
 
-    def look_into(self, cluster: str) -> None:
-        """Find all its files, and read what they are.
-
-        :param cluster: the folder of the cluster that they must be of.
-        """
-        for found in self.found if self.foreign is None else ():
-            if found.is_folder:
-                why = self._look_into_folder(found.path)
-            else:
-                self.files.append(found.path)
-                why = None if found.is_torn else self._look_into_file(found.path, found.place, cluster)
-            self.foreign = self.foreign or why
+    def look_into(self) -> None:
+        """Find all its files, and read what a decision about it needs."""
+        for path, place, is_folder in self.found:
+            if is_folder:
+                self.foreign = self._look_into_folder(path) or self.foreign
+                continue
+            self.files.append(path)
+            if place not in _READ or not path.name.endswith(".json"):
+                continue
+            try:
+                content = read_json(path, "it", MaintenanceError)
+                if place == paths.MANIFESTS:
+                    self.clusters.add(content.get("kafka_cluster_id") or None)
+                else:
+                    self.expires_at = parse_time(content["expires_at"])
+            except (MaintenanceError, AttributeError, KeyError, TypeError, ValueError) as error:
+                self.foreign = f"{path} cannot be read: {type(error).__name__}: {error}"
 
     def _look_into_folder(self, folder: StoragePath) -> str | None:
         """Find what is in a folder; return why it must not be removed."""
@@ -185,37 +174,6 @@ class FileSet:
                 return f"{folder / name} is not a file of this package"
             self.files.append(folder / name)
         return None
-
-    def _look_into_file(self, path: StoragePath, place: str, cluster: str) -> str | None:
-        """Read what a file is; return why it is not what its name says. JSON files vouch for the rows beside them."""
-        if place == paths.REPORTS:
-            begins = (FILES.read(path) or b"").startswith(HEAD.encode())
-            return None if begins else f"{path} is not a report of this package"
-        if place == paths.CHANGES and path.name.endswith(".json"):
-            try:
-                begin = FILES.read(path, 0, _BEGIN) or b""
-            except StorageError as error:  # of an empty file, an object store has no beginning
-                return str(error)
-            says = {"run_id": self.id, "cluster": cluster}
-            same = all(f'"{name}": {json.dumps(value)}'.encode() in begin for name, value in says.items())
-            return None if same else f"{path} is not what its name says"
-        if place not in _OWN_NAME or not path.name.endswith(".json"):
-            return None
-        try:
-            content = read_json(path, "it", MaintenanceError)
-        except MaintenanceError as error:
-            return str(error)
-        if place == paths.MANIFESTS:
-            named = content.get("kafka_cluster_id") or None
-            self.clusters.add(named if isinstance(named, str) else None)
-        name = _OWN_NAME[place]
-        same = not name or (content.get(name), content.get("cluster")) == (self.id, cluster)
-        if place in (paths.PLANS, paths.PRUNE_PLANS):
-            try:
-                self.expires_at = parse_time(content["expires_at"])
-            except (AttributeError, KeyError, TypeError, ValueError):
-                same = False
-        return None if same else f"{path} is not what its name says"
 
     def remove(self) -> None:
         """Remove the files that ``look_into`` has found. What an error leaves, another run removes."""
@@ -237,12 +195,10 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
         entry = re.compile(pattern.replace("@", f"({ID})"))
         for name, kinds in listed[folder].items():
             torn = None if is_folder else _LEFT_BEHIND.fullmatch(name)
-            if (match := entry.fullmatch(torn[1] if torn else name)) and is_id(match[1]):
+            match = entry.fullmatch(torn[1] if torn else name)
+            if match and is_id(match[1]) and is_folder in kinds:
                 file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
-                path = layout.root / folder / name
-                file_set.found.append(_Found(path, folder, is_folder, torn is not None))
-                if kinds != {is_folder}:
-                    file_set.foreign = f"{path} is {'not ' if is_folder else ''}a folder"
+                file_set.found.append(_Found(layout.root / folder / name, folder, is_folder))
     return [sets[id_] for id_ in sorted(sets)]
 
 
@@ -302,7 +258,7 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
         newest = {file_set.id for file_set in whole[-max(limits.keep_newest, 1) :]}
         others = [file_set for file_set in sets if file_set.id not in newest]
         gone: list[str] = []
-        for file_set in _old(layout, others, timedelta(days=limits.days[kind]), now):
+        for file_set in _old(others, timedelta(days=limits.days[kind]), now):
             name = f"{kind.value} {file_set.id}"
             if file_set.foreign is not None:
                 foreign[name] = file_set.foreign
@@ -338,14 +294,14 @@ def _unread(layout: Layout, cluster_id: str | None, newest: str) -> dict[str, st
     return {} if cluster_id is None else fold_for_removal(layout, cluster_id)  # without an id nothing is decided
 
 
-def _old(layout: Layout, sets: Sequence[FileSet], most: timedelta, now: datetime) -> Iterator[FileSet]:
+def _old(sets: Sequence[FileSet], most: timedelta, now: datetime) -> Iterator[FileSet]:
     """Yield the sets that are old enough to be removed; hardly any others are looked into."""
     for one in sets:
         # One that began a little earlier than that of a plan may have ended later: the plan is too old first.
         least = max(most, LEAST_AGE) + SLOWEST if one.kind is FileKind.SNAPSHOT else most
         if now - one.made_at <= least:
             continue
-        one.look_into(layout.cluster)
+        one.look_into()
         if now - one.ages_from > least:
             yield one
 

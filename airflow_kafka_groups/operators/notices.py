@@ -89,7 +89,8 @@ class NotifyOwnersOperator(DryRunOperator):
         said = "Plan %s: %d groups marked, owners notified: %s"
         if self.dry_run:
             said = "Plan %s: dry run: %d groups would be marked, owners to notify: %s"
-        self.log.info(said, plan.plan_id, done.marked, {_shown(owner): number for owner, number in notified.items()})
+        owners = ", ".join(f"{_shown(owner)}: {number}" for owner, number in notified.items())
+        self.log.info(said, plan.plan_id, done.marked, owners or "none")
         if done.without_contact:
             self.log.warning("%d groups need a notice, and have no contact: they are kept", done.without_contact)
         if done.failed:

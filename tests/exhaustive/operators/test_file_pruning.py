@@ -164,14 +164,10 @@ def test_the_newest_stay_whatever_their_age(years: tuple[Path, list[set[str]]]) 
     ("where", "content"),
     [
         ("data/{snapshot}/notes.txt", "mine"),
-        ("manifests/{snapshot}.json", '{"format": 1, "snapshot_id": "another", "cluster": "prod"}'),
         ("manifests/{snapshot}.json", "not json"),
+        ("plans/{plan}.json", '{"format": 1, "plan_id": "{plan}"}'),
         ("tables/observations/snapshot_id={snapshot}/notes.txt", "mine"),
         ("tables/verdicts/snapshot_id={snapshot}/part-0.csv", "mine"),
-        ("summaries/observations/{snapshot}.json", '{"format": 99}'),
-        ("plans/{plan}.json", '{"format": 1, "plan_id": "{plan}", "cluster": "another"}'),
-        ("backups/{plan}.json", '{"format": 99}'),
-        ("reports/{plan}.html", "<html>of my own</html>"),
     ],
 )
 def test_what_is_not_of_this_package_keeps_its_whole_set(
