@@ -109,7 +109,7 @@ class ConnectedCluster:
 
         :param request: of ``airflow_kafka_groups.change``: a ``ResetRequest``, ``SetRequest`` or ``CopyRequest`` of
             ``restore.reset``, a ``RestoreRequest`` of ``restore.from_backup``, a ``DeleteOffsetsRequest`` of
-            ``restore.forget``, a ``MigrateRequest`` of ``migrate.migrate``, whose ``source`` returns what another
+            ``restore.forget``, a ``MigrateRequest`` of ``migrate``, whose ``source`` returns what another
             hook's ``get_conn`` has built before, a ``RemoveMembersRequest`` of ``remove_members``, or a
             ``KeepAliveRequest`` of ``keep_alive``.
         :param storage_path: folder above all clusters: an absolute path or a URL.

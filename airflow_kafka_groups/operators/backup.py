@@ -122,7 +122,7 @@ class RestoreDrillOperator(StoredOperator):
 
     @collection_paused()
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+        from airflow_kafka_groups.change.migrate import MigrateRequest
         from airflow_kafka_groups.change.restore.drill import DrillReport, rehearse
         from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.change.keep_alive import KeepAliveReport
-    from airflow_kafka_groups.change.migrate.migrate import OnSpark
     from airflow_kafka_groups.change.restore.change_offsets import OffsetRequest, RecordedChanges
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.observe.mirrors.batches import OnSpark
     from airflow_kafka_groups.storage.layout import StoragePath
 
 
@@ -312,7 +312,7 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
         self._job = SparkJob()
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+        from airflow_kafka_groups.change.migrate import MigrateRequest
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
         source = KafkaGroupsHook(self.source_conn_id) if self.source_conn_id else None
@@ -328,7 +328,7 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
     @contextmanager
     def _prepared(self, source: KafkaGroupsHook) -> Iterator[OnSpark]:
         """Prepare the job, in this thread, the only one that can read Airflow's connections."""
-        from airflow_kafka_groups.change.migrate.migrate import OnSpark
+        from airflow_kafka_groups.observe.mirrors.batches import OnSpark
         from airflow_kafka_groups.storage.layout import utc_now
         from airflow_kafka_groups.storage.paths import CHANGES, new_id
 

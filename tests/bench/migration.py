@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+from airflow_kafka_groups.change.migrate import MigrateRequest
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, change_offsets
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.storage.layout import Layout

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
-from airflow_kafka_groups.change.migrate.migrate import OnSpark
 from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.observe.mirrors.batches import OnSpark
 from airflow_kafka_groups.observe.mirrors.offset_translator import OffsetTranslator
 from airflow_kafka_groups.observe.mirrors.translation import Method, Position, Translated
 from airflow_kafka_groups.spark.bundle import APPLICATION

@@ -21,8 +21,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, Producer, TopicPartition
 
-from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
-from airflow_kafka_groups.change.migrate.plan import MigrationPlan
+from airflow_kafka_groups.change.migrate import MigrateRequest, MigrationPlan
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, change_offsets
 from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka import ClientConfig

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+from airflow_kafka_groups.change.migrate import MigrateRequest
 from airflow_kafka_groups.change.restore.change_offsets import RecordedChanges
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook

@@ -1,5 +1,1 @@
-"""Changes of committed offsets: restore a backup, reset, set, copy, commit, delete, or rehearse one.
-
-Each is a request that proposes (``from_backup``, ``reset``, ``forget``), and ``change_offsets`` is the chain that all
-go through. ``commit_changes`` writes only to groups without members that have not moved since the proposal.
-"""
+"""Verbs that set, restore and delete committed offsets, and the one way in which they are carried out."""

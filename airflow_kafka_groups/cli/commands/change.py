@@ -246,7 +246,7 @@ def _read_mapping(field: str, texts: list[str]) -> dict[str, str]:
 
 def migrate(args: argparse.Namespace, out: Output) -> ExitCode:
     """Migrate the offsets, and show the outcome; a dry run shows how its plan is applied."""
-    from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+    from airflow_kafka_groups.change.migrate import MigrateRequest
 
     with progress_bars() as progress:
         request = request_of(MigrateRequest, args, source=source_of(args), progress=progress, on_spark=None)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.mirrors.offset_translator import OffsetTranslator, Place
 from airflow_kafka_groups.observe.mirrors.translation import Method, Position, Refusal, Translated
-from airflow_kafka_groups.storage.layout import ignore_progress
+from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.layout import StoragePath, ignore_progress
+from airflow_kafka_groups.storage.paths import is_data_file
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
@@ -31,13 +36,46 @@ TRANSLATIONS = pa.schema(
 """Each row has a position and its distance, or the reason why it is refused."""
 
 
-def places_to_table(places: Iterable[Place], counterparts: Mapping[TopicPartition, TopicPartition]) -> pa.Table:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnSpark:
+    """The translation of offsets by the Spark job ``translate_offsets``.
+
+    :param places: the file that the job reads, and ``output`` the folder that it writes; both are removed afterwards.
+    :param submit: runs the job, and returns when it has succeeded.
+    """
+
+    places: StoragePath
+    output: StoragePath
+    submit: Callable[[], object]
+
+    def translate(
+        self, wanted: Collection[Place], counterparts: Mapping[TopicPartition, TopicPartition]
+    ) -> dict[Place, Translated | Refusal]:
+        """Translate places. Raises ``MaintenanceError`` unless the job has translated each of them."""
+        try:
+            pq.write_table(_places_to_table(wanted, counterparts), sink := pa.BufferOutputStream())
+            FILES.create(self.places, sink.getvalue().to_pybytes())
+            self.submit()
+            files = (FILES.read(self.output / name) for name in FILES.files(self.output) if is_data_file(name))
+            found = _translations_of(pq.read_table(pa.BufferReader(content or b"")) for content in files)
+        finally:
+            FILES.remove(self.places)
+            FILES.remove_folder(self.output, everything=True)
+        if found.keys() != {*wanted}:
+            lacking = len({*wanted} - found.keys())
+            raise MaintenanceError(
+                f"{self.output} has other offsets than were wanted, and lacks {lacking:,}: try again"
+            )
+        return found
+
+
+def _places_to_table(places: Iterable[Place], counterparts: Mapping[TopicPartition, TopicPartition]) -> pa.Table:
     """Return places as rows of ``PLACES``, each once, in order."""
     rows = ((*where, offset, *counterparts[where]) for where, offset in sorted(set(places)))
     return pa.Table.from_pylist([dict(zip(PLACES.names, row, strict=True)) for row in rows], PLACES)
 
 
-def translations_of(tables: Iterable[pa.Table]) -> dict[Place, Translated | Refusal]:
+def _translations_of(tables: Iterable[pa.Table]) -> dict[Place, Translated | Refusal]:
     """Return what rows of ``TRANSLATIONS`` say."""
     found: dict[Place, Translated | Refusal] = {}
     for row in (row for table in tables for row in table.to_pylist()):

@@ -17,11 +17,11 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.kafka.records import LogRecord, Span
 from airflow_kafka_groups.observe.log_ends import Ends, left_out, log_ends
-from airflow_kafka_groups.observe.mirrors.mirror_topics import Marks, read_checkpoints, read_syncs
 from airflow_kafka_groups.observe.mirrors.translation import (
     Anchor,
     Bounds,
     HeaderSearch,
+    Marks,
     Method,
     Position,
     RecordsOfATime,
@@ -32,6 +32,8 @@ from airflow_kafka_groups.observe.mirrors.translation import (
     by_payload,
     by_timestamp,
     choose,
+    read_checkpoints,
+    read_syncs,
 )
 from airflow_kafka_groups.storage.layout import Progress
 

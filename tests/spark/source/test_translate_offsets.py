@@ -16,10 +16,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.change.migrate.migrate import OnSpark
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.observe.log_ends import Unread
+from airflow_kafka_groups.observe.mirrors.batches import OnSpark
 from airflow_kafka_groups.observe.mirrors.offset_translator import OffsetTranslator, Place
 from airflow_kafka_groups.observe.mirrors.translation import Method, Position, Translated
 from airflow_kafka_groups.operators.offset_changes import MigrateGroupOffsetsOperator

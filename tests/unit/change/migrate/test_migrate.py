@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import BackupRequest, back_up
-from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+from airflow_kafka_groups.change.migrate import MigrateRequest
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, RecordedChanges, change_offsets
 from airflow_kafka_groups.change.restore.drill import rehearse
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest
-from airflow_kafka_groups.change.migrate.migrate import MigrateRequest
+from airflow_kafka_groups.change.migrate import MigrateRequest
 from airflow_kafka_groups.change.remove_members import RemoveMembersRequest
 from airflow_kafka_groups.change.restore.forget import DeleteOffsetsRequest
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest

@@ -1,85 +1,183 @@
-"""Migrate the committed offsets of groups into another cluster: plan, approve, apply, read back.
+"""Migrate the committed offsets of groups into another cluster, whose topics are mirrors with other offsets.
 
-A plan translates each offset of the source once (see ``translation``). To apply it is a copy: the target's groups are
-read, recorded, checked and written as all verbs do that set offsets.
+A plan translates each offset of the source once (see ``observe.mirrors``). A dry run writes it, and whoever names its
+id and the SHA-256 of its file applies it as it is: ``<storage>/<cluster>/changes/<id>-plan.json``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from airflow_kafka_groups.change.backup.file import Backup, open_backup
-from airflow_kafka_groups.change.migrate.plan import (
-    GroupPlan,
-    MigrationPlan,
-    PlannedOffset,
-    load_migration_plan,
-    write_plan,
-)
 from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, first_try
-from airflow_kafka_groups.change.restore.current_logs import commits_of, ids_of, recreated_topics
+from airflow_kafka_groups.change.restore.current_logs import commits_of, ids_of, recreated_topics, unread_of
 from airflow_kafka_groups.change.restore.earlier_tries import in_topics
 from airflow_kafka_groups.change.restore.reset import Existing, propose_commits
 from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-from airflow_kafka_groups.kafka.models import GroupType, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in
 from airflow_kafka_groups.observe.log_ends import Unread
-from airflow_kafka_groups.observe.mirrors.offset_translator import OFFSET_HEADER, OffsetTranslator, Place, counts_of
-from airflow_kafka_groups.observe.mirrors.translation import Method, Position, Refusal, Translated
+from airflow_kafka_groups.observe.mirrors.offset_translator import OFFSET_HEADER, OffsetTranslator, counts_of
+from airflow_kafka_groups.observe.mirrors.translation import Method, Position, Translated
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids
+from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.file_storage import FILES
-from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
-from airflow_kafka_groups.storage.paths import is_data_file, new_id, time_of
+from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.storage.json_files import parse_json, write_listing
+from airflow_kafka_groups.storage.layout import Layout, Progress, check_id, ignore_progress, utc_now
+from airflow_kafka_groups.storage.paths import CHANGES, new_id, time_of
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+    from airflow_kafka_groups.observe.mirrors.batches import OnSpark
 
 
 Source: TypeAlias = "Callable[[], AbstractAsyncContextManager[MaintenanceClient]]"
-_PLAN = "migration"
+_WHAT = "the plan of the migration"
+_OF_RECORDS = (Method.PAYLOAD, Method.TIMESTAMP)
+
+
+class PlannedOffset(NamedTuple):
+    """An offset to commit: of which one of the source it is the translation, and its distance (see ``Translated``)."""
+
+    source_topic: str
+    source_partition: int
+    source_offset: int
+    topic: str
+    partition: int
+    offset: int
+    distance: int
+    metadata: str = ""
+
+    @property
+    def target(self) -> TopicPartition:
+        """The partition of the target."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnSpark:
-    """The translation of offsets by the Spark job ``translate_offsets``.
+class GroupPlan:
+    """What is planned for a group.
 
-    :param places: the file that the job reads, and ``output`` the folder that it writes; both are removed afterwards.
-    :param submit: runs the job, and returns when it has succeeded.
+    :param refused: the partitions of the source that are left out, with the reason.
+    :param kept: why the group is left out.
     """
 
-    places: StoragePath
-    output: StoragePath
-    submit: Callable[[], object]
+    rows: tuple[PlannedOffset, ...] = ()
+    refused: Mapping[TopicPartition, str] = field(default_factory=dict)
+    kept: str | None = None
 
-    def translate(
-        self, wanted: Collection[Place], counterparts: Mapping[TopicPartition, TopicPartition]
-    ) -> dict[Place, Translated | Refusal]:
-        """Translate places. Raises ``MaintenanceError`` unless the job has translated each of them."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    @property
+    def commits(self) -> Commits:
+        """What is committed in the target."""
+        return {row.target: OffsetAndMetadata(row.offset, row.metadata) for row in self.rows}
 
-        from airflow_kafka_groups.observe.mirrors.batches import places_to_table, translations_of
+    def why_none(self) -> str:
+        """Return why nothing is committed."""
+        if self.kept is not None or not self.refused:
+            return self.kept or "it has no committed offsets to migrate"
+        if (unread := unread_of(self.refused.values())) is not None:
+            return Unread(f"nothing can be migrated: {unread}")
+        return f"nothing can be migrated: {next(iter(self.refused.values()))}"
 
-        try:
-            pq.write_table(places_to_table(wanted, counterparts), sink := pa.BufferOutputStream())
-            FILES.create(self.places, sink.getvalue().to_pybytes())
-            self.submit()
-            files = (FILES.read(self.output / name) for name in FILES.files(self.output) if is_data_file(name))
-            found = translations_of(pq.read_table(pa.BufferReader(content or b"")) for content in files)
-        finally:
-            FILES.remove(self.places)
-            FILES.remove_folder(self.output, everything=True)
-        if found.keys() != {*wanted}:
-            lacking = len({*wanted} - found.keys())
-            raise MaintenanceError(
-                f"{self.output} has other offsets than were wanted, and lacks {lacking:,}: try again"
-            )
-        return found
+    def to_json(self, group_id: str) -> dict[str, Any]:
+        """Return the plan of the group as JSON values. What could not be read is left out by whoever approves it."""
+        refused = [(*where, why) for where, why in self.refused.items()]
+        return {"group_id": group_id, "partitions": self.rows, "refused": refused, "kept": self.kept}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GroupPlan:
+        """Return what ``to_json`` wrote. Raises ``KeyError``, ``TypeError`` or ``ValueError``."""
+        refused = {TopicPartition(topic, partition): why for topic, partition, why in data["refused"]}
+        return cls(rows=tuple(starmap(PlannedOffset, data["partitions"])), refused=refused, kept=data["kept"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationPlan:
+    """A plan as it was written.
+
+    :param facts: what was asked for: the method, the position, the source.
+    :param kafka_cluster_id: the target.
+    :param topic_ids: the ids of the target's topics, which they must still have.
+    :param digest: the SHA-256 of its file.
+    """
+
+    plan_id: str
+    facts: Mapping[str, Any]
+    kafka_cluster_id: str | None
+    topic_ids: Mapping[str, str]
+    groups: Mapping[str, GroupPlan]
+    digest: str = ""
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield a row for each partition: both offsets and the distance, or why it is left out."""
+        for group_id, group in self.groups.items():
+            for row in group.rows:
+                yield (group_id, *row[:-1], None)
+            for where, why in group.refused.items():
+                yield (group_id, *where, None, None, None, None, None, str(why))
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a result has of the plan."""
+        return {
+            "plan_id": self.plan_id,
+            "plan_digest": self.digest,
+            "method": self.facts["method"],
+            "position": self.facts["position"],
+            "distance": sum(row.distance for group in self.groups.values() for row in group.rows),
+            "refused": sum(len(group.refused) for group in self.groups.values()),
+        }
+
+
+def write_plan(layout: Layout, plan: MigrationPlan) -> str:
+    """Write a plan, durably, and return its digest."""
+    head = {
+        "format": FORMAT,
+        "run_id": plan.plan_id,
+        "what": "migration plan",
+        "dry_run": True,
+        "cluster": layout.cluster,
+        "kafka_cluster_id": plan.kafka_cluster_id,
+        "facts": dict(plan.facts),
+        "topic_ids": dict(plan.topic_ids),
+    }
+    rows = (group.to_json(group_id) for group_id, group in plan.groups.items())
+    path = write_listing(layout.root / CHANGES, f"{plan.plan_id}-plan.json", head, "groups", rows)
+    FILES.sync(path)
+    return hashlib.sha256(FILES.read(path) or b"").hexdigest()
+
+
+async def load_migration_plan(layout: Layout, plan_id: str, digest: str, kafka_cluster_id: str | None) -> MigrationPlan:
+    """Read a plan that was approved by its digest.
+
+    Raises ``MaintenanceError`` for one that is missing, was changed, or is of another target.
+    """
+    path = layout.root / CHANGES / f"{check_id('plan_id', plan_id)}-plan.json"
+    data = await asyncio.to_thread(FILES.read, path)
+    if data is None:
+        raise MaintenanceError(f"there is no {path}: check the id, storage_path and cluster")
+    if (found := hashlib.sha256(data).hexdigest()) != digest:
+        raise MaintenanceError(f"{_WHAT} {path} is not the one that was approved: its SHA-256 is {found}")
+    head = parse_json(data, path, _WHAT, MaintenanceError)
+    with unless_damaged(MaintenanceError, f"{_WHAT} {path}"):
+        plan = MigrationPlan(
+            plan_id=plan_id,
+            facts=head["facts"],
+            kafka_cluster_id=head["kafka_cluster_id"],
+            topic_ids=head["topic_ids"],
+            groups={group["group_id"]: GroupPlan.from_json(group) for group in head["groups"]},
+            digest=digest,
+        )
+    if plan.kafka_cluster_id != kafka_cluster_id:
+        raise MaintenanceError(f"{_WHAT} {plan_id} is of Kafka cluster {plan.kafka_cluster_id!r}: check the connection")
+    return plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +249,7 @@ class MigrateRequest(OffsetRequest):
     @property
     def facts(self) -> dict[str, Any]:
         """The plan."""
-        return {_PLAN: self.plan_id or self._new_id}
+        return {"migration": self.plan_id or self._new_id}
 
     @property
     def made(self) -> MigrationPlan:
@@ -171,7 +269,10 @@ class MigrateRequest(OffsetRequest):
         if not self._made:
             self._made.append(await self._plan(admin, layout))
         plan = self.made
-        chosen = {each: plan.groups[each] for each in self._chosen(plan)}
+        wanted = list(plan.groups) if self.group_ids is None else self.group_ids
+        if unknown := [each for each in wanted if each not in plan.groups]:
+            raise ConfigurationError("group_ids", unknown, f"these groups are not in the plan {plan.plan_id}")
+        chosen = {each: plan.groups[each] for each in wanted}
         commits = {group_id: group.commits for group_id, group in chosen.items()}
         why_none = {group_id: group.why_none() for group_id, group in chosen.items()}
         existing = Existing(plan.facts["existing"])
@@ -192,13 +293,6 @@ class MigrateRequest(OffsetRequest):
                 )
             )
         return found
-
-    def _chosen(self, plan: MigrationPlan) -> Sequence[str]:
-        if self.plan_id is None or self.group_ids is None:
-            return list(plan.groups)
-        if unknown := [each for each in self.group_ids if each not in plan.groups]:
-            raise ConfigurationError("group_ids", unknown, f"these groups are not in the plan {plan.plan_id}")
-        return self.group_ids
 
     async def _plan(self, admin: MaintenanceClient, layout: Layout) -> MigrationPlan:
         here = await admin.cluster_id()
@@ -234,9 +328,8 @@ class MigrateRequest(OffsetRequest):
             for where, value in commits.items():
                 one = refused.get(where) or found[where, value.offset]
                 if isinstance(one, Translated):
-                    rows.append(
-                        PlannedOffset(*where, value.offset, *at[where], one.offset, one.distance, value.metadata)
-                    )
+                    to = one.offset, one.distance, value.metadata
+                    rows.append(PlannedOffset(*where, value.offset, *at[where], *to))
                 else:
                     left_out[where] = one
             groups[group_id] = GroupPlan(rows=tuple(rows), refused=left_out)
@@ -317,6 +410,3 @@ class MigrateRequest(OffsetRequest):
                 why = f"{shown} {other.topic!r} in the target {now}".strip()
                 refused[where] = f"{why}: map partitions that have the same records"
         return refused
-
-
-_OF_RECORDS = (Method.PAYLOAD, Method.TIMESTAMP)
