@@ -328,8 +328,8 @@ class MigrateRequest(OffsetRequest):
             for where, value in commits.items():
                 one = refused.get(where) or found[where, value.offset]
                 if isinstance(one, Translated):
-                    to = one.offset, one.distance, value.metadata
-                    rows.append(PlannedOffset(*where, value.offset, *at[where], *to))
+                    offset, distance, text = one.offset, one.distance, value.metadata
+                    rows.append(PlannedOffset(*where, value.offset, *at[where], offset, distance, text))
                 else:
                     left_out[where] = one
             groups[group_id] = GroupPlan(rows=tuple(rows), refused=left_out)
