@@ -113,16 +113,11 @@ class OffsetFetchAnswer(NamedTuple):
 
 
 class OffsetChangeAnswer(NamedTuple):
-    """A response of OffsetCommit (which has no error for the group) or OffsetDelete.
-
-    :param partitions: what became of each partition, except those of ``changed``.
-    :param changed: topics without any error, with the partitions in the order of the answer.
-    """
+    """A response of OffsetCommit (which has no error for the group) or OffsetDelete: what became of each partition."""
 
     throttle_time: timedelta
     error: ErrorCode
     partitions: Mapping[TopicPartition, ErrorCode]
-    changed: Mapping[str, Sequence[int]] = {}
 
 
 class FetchedTail(NamedTuple):

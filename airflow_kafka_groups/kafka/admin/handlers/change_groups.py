@@ -23,7 +23,6 @@ from airflow_kafka_groups.exceptions import (
     PartitionsFailedError,
 )
 from airflow_kafka_groups.kafka.admin.engine.handler import (
-    AdminHandler,
     ChangingHandler,
     HandlerResult,
     KeyStatus,
@@ -112,14 +111,11 @@ class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
         if response.error is not ErrorCode.none:
             self.add_code(result, group_id, response.error, broker_id)
             return result
-        if _is_all_committed(asked, response):
-            return HandlerResult({group_id: None})
-        changed = {TopicPartition(topic, partition) for topic, some in response.changed.items() for partition in some}
         errors: dict[TopicPartition, KafkaGroupsError] = {}
         whole: set[KeyStatus] = set()
         for partition in asked:
             code = response.partitions.get(partition)
-            if code is ErrorCode.none or (code is None and partition in changed):
+            if code is ErrorCode.none:
                 continue
             part = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
             errors[partition] = self.error_of_part(code, broker_id, part)
@@ -156,15 +152,6 @@ class AlterGroupOffsetsHandler(DeleteGroupOffsetsHandler):
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         return _TRIES if self.gives_up and isinstance(error, ConnectionFailedError) else None
 
-    def parse_series(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, responses: Sequence[OffsetChangeAnswer]
-    ) -> HandlerResult[str, None]:
-        """Sort groups by status, those quickly whose offsets were all committed."""
-        if all([_is_all_committed(self.offsets[key], answer) for key, answer in zip(keys, responses, strict=True)]):
-            return HandlerResult(dict.fromkeys(keys))
-        # Not ``super()``: a dataclass with slots is another class than the one in which this is written.
-        return AdminHandler.parse_series(self, broker_id, keys, version, responses)
-
 
 class AlterShareOffsetsHandler(AlterGroupOffsetsHandler):
     """AlterShareGroupOffsets (KIP-932): the start offsets of share groups, in the place of committed offsets."""
@@ -172,13 +159,6 @@ class AlterShareOffsetsHandler(AlterGroupOffsetsHandler):
     __slots__ = ()
     api: ClassVar[Api] = ALTER_SHARE_OFFSETS
     body: ClassVar[Callable[..., Message]] = staticmethod(share_offsets.build_alter)
-
-
-def _is_all_committed(asked: Iterable[TopicPartition], response: OffsetChangeAnswer) -> bool:
-    """Return whether an answer says so of offsets in columns, without a look at each of them."""
-    return isinstance(asked, GroupOffsets) and all(
-        [topic.flat_rows()[0::3] == response.changed.get(topic.topic) for topic in asked.topics]
-    )
 
 
 MemberErrors: TypeAlias = dict[MemberToRemove, KafkaGroupsError | None]

@@ -5,31 +5,26 @@ v10 topic ids (not used: see ``api_versions``)
 
 OffsetDelete (KIP-496): v0 one group; an error for the group, and one for each partition
 
-From OffsetCommit v8 on, requests are written from columns, and nearly all responses say that everything was committed.
-A restore sends one request for each group, so that a generic codec's object for each partition is most of its time. A
-row of a request without metadata has 18 bytes, and one of a response without tagged fields 7::
+From OffsetCommit v8 on, requests are written from columns: a restore sends one request for each group, so that a
+generic codec's object for each partition is most of its time. A row without metadata has 18 bytes::
 
     partition int32 | offset int64 | leader epoch int32 | metadata 0x01 (empty) | tags 0x00
-    partition int32 | error int16 | tags 0x00
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
-
-from kio.serial.readers import read_compact_string, read_int32, read_timedelta_i32
 
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT, OFFSET_DELETE
 from airflow_kafka_groups.kafka.protocol.codec import (
     NO_TAGS,
-    CompactReader,
     Message,
-    read_error_code,
+    decode_message,
     request_schema,
     string,
     uvarint,
@@ -41,7 +36,6 @@ _NOT_A_MEMBER = -1
 _NO_MEMBER = b"\xff\xff\xff\xff\x01\x00"  # generation or member epoch -1, empty member id, null instance id
 _FIXED = struct.Struct(">iqi")
 _EMPTY_METADATA = b"\x01" + NO_TAGS
-_ANSWER_ROW = 7
 _ALIKE_BYTES = 1_024
 """The most bytes of a response whose meaning is remembered."""
 
@@ -99,54 +93,16 @@ def _rows(topic: TopicOffsets) -> bytes:
 
 def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
     """Decode a frame of v8 or v9. Those of groups that read the same topics differ in the correlation id only."""
-    return _read_alike(frame[4:]) if len(frame) <= _ALIKE_BYTES else _read(frame)
+    return _read_alike(frame[4:], version) if len(frame) <= _ALIKE_BYTES else _read(frame, version)
 
 
 @lru_cache(1000)
-def _read_alike(frame: bytes) -> OffsetChangeAnswer:
-    return _read(b"\x00\x00\x00\x00" + frame)
+def _read_alike(frame: bytes, version: int) -> OffsetChangeAnswer:
+    return _read(b"\x00\x00\x00\x00" + frame, version)
 
 
-def _read(frame: bytes) -> OffsetChangeAnswer:
-    reader = CompactReader(frame)
-    throttle = reader.read(read_timedelta_i32)
-    found: dict[TopicPartition, ErrorCode] = {}
-    changed: dict[str, Sequence[int]] = {}
-    seen: set[str] = set()
-    for _ in range(reader.array_length()):
-        name = reader.read(read_compact_string)
-        count = reader.array_length()
-        rows = reader.data[reader.position : reader.position + count * _ANSWER_ROW]
-        partitions = _all_committed(rows, count) if name not in seen else ()
-        seen.add(name)
-        if partitions:
-            reader.position += len(rows)
-            changed[name] = partitions
-        else:
-            for partition in changed.pop(name, ()):  # a topic that comes again: what is said last counts
-                found[TopicPartition(name, partition)] = ErrorCode.none
-            for _ in range(count):
-                partition = reader.read(read_int32)
-                found[TopicPartition(name, partition)] = reader.read(read_error_code)
-                reader.skip_tags()
-        reader.skip_tags()
-    reader.end()
-    return OffsetChangeAnswer(throttle, ErrorCode.none, found, changed)
-
-
-def _all_committed(rows: bytes, count: int) -> tuple[int, ...]:
-    """Return the partitions of so many rows if none has an error or tagged fields, or else nothing."""
-    if len(rows) != count * _ANSWER_ROW:
-        return ()
-    unpack, plain = _answer_rows(count)
-    values = unpack(rows)
-    return values[0::2] if values[1::2] == plain else ()
-
-
-@lru_cache(1000)
-def _answer_rows(count: int) -> tuple[Callable[[bytes], tuple[Any, ...]], tuple[bytes, ...]]:
-    """Return what unpacks each of so many rows into its partition and the rest, and the rest of plain ones."""
-    return struct.Struct(">" + "i3s" * count).unpack, (b"\x00\x00\x00",) * count
+def _read(frame: bytes, version: int) -> OffsetChangeAnswer:
+    return from_kio(decode_message(OFFSET_COMMIT, version, frame))
 
 
 def build_delete(group_id: str, partitions: Iterable[TopicPartition], version: int) -> Message:

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.kafka.models import Broker, GroupState, PackedGroups, TopicPartition
+from airflow_kafka_groups.kafka.models import Broker, GroupState, PackedGroups
 from airflow_kafka_groups.kafka.protocol.answers import (
     DescribeGroupsAnswer,
     MetadataAnswer,
-    OffsetChangeAnswer,
     OffsetFetchAnswer,
 )
 from airflow_kafka_groups.kafka.protocol.api_versions import (
@@ -23,7 +22,6 @@ from airflow_kafka_groups.kafka.protocol.api_versions import (
     FIND_COORDINATOR,
     LIST_GROUPS,
     METADATA,
-    OFFSET_COMMIT,
     OFFSET_FETCH,
     Api,
 )
@@ -34,7 +32,6 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     find_coordinator,
     list_groups,
     metadata,
-    offset_commit,
     offset_fetch,
 )
 from airflow_kafka_groups.kafka.protocol.apis.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
@@ -49,7 +46,6 @@ MODULES: dict[Api, Any] = {
     FIND_COORDINATOR: find_coordinator,
     LIST_GROUPS: list_groups,
     METADATA: metadata,
-    OFFSET_COMMIT: offset_commit,
     OFFSET_FETCH: offset_fetch,
 }
 ASSIGNMENT = b"\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03\xff\xff\xff\xff"
@@ -164,21 +160,6 @@ def told(version: int) -> st.SearchStrategy[Any]:
     )
 
 
-@cache
-def committed(version: int) -> st.SearchStrategy[Any]:
-    """Topics of which all partitions were committed, as nearly always, and any others, some of them twice."""
-    schema = response_schema(OFFSET_COMMIT, version)
-    row, numbers = schema.OffsetCommitResponsePartition, st.integers(0, 300)
-    done = st.lists(numbers, max_size=150).map(
-        lambda drawn: tuple(row(partition_index=number, error_code=ErrorCode.none) for number in drawn)
-    )
-    some = st.lists(st.tuples(numbers, st.just(ErrorCode.none) | CODES), max_size=150).map(
-        lambda drawn: tuple(row(partition_index=number, error_code=code) for number, code in drawn)
-    )
-    topics = st.builds(schema.OffsetCommitResponseTopic, name=TEXTS, partitions=done | some)
-    return st.builds(schema.OffsetCommitResponse, throttle_time=THROTTLES, topics=lists(topics))
-
-
 MOSTLY_NONE = st.sampled_from([ErrorCode.none] * 5 + list(ErrorCode))
 
 
@@ -219,7 +200,6 @@ ANSWERS = [
     *((FIND_COORDINATOR, version, found) for version in (4, 5, 6)),
     *((LIST_GROUPS, version, listed) for version in (3, 4, 5)),
     *((METADATA, version, told) for version in (9, 10, 11, 12)),
-    *((OFFSET_COMMIT, version, committed) for version in (8, 9)),
     *((OFFSET_FETCH, version, fetched) for version in (6, 7, 8, 9)),
     (OFFSET_FETCH, 8, partial(fetched, plain=True)),
 ]
@@ -245,10 +225,6 @@ def plain(answer: Any) -> Any:
                 group_id: (ErrorCode.none, group.topics, {}) for group_id, group in PackedGroups(packed).items()
             }
             return throttle, whole | {group_id: (*rest, dict(errors)) for group_id, *rest, errors in groups}
-        case OffsetChangeAnswer(throttle, error, partitions, changed):
-            done = {TopicPartition(topic, number): ErrorCode.none for topic, some in changed.items() for number in some}
-            assert not done.keys() & partitions.keys()
-            return throttle, error, done | dict(partitions)
     return tuple(sorted(field, key=repr) if isinstance(field, list) else field for field in answer)
 
 
@@ -399,22 +375,6 @@ def test_a_name_that_contains_the_end_of_a_row_is_one_name() -> None:
     response = schema.DeleteGroupsResponse(throttle_time=timedelta(0), results=results)
     answer = decode_response(DELETE_GROUPS, 2, frame(response))
     assert sorted(answer.found) == sorted({*group_ids})
-
-
-def test_a_topic_that_was_committed_completely_costs_no_object_for_each_partition() -> None:
-    schema = response_schema(OFFSET_COMMIT, 9)
-
-    def topic(name: str, *codes: ErrorCode) -> Any:
-        rows = [schema.OffsetCommitResponsePartition(partition_index=n, error_code=c) for n, c in enumerate(codes)]
-        return schema.OffsetCommitResponseTopic(name=name, partitions=tuple(rows))
-
-    none, failed = ErrorCode.none, ErrorCode.unknown_topic_or_partition
-    response = schema.OffsetCommitResponse(
-        throttle_time=timedelta(0), topics=(topic("t", none, none), topic("u", none, failed))
-    )
-    answer = decode_response(OFFSET_COMMIT, 9, frame(response))
-    assert answer.changed == {"t": (0, 1)}
-    assert answer.partitions == {TopicPartition("u", 0): none, TopicPartition("u", 1): failed}
 
 
 @pytest.mark.safety
