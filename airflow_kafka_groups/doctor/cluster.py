@@ -222,7 +222,7 @@ async def examine_cluster(
 
 def _examine_brokers(cluster: ClusterDescription, report: Report) -> None:
     releases = sorted({oldest_release(of) or (0, 0) for of in cluster.api_versions.values()})
-    names = " and ".join("before 1.1" if of == (0, 0) else ".".join(map(str, of)) for of in releases)
+    names = " and ".join("before 2.8" if of == (0, 0) else ".".join(map(str, of)) for of in releases)
     text = f"Cluster {cluster.cluster_id}: {counted(len(cluster.brokers), 'broker')}"
     text += f", with the APIs of Kafka {names}." if names else "."
     if cluster.errors:

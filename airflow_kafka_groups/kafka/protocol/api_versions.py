@@ -113,20 +113,11 @@ _MARKS: tuple[tuple[Release, int, int], ...] = (
     ((3, 1), 1, 13),  # Fetch
     ((3, 0), 9, 8),  # OffsetFetch, KIP-709
     ((2, 8), 60, 0),  # DescribeCluster
-    ((2, 7), 22, 4),  # InitProducerId
-    ((2, 6), 16, 4),  # ListGroups
-    ((2, 5), 9, 7),  # OffsetFetch
-    ((2, 4), 9, 6),  # OffsetFetch
-    ((2, 3), 3, 8),  # Metadata
-    ((2, 2), 2, 5),  # ListOffsets
-    ((2, 1), 9, 5),  # OffsetFetch
-    ((2, 0), 9, 4),  # OffsetFetch
-    ((1, 1), 42, 0),  # DeleteGroups
 )
 
 
 def oldest_release(versions: ApiVersions) -> Release | None:
-    """Return the first release with the versions of this broker; ``None`` before 1.1."""
+    """Return the first release with the versions of this broker; ``None`` before 2.8."""
     for release, key, version in _MARKS:
         lowest_highest = versions.ranges.get(key)
         if lowest_highest is not None and lowest_highest[1] >= version:

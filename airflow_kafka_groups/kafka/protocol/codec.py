@@ -25,6 +25,7 @@ from kio.serial import entity_reader, entity_writer, readers
 from kio.serial.readers import Reader, read_compact_array_length, read_compact_string, read_unsigned_varint
 from kio.static.constants import EntityType
 
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
@@ -71,6 +72,17 @@ def header_around(api: Api, version: int, client_id: str) -> tuple[bytes, bytes]
 def fitting(kind: Any, **fields: object) -> Message:
     """Build one of kio's messages, or a part of one. A field that its version does not have is left out."""
     return kind(**{name: value for name, value in fields.items() if name in kind.__dataclass_fields__})
+
+
+def by_topic(
+    kind: Any, partitions: Iterable[TopicPartition], part: Callable[[TopicPartition], Any]
+) -> tuple[Message, ...]:
+    """Return a message of this kind for each topic, with what ``part`` makes of its partitions."""
+    parts: dict[str, list[Any]] = {}
+    for partition in partitions:
+        parts.setdefault(partition.topic, []).append(part(partition))
+    name, items, *_ = (field.name for field in fields(kind))  # in every API the topic, and its partitions
+    return tuple(kind(**{name: topic, items: tuple(some)}) for topic, some in parts.items())
 
 
 def encode_body(message: Message) -> bytes:

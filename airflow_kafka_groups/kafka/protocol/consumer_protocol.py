@@ -8,9 +8,10 @@ Assignment: v0 partitions, user data · v1-v3 the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +21,7 @@ from kio.static.constants import EntityType
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.kafka.protocol.codec import Message, encode_body, fitting
+from airflow_kafka_groups.kafka.protocol.codec import Message, by_topic, encode_body, fitting
 
 NEWEST = 3
 _SUBSCRIPTION = "consumer_protocol_subscription"
@@ -53,7 +54,7 @@ def encode_subscription(subscription: Subscription, version: int = 1) -> bytes:
         schema.ConsumerProtocolSubscription,
         topics=tuple(subscription.topics),
         user_data=subscription.user_data,
-        owned_partitions=_by_topic(schema, subscription.owned) if version >= 1 else (),
+        owned_partitions=by_topic(schema.TopicPartition, subscription.owned, itemgetter(1)) if version >= 1 else (),
         generation_id=subscription.generation,
         rack_id=subscription.rack,
     )
@@ -75,9 +76,8 @@ def decode_subscription(data: bytes) -> Subscription:
 def encode_assignment(assignment: Assignment, version: int = 1) -> bytes:
     """Write an assignment."""
     schema = _schema(_ASSIGNMENT, version)
-    message = schema.ConsumerProtocolAssignment(
-        assigned_partitions=_by_topic(schema, assignment.partitions), user_data=assignment.user_data
-    )
+    partitions = by_topic(schema.TopicPartition, assignment.partitions, itemgetter(1))
+    message = schema.ConsumerProtocolAssignment(assigned_partitions=partitions, user_data=assignment.user_data)
     return _write(version, message)
 
 
@@ -123,13 +123,6 @@ def _read(name: str, class_name: str, data: bytes) -> Any:
     except Exception as error:  # kio's own errors, ValueError, UnicodeDecodeError: all mean the same here
         raise RemoteProtocolError(f"{class_name} v{version} cannot be read: {error!r}") from error
     return message
-
-
-def _by_topic(schema: ModuleType, partitions: Iterable[TopicPartition]) -> tuple[Any, ...]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    return tuple(schema.TopicPartition(topic=topic, partitions=tuple(parts)) for topic, parts in by_topic.items())
 
 
 def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:

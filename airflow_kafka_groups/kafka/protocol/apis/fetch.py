@@ -12,7 +12,7 @@ from struct import Struct
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import FetchedTail, KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FETCH
-from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
+from airflow_kafka_groups.kafka.protocol.codec import Message, by_topic, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 _READ_COMMITTED = 1
@@ -26,18 +26,17 @@ _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 def build(offsets: Mapping[TopicPartition, int], version: int) -> Message:
     """Build a request that does not wait, and takes little from each partition."""
     schema = request_schema(FETCH, version)
-    by_topic: dict[str, list[Message]] = {}
-    for (topic, partition), offset in offsets.items():
-        wanted = schema.FetchPartition(
-            partition=partition, fetch_offset=offset, partition_max_bytes=_BYTES_OF_PARTITION
-        )
-        by_topic.setdefault(topic, []).append(wanted)
+    part, size = schema.FetchPartition, _BYTES_OF_PARTITION
     return schema.FetchRequest(
         max_wait=timedelta(),
         min_bytes=0,
         max_bytes=_BYTES,
         isolation_level=_READ_COMMITTED,
-        topics=tuple(schema.FetchTopic(topic=topic, partitions=tuple(parts)) for topic, parts in by_topic.items()),
+        topics=by_topic(
+            schema.FetchTopic,
+            offsets,
+            lambda at: part(partition=at.partition, fetch_offset=offsets[at], partition_max_bytes=size),
+        ),
         forgotten_topics_data=(),
     )
 

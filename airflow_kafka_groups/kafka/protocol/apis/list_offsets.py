@@ -7,13 +7,12 @@ v7 max timestamp (KIP-734) · v8, v9 tiered storage's own timestamps
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import LIST_OFFSETS
-from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
+from airflow_kafka_groups.kafka.protocol.codec import Message, by_topic, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 _NO_REPLICA = -1
@@ -28,11 +27,10 @@ def build(specs: Mapping[TopicPartition, OffsetSpec], version: int) -> Message:
     if version < _FIRST_MAX_TIMESTAMP_VERSION and OffsetSpec.max_timestamp() in specs.values():
         raise UnsupportedVersionError(f"ListOffsets v{version} does not know the max timestamp; that takes v7")
     schema = request_schema(LIST_OFFSETS, version)
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), spec in specs.items():
-        item = schema.ListOffsetsPartition(partition_index=partition, timestamp=spec.timestamp)
-        by_topic.setdefault(topic, []).append(item)
-    topics = tuple(schema.ListOffsetsTopic(name=topic, partitions=tuple(parts)) for topic, parts in by_topic.items())
+    part = schema.ListOffsetsPartition
+    topics = by_topic(
+        schema.ListOffsetsTopic, specs, lambda at: part(partition_index=at.partition, timestamp=specs[at].timestamp)
+    )
     return fitting(schema.ListOffsetsRequest, replica_id=_NO_REPLICA, isolation_level=0, topics=topics)
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
@@ -24,14 +23,15 @@ from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT, OFFS
 from airflow_kafka_groups.kafka.protocol.codec import (
     NO_TAGS,
     Message,
+    by_topic,
     decode_message,
+    fitting,
     request_schema,
     string,
     uvarint,
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
-_FIRST_EPOCH_VERSION = 6
 _NOT_A_MEMBER = -1
 _NO_MEMBER = b"\xff\xff\xff\xff\x01\x00"  # generation or member epoch -1, empty member id, null instance id
 _FIXED = struct.Struct(">iqi")
@@ -46,17 +46,18 @@ def build(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], ve
         columns = offsets if isinstance(offsets, GroupOffsets) else GroupOffsets.from_mapping(group_id, offsets)
         return _encode(group_id, columns.topics)
     schema = request_schema(OFFSET_COMMIT, version)
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), value in offsets.items():
-        fields: dict[str, Any] = {
-            "partition_index": partition,
-            "committed_offset": value.offset,
-            "committed_metadata": value.metadata,
-        }
-        if version >= _FIRST_EPOCH_VERSION and value.leader_epoch is not None:
-            fields["committed_leader_epoch"] = value.leader_epoch
-        by_topic.setdefault(topic, []).append(schema.OffsetCommitRequestPartition(**fields))
-    topics = tuple(schema.OffsetCommitRequestTopic(name=topic, partitions=tuple(p)) for topic, p in by_topic.items())
+
+    def part(at: TopicPartition) -> Message:
+        value = offsets[at]
+        return fitting(
+            schema.OffsetCommitRequestPartition,
+            partition_index=at.partition,
+            committed_offset=value.offset,
+            committed_leader_epoch=-1 if value.leader_epoch is None else value.leader_epoch,
+            committed_metadata=value.metadata,
+        )
+
+    topics = by_topic(schema.OffsetCommitRequestTopic, offsets, part)
     return schema.OffsetCommitRequest(
         group_id=group_id, generation_id_or_member_epoch=_NOT_A_MEMBER, member_id="", topics=topics
     )
@@ -108,9 +109,6 @@ def _read(frame: bytes, version: int) -> OffsetChangeAnswer:
 def build_delete(group_id: str, partitions: Iterable[TopicPartition], version: int) -> Message:
     """Build a request of OffsetDelete for one group; no version takes more."""
     schema = request_schema(OFFSET_DELETE, version)
-    by_topic: dict[str, list[Any]] = {}
-    for topic, partition in partitions:
-        item = schema.OffsetDeleteRequestPartition(partition_index=partition)
-        by_topic.setdefault(topic, []).append(item)
-    topics = tuple(schema.OffsetDeleteRequestTopic(name=topic, partitions=tuple(p)) for topic, p in by_topic.items())
+    part = schema.OffsetDeleteRequestPartition
+    topics = by_topic(schema.OffsetDeleteRequestTopic, partitions, lambda at: part(partition_index=at.partition))
     return schema.OffsetDeleteRequest(group_id=group_id, topics=topics)

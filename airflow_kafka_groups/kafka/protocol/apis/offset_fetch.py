@@ -18,6 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from kio.serial.readers import (
@@ -36,6 +37,7 @@ from airflow_kafka_groups.kafka.protocol.codec import (
     CompactReader,
     Message,
     boolean,
+    by_topic,
     fitting,
     read_error_code,
     request_schema,
@@ -254,10 +256,7 @@ def build(
 def _topics(topic_class: Any, partitions: Iterable[TopicPartition] | None) -> tuple[Any, ...] | None:
     if partitions is None:
         return None
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in dict.fromkeys(partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    return tuple(topic_class(name=topic, partition_indexes=tuple(parts)) for topic, parts in by_topic.items())
+    return by_topic(topic_class, dict.fromkeys(partitions), itemgetter(1))
 
 
 def from_kio(response: Message) -> OffsetFetchAnswer:

@@ -15,7 +15,7 @@ from typing import Any
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import GroupOffsetsAnswer, OffsetChangeAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import ALTER_SHARE_OFFSETS, DESCRIBE_SHARE_OFFSETS
-from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
+from airflow_kafka_groups.kafka.protocol.codec import Message, by_topic, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 
@@ -54,12 +54,8 @@ def _topic(topic: Any) -> TopicOffsets:
 def build_alter(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], version: int) -> Message:
     """Build a request for one group; no version takes more."""
     schema = request_schema(ALTER_SHARE_OFFSETS, version)
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), value in offsets.items():
-        item = schema.AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=value.offset)
-        by_topic.setdefault(topic, []).append(item)
-    kind = schema.AlterShareGroupOffsetsRequestTopic
-    topics = tuple(kind(topic_name=topic, partitions=tuple(parts)) for topic, parts in by_topic.items())
+    kind, part = schema.AlterShareGroupOffsetsRequestTopic, schema.AlterShareGroupOffsetsRequestPartition
+    topics = by_topic(kind, offsets, lambda at: part(partition_index=at.partition, start_offset=offsets[at].offset))
     return schema.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
 
 
