@@ -392,7 +392,6 @@ class ClusterClient:
                 self._unreached.add(slot[0])
 
     async def _open_slot(self, slot: _Slot) -> BrokerConnection:
-        await asyncio.sleep(0)  # begun eagerly, as a loop may have it, it would connect before others know of it
         broker_id, number = slot
         if number:
             await self.connection(broker_id)

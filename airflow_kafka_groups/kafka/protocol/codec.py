@@ -18,11 +18,11 @@ from functools import cache, lru_cache
 from io import BytesIO
 from itertools import chain
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer, readers
-from kio.serial.readers import Reader, read_compact_array_length, read_compact_string, read_unsigned_varint
+from kio.serial.readers import Reader, read_compact_array_length, read_unsigned_varint
 from kio.static.constants import EntityType
 
 from airflow_kafka_groups.kafka.models import TopicPartition
@@ -130,13 +130,11 @@ class CompactReader:
     A frame that is malformed raises ``IndexError``, ``ValueError`` or kio's ``SerialError``.
     """
 
-    __slots__ = ("_tail", "data", "position", "row")
+    __slots__ = ("data", "position")
 
     def __init__(self, frame: bytes) -> None:
         self.data = frame
         self.position = 4  # after the correlation id
-        self.row = 0  # where the row of ``named_rows`` begins that is read now
-        self._tail: tuple[bytes, Any] = (b"", None)
         self.skip_tags()
 
     def read(self, primitive: Reader[T]) -> T:
@@ -155,16 +153,13 @@ class CompactReader:
             raise ValueError("null in place of an array")
         return length
 
-    def named_rows(
-        self, read_tail: Callable[[], T], read_row: Callable[[], tuple[str, T]] | None = None, head: bytes = b""
-    ) -> list[tuple[list[str], T]]:
+    def named_rows(self, read_row: Callable[[], tuple[str, T]], head: bytes = b"") -> list[tuple[list[str], T]]:
         """Read an array of rows, each of a name and what follows it; names that the same follows come together.
 
-        Bytes that were read once mean the same again at the same place. So what follows a name is read field by field
-        only when it is not among the last that were.
+        Bytes that were read once mean the same again at the same place. So a row is read field by field only when what
+        follows its name is not among the last that were.
 
-        :param read_tail: reads what follows the name.
-        :param read_row: reads a row that has another head, or a long name. Default: for rows without a head.
+        :param read_row: reads a complete row: its name, and what follows.
         :param head: what comes before the name in most rows. Default: nothing.
         """
         data, before = self.data, len(head)
@@ -177,17 +172,11 @@ class CompactReader:
             left -= 1
             start = position + before
             size = data[start]
-            if not 0 < size < 0x80 or not data.startswith(head, position):
-                self.position = self.row = position
-                name, value = read_row() if read_row else (self.read(read_compact_string), read_tail())
-                rows.append(([name], value))
-                position = self.position
-                continue
             end = start + size
-            name = data[start + 1 : end].decode()
-            for tail, names in known:
+            is_short = 0 < size < 0x80 and data.startswith(head, position)
+            for tail, names in known if is_short else ():
                 if data.startswith(tail, end):
-                    names.append(name)
+                    names.append(data[start + 1 : end].decode())
                     position = end + len(tail)
                     run = run + 1 if tail is last else 0
                     last = tail
@@ -199,28 +188,14 @@ class CompactReader:
                         run = _RUN if more else 0
                     break
             else:
-                self.position, self.row = end, position
-                rows.append(([name], read_tail()))
+                self.position = position
+                name, value = read_row()
+                rows.append(([name], value))
                 position = self.position
-                if position - end <= _LONGEST_TAIL:
+                if is_short and position - end <= _LONGEST_TAIL:
                     known = [(data[end:position], rows[-1][0]), *known[: _KNOWN_TAILS - 1]]
         self.position = position
         return rows
-
-    def repeated(self, read_tail: Callable[[], T]) -> T:
-        """Return what the next bytes mean: what the same bytes meant the last time, or what ``read_tail`` reads.
-
-        :param read_tail: reads the same fields each time that this is called for a frame.
-        """
-        tail, value = self._tail
-        if tail and self.data.startswith(tail, self.position):
-            self.position += len(tail)
-            return cast("T", value)
-        start = self.position
-        read = read_tail()
-        if self.position - start <= _LONGEST_TAIL:
-            self._tail = self.data[start : self.position], read
-        return read
 
     def skip_tags(self) -> None:
         """Skip tagged fields; there are hardly ever any."""

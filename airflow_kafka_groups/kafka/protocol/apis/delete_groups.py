@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kio.serial.readers import read_timedelta_i32
+from kio.serial.readers import read_compact_string, read_timedelta_i32
 
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS
@@ -38,12 +38,12 @@ def decode(frame: bytes, version: int) -> KeyedAnswer[str, None]:
     reader = CompactReader(frame)
     read = reader.read
 
-    def read_tail() -> ErrorCode:
-        code = read(read_error_code)
+    def read_row() -> tuple[str, ErrorCode]:
+        row = read(read_compact_string), read(read_error_code)
         reader.skip_tags()
-        return code
+        return row
 
     throttle = read(read_timedelta_i32)
-    rows = reader.named_rows(read_tail)
+    rows = reader.named_rows(read_row)
     reader.end()
     return KeyedAnswer.of(throttle, [(group_ids, code, None, None) for group_ids, code in rows])

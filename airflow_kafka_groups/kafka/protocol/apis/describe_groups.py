@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kio.serial import entity_reader
-from kio.serial.readers import read_compact_string, read_compact_string_nullable, read_timedelta_i32
+from kio.serial.readers import read_timedelta_i32
 
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, MemberDescription, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
@@ -31,7 +31,6 @@ from airflow_kafka_groups.kafka.protocol.codec import (
     Message,
     boolean,
     fitting,
-    read_error_code,
     request_schema,
     response_schema,
     strings,
@@ -54,7 +53,6 @@ _NO_ERROR = b"\x00\x00"
 _NO_MESSAGE = b"\x00"
 _MEMBER_TYPES: Mapping[int | None, bool] = {0: True, 1: False}
 """ConsumerGroupDescribe v1: whether a member uses the classic protocol."""
-_new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
 def is_of_no_type(group_id: str, message: str | None) -> bool:
@@ -84,22 +82,16 @@ def from_kio(response: Message) -> DescribeGroupsAnswer:
 def decode(api: Api, frame: bytes, version: int) -> DescribeGroupsAnswer:
     """Decode a response frame: of DescribeGroups v5 or v6, or of an API of a newer type."""
     reader = CompactReader(frame)
-    read, kind = reader.read, GROUP_TYPES.get(api)
+    kind = GROUP_TYPES.get(api)
     read_group = entity_reader(response_schema(api, version).DescribedGroup)
-    has_message = kind is not None or version >= _FIRST_MESSAGE_VERSION
-
-    def read_tail() -> DescribedGroup:
-        group, size = read_group(frame, reader.row)
-        reader.position = reader.row + size
-        return _classic_group(group) if kind is None else _modern_group(group, kind)
 
     def read_row() -> tuple[str, DescribedGroup]:
-        error, message = read(read_error_code), read(read_compact_string_nullable) if has_message else None
-        name, tail = read(read_compact_string), reader.repeated(read_tail)
-        return name, _new(DescribedGroup, (error, message, *tail[2:]))
+        group = reader.read(read_group)
+        return group.group_id, _classic_group(group) if kind is None else _modern_group(group, kind)
 
-    throttle = read(read_timedelta_i32)
-    rows = reader.named_rows(read_tail, read_row, _NO_ERROR + _NO_MESSAGE if has_message else _NO_ERROR)
+    throttle = reader.read(read_timedelta_i32)
+    has_message = kind is not None or version >= _FIRST_MESSAGE_VERSION
+    rows = reader.named_rows(read_row, _NO_ERROR + _NO_MESSAGE if has_message else _NO_ERROR)
     reader.end()
     return DescribeGroupsAnswer(throttle, rows)
 

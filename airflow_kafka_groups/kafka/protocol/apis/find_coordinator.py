@@ -77,14 +77,15 @@ def decode(frame: bytes, version: int) -> KeyedAnswer[str, Broker]:
     reader = CompactReader(frame)
     read = reader.read
 
-    def read_tail() -> _Tail:
+    def read_row() -> tuple[str, _Tail]:
+        key = read(read_compact_string)
         broker = Broker(broker_id=read(read_int32), host=read(read_compact_string), port=read(read_int32))
         tail = broker, read(read_error_code), read(read_compact_string_nullable)
         reader.skip_tags()
-        return tail
+        return key, tail
 
     throttle = read(read_timedelta_i32)
-    rows = reader.named_rows(read_tail)
+    rows = reader.named_rows(read_row)
     reader.end()
     return _answer(throttle, rows)
 

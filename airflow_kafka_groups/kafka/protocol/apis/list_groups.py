@@ -56,15 +56,15 @@ def decode(frame: bytes, version: int) -> ListGroupsAnswer:
     reader = CompactReader(frame)
     read = reader.read
 
-    def read_tail() -> tuple[str, GroupState, GroupType]:
-        protocol_type = read(read_compact_string)
+    def read_row() -> tuple[str, tuple[str, GroupState, GroupType]]:
+        group_id, protocol_type = read(read_compact_string), read(read_compact_string)
         state = GroupState.parse(read(read_compact_string) if version >= FIRST_STATES_VERSION else None)
         kind = GroupType.parse(read(read_compact_string) if version >= FIRST_TYPES_VERSION else None)
         reader.skip_tags()
-        return protocol_type, state, kind
+        return group_id, (protocol_type, state, kind)
 
     throttle, error = read(read_timedelta_i32), read(read_error_code)
-    rows = reader.named_rows(read_tail)
+    rows = reader.named_rows(read_row)
     reader.end()
     return ListGroupsAnswer(
         throttle, error, [ListedGroup(group_id, *tail) for group_ids, tail in rows for group_id in group_ids]
