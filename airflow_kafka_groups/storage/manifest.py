@@ -10,43 +10,11 @@ from typing import Any, NamedTuple
 from airflow_kafka_groups.storage.formats import FORMAT, check_format, plain, read_model
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MembersFile:
-    """What vouches for the table of members beside a snapshot's rows. It is for people and decides nothing.
-
-    :param groups: the groups in the table, and ``seen`` those that had members in this very snapshot.
-    :param not_described: how many groups with members could not be described.
-    :param reasons: why, for the first of them.
-    :param carried_from: the snapshots whose tables the members of the other groups are from.
-    :param not_carried: the tables that could not be read, by snapshot, with the reason.
-    """
-
-    name: str
-    rows: int
-    bytes: int
-    sha256: str
-    groups: int
-    seen: int
-    not_described: int
-    reasons: Mapping[str, str]
-    carried_from: tuple[str, ...]
-    not_carried: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionsFile:
-    """What vouches for the table of subscriptions beside a snapshot's rows.
-
-    :param rows: one for each group whose members' subscriptions were known completely.
-    """
-
-    name: str
-    rows: int
-    sha256: str
-
-
 class SnapshotFile(NamedTuple):
-    """A file of a snapshot's rows. No group has rows in two of them, and each begins where the one before ends."""
+    """What vouches for a file of a snapshot, or a table beside it.
+
+    No group has rows in two files of a snapshot, and each begins where the one before ends.
+    """
 
     name: str
     rows: int
@@ -122,8 +90,8 @@ class SnapshotManifest:
     rows: int
     scope: Mapping[str, Any]
     files: tuple[SnapshotFile, ...]
-    members: MembersFile
-    subscriptions: SubscriptionsFile
+    members: SnapshotFile
+    subscriptions: SnapshotFile
     offsets_retention_minutes: int | None = None
     view: Mapping[str, Any] | None = None
     clocks: BrokerClocks | None = None

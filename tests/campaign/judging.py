@@ -23,7 +23,7 @@ from tests.campaign.cluster import ModelAdmin
 from tests.campaign.process import Process
 from tests.campaign.world import MIN_IDLE, World
 from tests.fakes.groups import CLUSTER_ID, NOW
-from tests.fakes.snapshot_groups import NO_MEMBERS, NO_SUBSCRIPTIONS, SnapshotGroup
+from tests.fakes.snapshot_groups import NO_TABLE, SnapshotGroup
 from tests.fakes.verdicts import VerdictRow
 from tests.histories.reference import Observation, judge_slowly
 
@@ -228,6 +228,6 @@ def _manifest(started_at: datetime, at: datetime, complete: bool, rows: dict[str
         rows=len(rows),
         scope={},
         files=(),
-        members=NO_MEMBERS,
-        subscriptions=NO_SUBSCRIPTIONS,
+        members=NO_TABLE,
+        subscriptions=NO_TABLE,
     )

@@ -1,4 +1,4 @@
-"""The groups of a snapshot as objects, each with all its offsets; and tables of members and subscriptions of none."""
+"""The groups of a snapshot as objects, each with all its offsets; and a table beside a snapshot that nobody reads."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -8,22 +8,10 @@ from operator import itemgetter
 
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.storage.manifest import MembersFile, SubscriptionsFile
+from airflow_kafka_groups.storage.manifest import SnapshotFile
 from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS
 
-NO_MEMBERS = MembersFile(
-    name="none.parquet",
-    rows=0,
-    bytes=0,
-    sha256="",
-    groups=0,
-    seen=0,
-    not_described=0,
-    reasons={},
-    carried_from=(),
-    not_carried={},
-)
-NO_SUBSCRIPTIONS = SubscriptionsFile(name="none.parquet", rows=0, sha256="")
+NO_TABLE = SnapshotFile("none.parquet", 0, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

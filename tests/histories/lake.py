@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_kafka_groups.storage.formats import plain
-from tests.fakes.snapshot_groups import NO_MEMBERS, NO_SUBSCRIPTIONS
+from tests.fakes.snapshot_groups import NO_TABLE
 from tests.histories.shorthand import ARROW_SCHEMA, SnapshotRow, hour, parquet, snapshot_id
 
 CLUSTER = "c"
@@ -65,8 +65,8 @@ def write_manifest(base: Path, name: str, rows: int, /, **changes: Any) -> Path:
         "files": [file_of(base, name, rows)],
         "offsets_retention_minutes": None,
         "view": None,
-        "members": plain(NO_MEMBERS),
-        "subscriptions": plain(NO_SUBSCRIPTIONS),
+        "members": plain(NO_TABLE),
+        "subscriptions": plain(NO_TABLE),
     }
     path = base / CLUSTER / "manifests" / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

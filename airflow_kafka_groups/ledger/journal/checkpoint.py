@@ -83,7 +83,7 @@ def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry
         made = [column(list(of), each.type) for of, each in zip(values, schema, strict=True)]
         parts.append(pa.table(made, schema=schema))
     table = pa.concat_tables(parts)
-    _, sha256 = write_sealed(where / f"{name}.parquet", table)
+    sha256 = write_sealed(where / f"{name}.parquet", table).sha256
     data = {
         "kind": "checkpoint",
         "runs": count,
@@ -115,7 +115,7 @@ def read_checkpoint(
             return None
         sealed = entry.data["table"]
         path = checkpoint_folder(folder) / str(sealed["file"])
-        table = read_sealed(path, "groups", _COLUMNS, sha256=sealed["sha256"], rows=sealed["rows"])
+        table = read_sealed(path, "groups", _COLUMNS, sealed["sha256"])
         checkpoint = Checkpoint(table, entry.data, read_run)
     except _DOUBTS:
         return None

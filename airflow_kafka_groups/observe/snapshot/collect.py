@@ -29,9 +29,9 @@ from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter, check
 from airflow_kafka_groups.observe.readings import is_out_of_reach, read_offsets
 from airflow_kafka_groups.observe.snapshot.broker_clocks import ClockReader, compare_with_the_last
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots
-from airflow_kafka_groups.observe.snapshot.members import SeenMembers, write_members
+from airflow_kafka_groups.observe.snapshot.members import member_rows, write_members
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
-from airflow_kafka_groups.observe.snapshot.subscriptions import SeenSubscriptions, write_subscriptions
+from airflow_kafka_groups.observe.snapshot.subscriptions import SubscriptionRow, subscription_rows, write_subscriptions
 from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupRows, gather_facts, readable_part, write_rows
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import write_json
@@ -125,13 +125,13 @@ async def take_snapshot(
     await asyncio.to_thread(_require_after_former_folders, layout, started_at, kafka_cluster_id)
     sees_all_topics = await admin.sees_all_topics()
     listings = await admin.list_groups()
-    members, subscriptions = SeenMembers(snapshot_id), SeenSubscriptions(snapshot_id)
+    members, subscriptions = list[dict[str, Any]](), list[SubscriptionRow]()
 
     def described(group: GroupDescription) -> None:
-        members.add(group, now())
-        subscriptions.add(group)
+        members.extend(member_rows(group, snapshot_id, now()))
+        subscriptions.extend(subscription_rows(group))
 
-    facts, not_found = await gather_facts(admin, listings, wanted, groups, described, members.add_error, progress)
+    facts, not_found = await gather_facts(admin, listings, wanted, groups, described, progress)
     table = GroupRows()
     failed = {
         group_id: str(error)
@@ -150,8 +150,8 @@ async def take_snapshot(
     files = await asyncio.to_thread(write_rows, layout, snapshot_id, table)
     rows = sum(file.rows for file in files)
     existing = set(listings) if listings.complete else None
-    members_file = await asyncio.to_thread(write_members, layout, members, existing, kafka_cluster_id)
-    subscriptions_file = await asyncio.to_thread(write_subscriptions, layout, subscriptions)
+    members_file = await asyncio.to_thread(write_members, layout, snapshot_id, members, existing, kafka_cluster_id)
+    subscriptions_file = await asyncio.to_thread(write_subscriptions, layout, snapshot_id, subscriptions)
     progress("write", rows, rows)
     scope: dict[str, Any] = {"include": list(groups.include), "exclude": list(groups.exclude)}
     manifest = SnapshotManifest(

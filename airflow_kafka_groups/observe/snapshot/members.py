@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from airflow_kafka_groups.kafka.models import GroupDescription, GroupId, MemberD
 from airflow_kafka_groups.observe.snapshot.reader import MOST_PASSED, load_manifest, snapshot_ids
 from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.manifest import MembersFile, SnapshotManifest
+from airflow_kafka_groups.storage.manifest import SnapshotFile, SnapshotManifest
 from airflow_kafka_groups.storage.paths import time_of
 from airflow_kafka_groups.storage.schemas import MEMBER_COLUMNS, arrow_schema, to_rows
 from airflow_kafka_groups.storage.sealed_table import read_sealed, write_sealed
@@ -37,97 +37,53 @@ TOPICS_KEPT = 20
 INSTANCES_KEPT = 5
 """The most static members that are kept of a client."""
 
-_REASONS_KEPT = 20
 _TABLES_READ = 3
 _MOST_UNREADABLE = 10
 
 
-class SeenMembers:
-    """The members that a snapshot sees, gathered as descriptions arrive."""
-
-    def __init__(self, snapshot_id: str) -> None:
-        self.snapshot_id = snapshot_id
-        self.rows: list[dict[str, Any]] = []
-        self.group_ids: set[GroupId] = set()
-        self.not_described = 0
-        self.reasons: dict[GroupId, str] = {}
-
-    def add(self, group: GroupDescription, seen_at: datetime) -> None:
-        """Add a group's members, if it has any."""
-        if group.members and group.group_id not in self.group_ids:
-            self.group_ids.add(group.group_id)
-            self.rows.extend(_rows(group, self.snapshot_id, seen_at))
-
-    def add_error(self, group_id: GroupId, error: object) -> None:
-        """Note that a group could not be described."""
-        self.not_described += 1
-        if len(self.reasons) < _REASONS_KEPT:
-            self.reasons[group_id] = str(error) or type(error).__name__
-
-
-class MembersTable(NamedTuple):
-    """The members beside one snapshot, as a ``pyarrow.Table`` sorted by group."""
-
-    snapshot_id: str
-    rows: Any
-
-
 def write_members(
-    layout: Layout, seen: SeenMembers, existing: Collection[GroupId] | None, kafka_cluster_id: str | None
-) -> MembersFile:
+    layout: Layout,
+    snapshot_id: str,
+    seen: Iterable[Mapping[str, Any]],
+    existing: Collection[GroupId] | None,
+    kafka_cluster_id: str | None,
+) -> SnapshotFile:
     """Write the members of a snapshot, and those that other groups were last seen with; return what vouches for them.
 
+    :param seen: the rows of ``member_rows``.
     :param existing: the groups of the cluster: nothing is carried on about others. ``None`` if a broker did not answer
         the listing, so that nobody knows.
     :param kafka_cluster_id: the cluster. Groups of another one that the folder was used for may have the same ids.
 
-    An older table that cannot be read is left out and noted. Raises ``StorageError``.
+    An older table that cannot be read is left out. Raises ``StorageError``.
     """
     import pyarrow as pa
 
-    tables, not_carried = newest_tables(layout, kafka_cluster_id)
-    rows, schema = sorted(seen.rows, key=lambda row: row["group_id"]), arrow_schema(MEMBER_COLUMNS)
+    rows, schema = list(seen), arrow_schema(MEMBER_COLUMNS)
     own = pa.table([column([row.get(each.name) for row in rows], each.type) for each in schema], schema=schema)
-    latest = ((table, {*ids} - seen.group_ids) for table, ids in latest_of_groups(tables))
-    carried = [
-        (table.snapshot_id, rows_of(table.rows, ids if existing is None else ids.intersection(existing)))
-        for table, ids in latest
-    ]
-    table = pa.concat_tables([own, *(rows for _, rows in carried)]).sort_by("group_id")
-    path = layout.members(seen.snapshot_id)
-    size, sha256 = write_sealed(path, table)
-    return MembersFile(
-        name=path.name,
-        rows=len(table),
-        bytes=size,
-        sha256=sha256,
-        groups=len(table["group_id"].unique()),
-        seen=len(seen.group_ids),
-        not_described=seen.not_described,
-        reasons=seen.reasons,
-        carried_from=tuple(snapshot_id for snapshot_id, rows in carried if len(rows)),
-        not_carried=not_carried,
-    )
+    older, _ = newest_tables(layout, kafka_cluster_id)
+    if existing is not None:
+        older = [rows_of(table, existing) for table in older]
+    return write_sealed(layout.members(snapshot_id), latest_of_groups([own, *older]).sort_by("group_id"))
 
 
-def newest_tables(layout: Layout, kafka_cluster_id: str | None) -> tuple[list[MembersTable], dict[str, str]]:
-    """Return a cluster's newest tables of members, newest first, and the snapshots whose table cannot be read, and why.
+def newest_tables(layout: Layout, kafka_cluster_id: str | None) -> tuple[list[Any], list[str]]:
+    """Return a cluster's newest tables of members, newest first, and the snapshots whose table cannot be read.
 
     More than one, because two snapshots may be taken at the same time, and none has the other's. Those of another
     cluster, such as a standby, are passed over: what a table lacks, no later one has. At most 1,000 are, and at most 10
     whose table cannot be read. Raises ``StorageError``.
     """
-    tables: list[MembersTable] = []
-    unreadable: dict[str, str] = {}
+    tables, unreadable = list[Any](), list[str]()
     for snapshot_id in snapshot_ids(layout)[: -MOST_PASSED - 1 : -1]:
         if len(tables) == _TABLES_READ or len(unreadable) == _MOST_UNREADABLE:
             break
         try:
             manifest = load_manifest(layout, snapshot_id)
             if manifest.kafka_cluster_id == kafka_cluster_id:
-                tables.append(MembersTable(snapshot_id, read_members(layout, manifest)))
-        except SnapshotError as error:
-            unreadable[snapshot_id] = str(error)
+                tables.append(read_members(layout, manifest))
+        except SnapshotError:
+            unreadable.append(snapshot_id)
     return tables, unreadable
 
 
@@ -136,27 +92,21 @@ def read_members(layout: Layout, manifest: SnapshotManifest) -> Any:
 
     Raises ``SnapshotError`` if it is missing or differs from what the manifest vouches for, and ``StorageError``.
     """
-    sealed = manifest.members
-    path = layout.members(manifest.snapshot_id)
-    return read_sealed(path, "members", MEMBER_COLUMNS, sha256=sealed.sha256, rows=sealed.rows)
+    return read_sealed(layout.members(manifest.snapshot_id), "members", MEMBER_COLUMNS, manifest.members.sha256)
 
 
-def latest_of_groups(tables: Iterable[MembersTable]) -> Iterator[tuple[MembersTable, list[GroupId]]]:
-    """Yield each table with the groups of which it has the latest members. A group is yielded once."""
+def latest_of_groups(tables: Sequence[Any]) -> Any:
+    """Return the latest members of each group, from the first table that has them."""
     import pyarrow as pa
 
     latest: dict[GroupId, tuple[int, int]] = {}
-    given = list(tables)
-    for number, table in enumerate(given):
-        times = table.rows["seen_at"].cast(pa.int64()).to_pylist()
-        for group_id, seen_at in zip(table.rows["group_id"].to_pylist(), times, strict=True):
+    for number, table in enumerate(tables):
+        times = table["seen_at"].cast(pa.int64()).to_pylist()
+        for group_id, seen_at in zip(table["group_id"].to_pylist(), times, strict=True):
             if group_id not in latest or latest[group_id][0] < seen_at:
                 latest[group_id] = (seen_at, number)
-    by_table: dict[int, list[GroupId]] = defaultdict(list)
-    for group_id, (_, number) in latest.items():
-        by_table[number].append(group_id)
-    for number, table in enumerate(given):
-        yield table, by_table[number]
+    by_table = [[id_ for id_, (_, place) in latest.items() if place == number] for number in range(len(tables))]
+    return pa.concat_tables(map(rows_of, tables, by_table))
 
 
 def rows_of(table: Any, group_ids: Collection[GroupId]) -> Any:
@@ -167,7 +117,8 @@ def rows_of(table: Any, group_ids: Collection[GroupId]) -> Any:
     return table.filter(pc.is_in(table["group_id"], value_set=column(sorted(group_ids), pa.string())))
 
 
-def _rows(group: GroupDescription, snapshot_id: str, seen_at: datetime) -> Iterator[dict[str, Any]]:
+def member_rows(group: GroupDescription, snapshot_id: str, seen_at: datetime) -> Iterator[dict[str, Any]]:
+    """Yield a row for each client id and host of a group's members, those with the most members first."""
     by_client: dict[tuple[str, str], list[MemberDescription]] = defaultdict(list)
     for member in group.members:
         by_client[_cut(member.client_id), _cut(member.host)].append(member)
@@ -331,11 +282,10 @@ def _is_next(ids: Sequence[str], snapshot_id: str, at: datetime | None) -> bool:
     return ids[place : place + 1] == [snapshot_id] and at is not None and all(time_of(id_) > at for id_ in following)
 
 
-def _of_tables(tables: Iterable[MembersTable], wanted: Collection[GroupId]) -> dict[GroupId, LastMembers]:
+def _of_tables(tables: Sequence[Any], wanted: Collection[GroupId]) -> dict[GroupId, LastMembers]:
     found: dict[GroupId, list[dict[str, Any]]] = {}
-    chosen = [table._replace(rows=rows_of(table.rows, wanted)) for table in tables]
-    for table, ids in latest_of_groups(chosen):
-        for row in to_rows(rows_of(table.rows, ids)):
+    if tables:
+        for row in to_rows(latest_of_groups([rows_of(table, wanted) for table in tables])):
             found.setdefault(row["group_id"], []).append(row)
     return {group_id: _of_rows(rows) for group_id, rows in found.items()}
 

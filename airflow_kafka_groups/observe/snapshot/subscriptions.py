@@ -6,13 +6,13 @@ substitute: it is for people, and bounded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupId, GroupState
 from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.manifest import SnapshotManifest, SubscriptionsFile
+from airflow_kafka_groups.storage.manifest import SnapshotFile, SnapshotManifest
 from airflow_kafka_groups.storage.schemas import SUBSCRIPTION_COLUMNS, arrow_schema
 from airflow_kafka_groups.storage.sealed_table import read_sealed, write_sealed
 
@@ -62,33 +62,25 @@ class Subscriptions:
     seen: Mapping[GroupId, frozenset[str]]
 
 
-class SeenSubscriptions:
-    """The subscriptions that a snapshot sees, gathered as descriptions arrive."""
-
-    def __init__(self, snapshot_id: str) -> None:
-        self.snapshot_id = snapshot_id
-        self.groups: dict[GroupId, tuple[frozenset[str], bool]] = {}
-
-    def add(self, group: GroupDescription) -> None:
-        """Add what is known of a group, and whether it is all that its members read."""
-        topics = topics_read(group)
-        if not isinstance(topics, str):
-            self.groups[group.group_id] = topics, True
-        elif seen := topics_seen(group):
-            self.groups[group.group_id] = seen, False
+SubscriptionRow = tuple[GroupId, list[str], bool]
+"""A group, the topics that its members read as far as that is known, and whether these are all."""
 
 
-def write_subscriptions(layout: Layout, seen: SeenSubscriptions) -> SubscriptionsFile:
+def subscription_rows(group: GroupDescription) -> list[SubscriptionRow]:
+    """Return the row of a group; none where nothing is known."""
+    if not isinstance(topics := topics_read(group), str):
+        return [(group.group_id, sorted(topics), True)]
+    return [(group.group_id, sorted(seen), False)] if (seen := topics_seen(group)) else []
+
+
+def write_subscriptions(layout: Layout, snapshot_id: str, rows: Iterable[SubscriptionRow]) -> SnapshotFile:
     """Write the table, and return what vouches for it. Raises ``StorageError``."""
     import pyarrow as pa
 
-    rows = [(group_id, sorted(topics), complete) for group_id, (topics, complete) in sorted(seen.groups.items())]
-    schema = arrow_schema(SUBSCRIPTION_COLUMNS)
-    values = zip(*rows, strict=True) if rows else [()] * len(schema)
+    schema, found = arrow_schema(SUBSCRIPTION_COLUMNS), sorted(rows)
+    values = zip(*found, strict=True) if found else [()] * len(schema)
     table = pa.table([column(list(of), each.type) for of, each in zip(values, schema, strict=True)], schema=schema)
-    path = layout.subscriptions(seen.snapshot_id)
-    _, sha256 = write_sealed(path, table)
-    return SubscriptionsFile(name=path.name, rows=len(table), sha256=sha256)
+    return write_sealed(layout.subscriptions(snapshot_id), table)
 
 
 def read_subscriptions(layout: Layout, manifest: SnapshotManifest) -> Subscriptions:
@@ -96,9 +88,8 @@ def read_subscriptions(layout: Layout, manifest: SnapshotManifest) -> Subscripti
 
     Raises ``SnapshotError`` if the table is missing or not what the manifest vouches for, and ``StorageError``.
     """
-    sealed = manifest.subscriptions
-    path = layout.subscriptions(manifest.snapshot_id)
-    table = read_sealed(path, "subscriptions", SUBSCRIPTION_COLUMNS, sha256=sealed.sha256, rows=sealed.rows)
+    path, sha256 = layout.subscriptions(manifest.snapshot_id), manifest.subscriptions.sha256
+    table = read_sealed(path, "subscriptions", SUBSCRIPTION_COLUMNS, sha256)
     group_ids = table["group_id"].to_pylist()
     seen = dict(zip(group_ids, map(frozenset, table["topics"].to_pylist()), strict=True))
     return Subscriptions(

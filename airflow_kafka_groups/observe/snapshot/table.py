@@ -32,9 +32,7 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.storage.access import storage_errors
 from airflow_kafka_groups.storage.arrow_values import as_column, column, literal, release_unused
-from airflow_kafka_groups.storage.disk import make_folder
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, Progress
 from airflow_kafka_groups.storage.manifest import SnapshotFile
@@ -251,24 +249,17 @@ def write_rows(layout: Layout, snapshot_id: str, table: GroupRows) -> tuple[Snap
     """Write the rows of a snapshot and return its files. Raises ``StorageError``."""
     constants = {"cluster": layout.cluster, "run_id": snapshot_id}
     folder, files = layout.snapshot_data(snapshot_id), list[SnapshotFile]()
-    with storage_errors("written", folder):
-        if (local := FILES.local(folder)) is not None:
-            make_folder(local)
-        try:
-            for chunks in table.files(ROWS_OF_A_FILE):
-                name, content = SNAPSHOT_FILE.format(len(files)), BytesIO()
-                rows = write_parquet(content, SNAPSHOT_COLUMNS, chunks, constants)
-                files.append(SnapshotFile(name, rows, sha256(content.getbuffer()).hexdigest()))
-                with (folder / name).open("wb") as file:
-                    file.write(content.getbuffer())
-                FILES.sync(folder / name)  # before there is a manifest that vouches for it
-            return tuple(files)
-        except BaseException:  # what does not fit would fill the disk for good
-            with suppress(StorageError):
-                for written in files:
-                    FILES.remove(folder / written.name)
-                FILES.remove_folder(folder)
-            raise
+    try:
+        for chunks in table.files(ROWS_OF_A_FILE):
+            name, content = SNAPSHOT_FILE.format(len(files)), BytesIO()
+            rows = write_parquet(content, SNAPSHOT_COLUMNS, chunks, constants)
+            FILES.create(folder / name, data := content.getvalue())
+            files.append(SnapshotFile(name, rows, sha256(data).hexdigest()))
+    except BaseException:  # what does not fit would fill the disk for good
+        with suppress(StorageError):
+            FILES.remove_folder(folder, everything=True)
+        raise
+    return tuple(files)
 
 
 def write_parquet(
@@ -304,14 +295,12 @@ async def gather_facts(
     wanted: list[str] | None,
     groups: GroupFilter,
     described: Callable[[GroupDescription], None],
-    not_described: Callable[[str, object], None],
     progress: Progress,
 ) -> tuple[dict[str, GroupFacts], list[str]]:
     """Return the facts about every group in scope, and the requested ids that do not exist.
 
     :param wanted: only these groups. Default: those that ``groups`` selects.
     :param described: takes each group that is described.
-    :param not_described: takes each group that could not be, and why.
     """
     ids = list(listings) if wanted is None else wanted
     selected = [group_id for group_id in ids if wanted is not None or groups.selects(group_id)]
@@ -330,8 +319,6 @@ async def gather_facts(
             elif result.value is not None:
                 facts[group_id] = _from_description(facts[group_id], result.value)
                 described(result.value)
-            else:
-                not_described(group_id, result.error)
         done += len(chunk)
         progress("describe", done, len(unclear))
     return facts, not_found

@@ -9,10 +9,8 @@ import pytest
 from airflow_kafka_groups.storage.formats import UnknownFormatError
 from airflow_kafka_groups.storage.manifest import (
     BrokerClocks,
-    MembersFile,
     SnapshotFile,
     SnapshotManifest,
-    SubscriptionsFile,
 )
 
 MANIFEST = SnapshotManifest(
@@ -33,19 +31,8 @@ MANIFEST = SnapshotManifest(
     offsets_retention_minutes=10_080,
     view={"brokers": {"1": "b1:9092"}},
     clocks=BrokerClocks(at=datetime(2026, 3, 1, 12, tzinfo=UTC), ends={"0": 9}, compared=1, seconds=2),
-    members=MembersFile(
-        name="20260301T120000Z-0123abcd.parquet",
-        rows=4,
-        bytes=900,
-        sha256="ab" * 32,
-        groups=3,
-        seen=1,
-        not_described=1,
-        reasons={"g": "GROUP_AUTHORIZATION_FAILED"},
-        carried_from=("20260228T120000Z-0123abcd",),
-        not_carried={"20260227T120000Z-0123abcd": "damaged"},
-    ),
-    subscriptions=SubscriptionsFile(name="20260301T120000Z-0123abcd.parquet", rows=2, sha256="cd" * 32),
+    members=SnapshotFile("20260301T120000Z-0123abcd.parquet", 3, "ef" * 32),
+    subscriptions=SnapshotFile("20260301T120000Z-0123abcd.parquet", 2, "cd" * 32),
     airflow_dag="snapshot_group_offsets",
 )
 NULLABLE = ("offsets_retention_minutes", "view", "clocks", "airflow_dag")
@@ -67,9 +54,9 @@ def test_what_a_cluster_may_not_tell_may_be_null() -> None:
         SnapshotManifest.from_json({**CONTENT, "view": 7})
 
 
-@pytest.mark.parametrize(("table", "file"), [("members", MembersFile), ("subscriptions", SubscriptionsFile)])
-def test_no_field_of_a_table_beside_the_rows_may_be_missing(table: str, file: type[Any]) -> None:
-    for name in file.__slots__:
+@pytest.mark.parametrize("table", ["members", "subscriptions"])
+def test_no_field_of_a_table_beside_the_rows_may_be_missing(table: str) -> None:
+    for name in SnapshotFile._fields:
         entry = {key: value for key, value in CONTENT[table].items() if key != name}
         with pytest.raises((KeyError, TypeError)):
             SnapshotManifest.from_json({**CONTENT, table: entry})

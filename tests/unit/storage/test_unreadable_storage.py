@@ -14,47 +14,26 @@ import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.judge.staleness import observations
-from airflow_kafka_groups.storage.file_storage import Storage
+from airflow_kafka_groups.storage import disk
 from tests.histories.judged import judge, write_hour
 
 pytestmark = pytest.mark.safety
 
 
-@pytest.mark.parametrize(
-    "problem",
-    [
-        PermissionError(errno.EACCES, os.strerror(errno.EACCES)),
-        OSError(errno.EIO, os.strerror(errno.EIO)),
-        pa.ArrowMemoryError("malloc of size 64 failed"),
-    ],
-    ids=["permission", "disk", "memory"],
-)
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
 def test_a_local_file_that_cannot_be_read_is_no_damaged_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    def fail(*_: Any) -> None:
-        raise problem
+    read = disk.read_local
+
+    def refused(path: Path, *part: Any) -> bytes:
+        if "/data/" in str(path):
+            raise OSError(number, os.strerror(number))
+        return read(path, *part)
 
     write_hour(tmp_path, 0)
-    monkeypatch.setattr(pq, "read_metadata", fail)
-    with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: ") as failed:
-        judge(tmp_path)
-    assert "delete" not in str(failed.value)
-
-
-def test_a_file_elsewhere_that_cannot_be_read_is_no_damaged_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = Storage.read_bytes
-
-    def refused(storage: Storage, path: str) -> bytes:
-        if "/data/" in path:
-            raise StorageError(f"{path} cannot be read: AccessDeniedException: expired token")
-        return read(storage, path)
-
-    write_hour(tmp_path, 0)
-    monkeypatch.setattr(Storage, "read_bytes", refused)
-    with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: .*expired token") as failed:
+    monkeypatch.setattr(disk, "read_local", refused)
+    with pytest.raises(StorageError, match=r"part-00000\.parquet could not be read: ") as failed:
         judge(tmp_path)
     assert "delete" not in str(failed.value)
 

@@ -25,7 +25,7 @@ from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking, broker_error, timeout
-from tests.fakes.snapshot_groups import NO_MEMBERS, NO_SUBSCRIPTIONS
+from tests.fakes.snapshot_groups import NO_TABLE
 from tests.unit.change.prune_topics.scene import HOUR, cluster, layout_in, snapshots, subscribe
 
 pytestmark = pytest.mark.safety
@@ -299,8 +299,8 @@ def fake_manifest(number: int) -> SnapshotManifest:
         rows=1,
         scope={"include": ["*"], "exclude": []},
         files=(),
-        members=NO_MEMBERS,
-        subscriptions=NO_SUBSCRIPTIONS,
+        members=NO_TABLE,
+        subscriptions=NO_TABLE,
     )
 
 

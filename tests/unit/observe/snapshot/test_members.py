@@ -19,9 +19,9 @@ from airflow_kafka_groups.observe.snapshot.members import (
     LastClient,
     LastMembers,
     QuietSince,
-    SeenMembers,
     last_client_ids,
     last_members,
+    member_rows,
     read_members,
 )
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
@@ -45,9 +45,7 @@ def group(*members: MemberDescription, group_id: str = "g", **how: Any) -> Group
 
 
 def rows_of(*members: MemberDescription, **how: Any) -> list[dict[str, Any]]:
-    seen = SeenMembers(SNAPSHOT)
-    seen.add(group(*members, **how), NOW)
-    return seen.rows
+    return list(member_rows(group(*members, **how), SNAPSHOT, NOW))
 
 
 def take(admin: FakeAdmin, layout: Layout, days: float = 0, **how: Any) -> str:
@@ -110,9 +108,7 @@ def test_a_snapshot_asks_nothing_more_for_its_members(tmp_path: Path) -> None:
         "/127.0.0.1",
     )
     assert (row["topics"], row["client_members"], row["protocol"]) == (["t"], 2, "range")
-    entry = load_manifest(layout, snapshot_id).members
-    assert entry is not None
-    assert (entry.rows, entry.groups, entry.seen, entry.not_described) == (1, 1, 1, 0)
+    assert load_manifest(layout, snapshot_id).members.rows == 1
 
 
 def test_a_group_that_is_left_keeps_its_last_members_for_as_long_as_it_exists(tmp_path: Path) -> None:
@@ -143,7 +139,7 @@ def test_what_a_snapshot_did_not_look_for_is_carried_on(tmp_path: Path) -> None:
     assert [row["group_id"] for row in table_of(layout, newest)] == ["a", "b"], "b was not asked for"
 
 
-def test_a_group_that_cannot_be_described_is_noted_and_the_snapshot_is_taken(tmp_path: Path) -> None:
+def test_a_group_that_cannot_be_described_keeps_its_last_members(tmp_path: Path) -> None:
     admin = FakeAdmin({f"g{number:02}": FakeGroup(members=1) for number in range(30)})
     layout = layout_in(tmp_path)
     first = take(admin, layout)
@@ -152,11 +148,9 @@ def test_a_group_that_cannot_be_described_is_noted_and_the_snapshot_is_taken(tmp
         for name in admin.groups
     }
     newest = take(admin, layout, 1)
-    entry = load_manifest(layout, newest).members
-    assert entry is not None
-    assert (entry.seen, entry.groups, entry.not_described, len(entry.reasons)) == (0, 30, 30, 20)
-    assert all(entry.reasons.values())
-    assert entry.carried_from == (first,)
+    assert [(row["group_id"], row["snapshot_id"]) for row in table_of(layout, newest)] == [
+        (name, first) for name in sorted(admin.groups)
+    ]
 
 
 def test_of_two_snapshots_at_a_time_neither_loses_what_the_other_saw(tmp_path: Path) -> None:
@@ -174,7 +168,7 @@ def test_of_two_snapshots_at_a_time_neither_loses_what_the_other_saw(tmp_path: P
     assert {row["group_id"]: row["snapshot_id"] for row in table_of(layout, newest)}["b"] == other
 
 
-@pytest.mark.parametrize("damage", ["missing", "edited", "other rows", "manifest"])
+@pytest.mark.parametrize("damage", ["missing", "edited", "manifest"])
 def test_a_damaged_table_is_refused_and_the_one_before_it_used(tmp_path: Path, damage: str) -> None:
     admin = FakeAdmin({"g": FakeGroup(members=1)})
     layout = layout_in(tmp_path)
@@ -191,24 +185,19 @@ def test_a_damaged_table_is_refused_and_the_one_before_it_used(tmp_path: Path, d
         pq.write_table(table.set_column(place, table.schema.field("client_id"), edited), str(path))
     else:
         content = json.loads(manifest.read_text())
-        content["members"]["rows"] = 7 if damage == "other rows" else "7"
+        content["members"]["rows"] = "7"
         manifest.write_text(json.dumps(content))
     with pytest.raises(SnapshotError, match=r"members|damaged"):
         table_of(layout, second)
     newest = take(admin, layout, 2)
-    entry = load_manifest(layout, newest).members
-    assert entry is not None
-    assert (entry.carried_from, list(entry.not_carried)) == ((first,), [second])
     assert [row["snapshot_id"] for row in table_of(layout, newest)] == [first]
 
 
 def test_a_table_is_created_and_never_replaced(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
-    seen = SeenMembers(SNAPSHOT)
-    module.write_members(layout, seen, None, None)
-    seen.add(group(member()), NOW)
+    module.write_members(layout, SNAPSHOT, [], None, None)
     with pytest.raises(StorageError, match="never overwritten"):
-        module.write_members(layout, seen, None, None)
+        module.write_members(layout, SNAPSHOT, rows_of(member()), None, None)
 
 
 NO_GAP = timedelta(0)
@@ -322,7 +311,7 @@ def test_tables_that_are_not_there_are_not_looked_for_without_end(
 
     monkeypatch.setattr(module, "MOST_PASSED", 5)
     monkeypatch.setattr(module, "load_manifest", noted)
-    assert module.newest_tables(layout, "another") == ([], {})
+    assert module.newest_tables(layout, "another") == ([], [])
     assert asked == taken[:-6:-1]
     asked.clear()
     for snapshot_id in taken:

@@ -6,7 +6,6 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any
 
 import pytest
 
@@ -187,14 +186,18 @@ async def test_a_snapshot_that_does_not_fit_leaves_nothing_of_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it left would fill the disk for good: a running deletion could not write its journal any more."""
+    create = FILES.create
 
-    def fill(file: IO[bytes], *_: Any) -> int:
-        file.write(b"some of the rows")
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def fill(path: Path, data: bytes) -> None:
+        if path.name == "part-00001.parquet":
+            raise StorageError("No space left on device")
+        create(path, data)
 
-    monkeypatch.setattr(table, "write_parquet", fill)
+    monkeypatch.setattr(table, "ROWS_OF_A_FILE", 1)
+    monkeypatch.setattr(FILES, "create", fill)
     admin, layout = FakeAdmin(), layout_in(tmp_path)
-    admin.add("g", ("t", 0, 1))
+    for name in "gh":
+        admin.add(name, ("t", 0, 1))
     with pytest.raises(StorageError, match="No space left"):
         await snapshot(admin, layout)
     assert list((tmp_path / "prod" / "data").rglob("*")) == []
