@@ -19,8 +19,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
+
 T = TypeVar("T")
 
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 LARGEST = 4 << 20
 """The most bytes that are read of a file of settings or rules."""
 
@@ -59,15 +63,15 @@ class Disk:
         """Create a file and missing folders. A link appears with all of the content, or not at all."""
         make_folder(path.parent, durable=durable)
         with _part_of(path) as part:
-            _write_new(part, data, durable=durable)
+            _write(part, [data], durable=durable)
             if not path.exists():
                 checksum_of(path).unlink(missing_ok=True)
             try:
                 os.link(part, path)
-            except FileExistsError:
-                raise
-            except OSError:  # a file system without hard links
-                _write_new(path, data, durable=durable)
+            except OSError as exc:
+                if exc.errno not in _NO_LINKS:
+                    raise
+                raise StorageError(f"{path} cannot be created exclusively ({exc}). {EXCLUSIVE_REMEDY}") from exc
         if durable:
             _sync_folder(path.parent)
 
@@ -77,21 +81,13 @@ class Disk:
 
     def replace(self, path: Path, parts: Iterable[bytes]) -> bool:
         make_folder(path.parent)
-        written = hashlib.sha256()
         with _part_of(path) as part:
-            with part.open("wb") as file:
-                for data in parts:
-                    file.write(data)
-                    written.update(data)
-                file.flush()
-                os.fsync(
-                    file.fileno()
-                )  # before it has its name: after a power cut, the name could be all that is there
+            written = _write(part, parts, durable=True)
             checksum_of(path).unlink(missing_ok=True)
             part.replace(path)
             _sync_folder_if_possible(path.parent)
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest() == written.digest()
+            return hashlib.file_digest(file, "sha256").digest() == written
 
     def list(self, folder: Path) -> dict[str, set[bool]]:
         """Return what is in a folder. To ask an entry what it is raises its errors; a ``Path`` takes some for "no"."""
@@ -163,21 +159,17 @@ def _part_of(path: Path) -> Iterator[Path]:
             part.unlink()
 
 
-def _write_new(path: Path, data: bytes, *, durable: bool) -> None:
-    """Create a file, or leave none: one that is torn, as on a full disk, would count as there for good.
-
-    A file that could not be opened is not removed: it is somebody else's.
-    """
+def _write(path: Path, parts: Iterable[bytes], *, durable: bool) -> bytes:
+    """Write a file before it gets its name, and return its digest: a power cut could leave the name alone."""
+    written = hashlib.sha256()
     with path.open("xb") as file:
-        try:
+        for data in parts:
             file.write(data)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        except OSError:
-            with suppress(OSError):
-                path.unlink()
-            raise
+            written.update(data)
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+    return written.digest()
 
 
 def _sync_folder_if_possible(folder: Path) -> None:

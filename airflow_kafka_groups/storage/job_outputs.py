@@ -91,7 +91,8 @@ def _has_only(storage: Storage, path: str, columns: Collection[str]) -> bool:
         return False
 
 
-_FOOTER = 65_536
+_FOOTER = 1 << 20
+"""More than the footers of the files that jobs write."""
 
 
 def footer_of(storage: Storage, path: str) -> tuple[set[str], int]:
@@ -102,9 +103,6 @@ def footer_of(storage: Storage, path: str) -> tuple[set[str], int]:
     size = storage.describe(path).size
     end = storage.read(path, max(0, size - _FOOTER), size) or b""
     with storage_errors("read", path):
-        length = int.from_bytes(end[-8:-4], "little") + 8
-        if len(end) < length <= size:
-            end = storage.read(path, max(0, size - length), size) or b""
         footer = pq.read_metadata(pa.BufferReader(end))
         return {*footer.schema.to_arrow_schema().names}, footer.num_rows
 

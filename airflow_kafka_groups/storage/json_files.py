@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.storage.access import raised_by, without_secrets
+from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import UnknownFormatError, check_format
 from airflow_kafka_groups.storage.layout import StoragePath
@@ -15,11 +14,7 @@ from airflow_kafka_groups.storage.paths import is_cluster_name
 
 
 def read_json(
-    path: StoragePath,
-    what: str,
-    error: type[MaintenanceError],
-    *,
-    has_format: bool = True,
+    path: StoragePath, what: str, error: type[MaintenanceError], *, has_format: bool = True
 ) -> dict[str, Any]:
     """Read a JSON object.
 
@@ -29,13 +24,7 @@ def read_json(
 
     Raises ``StorageError`` where the storage fails: the file may be there, and a later try may read it.
     """
-    try:
-        data = FILES.read(path)
-    except StorageError as exc:
-        if isinstance(cause := raised_by(exc), IsADirectoryError):
-            raise error(f"{what} cannot be read from {path}: {without_secrets(str(cause))}") from exc
-        raise
-    if data is None:
+    if (data := FILES.read(path)) is None:
         raise error(f"{what} is missing: there is no {path}")
     return parse_json(data, path, what, error, has_format=has_format)
 

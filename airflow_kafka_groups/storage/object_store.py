@@ -88,8 +88,8 @@ class ObjectStore:
         with _absence(fs, f"{own}/"):
             fs.invalidate_cache(_key(folder))
             entries = list(fs.ls(_key(folder), detail=True))
-            if _protocols(fs) & AZURE and entries and entries[0]["name"] == own:
-                entries = _listed_by_azure(fs, own)
+            if _protocols(fs) & AZURE and any((each["name"], each["type"]) == (own, "file") for each in entries):
+                raise StorageError(f"{folder} cannot be listed, for a file is called so: remove that file")
         found = dict[str, set[bool]]()
         for path, kind in sorted((str(entry["name"]), str(entry["type"])) for entry in entries):
             if (name := path.rstrip("/")) != own:
@@ -204,17 +204,3 @@ def _require_bucket_of_gcs(exc: FileNotFoundError, fs: Any, key: str) -> None:
         raise StorageError(f"{exc}: check the name of the bucket, the endpoint and its proxy") from error
     if any(name.endswith("/") or item["name"] == name for item in listed.get("items", ())):
         raise StorageError(f"{exc}: it was said to be absent, and is listed. Check the endpoint and its proxy")
-
-
-def _listed_by_azure(fs: Any, key: str) -> list[dict[str, str]]:
-    """Return the entries of a folder that is called like a file: adlfs then lists the file, and nothing below."""
-    from fsspec.asyn import sync  # type: ignore[import-untyped]
-
-    container, _, name = key.partition("/")
-
-    async def listed() -> list[str]:
-        async with fs.service_client.get_container_client(container) as client:
-            return [blob.name async for blob in client.walk_blobs(name_starts_with=f"{name}/", delimiter="/")]
-
-    names = sync(fs.loop, listed)
-    return [{"name": f"{container}/{each}", "type": "directory" if each.endswith("/") else "file"} for each in names]

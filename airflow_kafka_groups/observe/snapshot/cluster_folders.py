@@ -15,9 +15,9 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
-from airflow_kafka_groups.exceptions import SnapshotError, StorageError
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.observe.snapshot.reader import SLOWEST, SnapshotReader, load_manifest, snapshot_ids
-from airflow_kafka_groups.storage.access import raised_by, unless_warned
+from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.file_storage import FILES, read_few
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import CLOCK_SLACK, is_cluster_name, time_of, time_prefix
@@ -25,37 +25,17 @@ from airflow_kafka_groups.storage.paths import CLOCK_SLACK, is_cluster_name, tim
 _MOST_DAMAGED = 10
 
 
-def other_folders(
-    layout: Layout, without: Collection[str] = (), warning: str = ""
-) -> Iterator[tuple[Layout, list[str]]]:
-    """Yield the other clusters' folders of the storage, and the names in each: they may be of the same Kafka cluster.
+def other_folders(layout: Layout, without: Collection[str] = (), warning: str = "") -> list[Layout]:
+    """Return the other clusters' folders of the storage: they may be of the same Kafka cluster.
 
     :param without: names of folders to leave out. Default: none.
-    :param warning: as of ``unless_warned``, for what cannot be listed, which is left out. Default: it raises.
-
-    Raises ``StorageError``.
+    :param warning: as of ``unless_warned``, for a storage that cannot be listed. Default: it raises ``StorageError``.
     """
     names = list[str]()
     with unless_warned(warning):
-        names = FILES.names(layout.base)
-    others = [
-        Layout(layout.base, name)
-        for name in names
-        if name != layout.cluster and name not in without and is_cluster_name(name)
-    ]
-
-    def inside(other: Layout) -> list[str] | None:
-        with unless_warned(warning):
-            try:
-                return FILES.names(other.root)  # ``exists`` of a store may say no where it cannot tell
-            except StorageError as exc:
-                if not isinstance(raised_by(exc), NotADirectoryError):
-                    raise
-        return None
-
-    for other, found in zip(others, read_few(inside, others), strict=True):
-        if found is not None:
-            yield other, found
+        names = FILES.folders(layout.base)
+    chosen = {*filter(is_cluster_name, names)} - {layout.cluster, *without}
+    return [Layout(layout.base, name) for name in sorted(chosen)]
 
 
 def may_be_of(layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str]) -> bool:
@@ -88,7 +68,7 @@ def folders_with_snapshots(
                 return ids
         return []
 
-    others = [other for other, _ in other_folders(layout, warning=warning)] if kafka_cluster_id else []
+    others = other_folders(layout, warning=warning) if kafka_cluster_id else []
     for other, ids in zip(others, read_few(of_this_cluster, others), strict=True):
         if ids:
             yield other, ids
@@ -148,7 +128,7 @@ def later_snapshots(
         known.add(snapshot_id)
     yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
     noted = known.noted.difference(other.cluster for other in known.elsewhere)
-    new = [other for other, _ in other_folders(layout, known.looked_at - noted)]
+    new = other_folders(layout, known.looked_at - noted)
     may_have_some = read_few(partial(_may_have_some, snapshot_id, kafka_cluster_id), new)
     for other, has_some in zip(new, may_have_some, strict=True):
         if has_some or other.cluster in noted:

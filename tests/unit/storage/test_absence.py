@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fsspec.asyn import get_loop  # type: ignore[import-untyped]
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.storage.file_storage import FILES
@@ -114,44 +113,12 @@ def test_a_moment_s_404_of_a_proxy_before_google_is_no_absence(ask: Callable[[St
         ask(path_in(Gcsfs([there])))
 
 
-class Container:
-    """A client of azure-storage-blob for a container."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
-
-    async def __aenter__(self) -> Container:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close nothing."""
-
-    async def walk_blobs(self, name_starts_with: str, delimiter: str) -> AsyncIterator[Any]:
-        assert delimiter == "/"
-        below = [name[len(name_starts_with) :] for name in self.names if name.startswith(name_starts_with)]
-        for entry in sorted({first + slash for first, slash, _ in (name.partition("/") for name in below)}):
-            yield SimpleNamespace(name=name_starts_with + entry)
-
-
-def blobs(*names: str) -> StoragePath:
-    """Return a path in a store with these blobs, and one that is called like the path: adlfs lists that one alone."""
-    client = SimpleNamespace(get_container_client=lambda container: Container(["prod/changes", *names]))
+def test_a_blob_with_the_name_of_a_folder_of_azure_does_not_make_it_empty() -> None:
+    """Adlfs lists that one alone: the records of restores would be hidden, and what was restored deleted again."""
     fs = SimpleNamespace(
         protocol=("abfs", "az", "abfss"),
-        loop=get_loop(),
-        service_client=client,
         invalidate_cache=lambda key: None,
         ls=lambda key, detail: [{"name": "lab/prod/changes", "type": "file"}],
     )
-    return path_in(fs, "lab/prod/changes")
-
-
-def test_the_records_of_restores_are_found_beside_a_blob_with_the_name_of_their_folder() -> None:
-    """Whoever uploads one would hide them all: what somebody restored could be deleted again."""
-    folder = blobs("prod/changes/1-restore-before.json", "prod/changes/more/2.json", "prod/changes2/3.json")
-    assert FILES.names(folder) == ["1-restore-before.json", "more"]
-    assert FILES.list(folder) == {"1-restore-before.json": {False}, "more": {True}}
-
-
-def test_a_file_is_no_folder_with_files() -> None:
-    assert FILES.names(blobs("prod/changes2/3.json")) == []
+    with pytest.raises(StorageError, match="a file is called so: remove that file"):
+        FILES.names(path_in(fs, "lab/prod/changes"))

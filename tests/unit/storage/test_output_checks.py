@@ -68,11 +68,10 @@ def test_a_folder_has_files_of_so_many_rows_and_at_least_one(
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
 
 
-@pytest.mark.parametrize("columns", [3, 3_000])
-def test_of_a_large_file_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+def test_of_a_large_file_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log of commits has gigabytes, and what says how many rows there are is behind them."""
-    names, read, real = [f"c{number}" for number in range(columns)], list[int](), LocalStorage.read
-    table = pa.table({name: list(range(100)) for name in names} | {"more": pa.array([bytes(9_000)] * 100)})
+    names, read, real = [f"c{number}" for number in range(3)], list[int](), LocalStorage.read
+    table = pa.table({name: list(range(100)) for name in names} | {"more": pa.array([bytes(30_000)] * 100)})
     pq.write_table(table, tmp_path / "x.parquet", compression="none", use_dictionary=False)
 
     def noted(storage: LocalStorage, path: str, *part: int) -> bytes | None:
@@ -82,8 +81,7 @@ def test_of_a_large_file_only_the_end_is_read(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(LocalStorage, "read", noted)
     assert footer_of(LocalStorage(), f"{tmp_path}/x.parquet") == ({*names, "more"}, 100)
-    assert len(read) == (1 if columns == 3 else 2)
-    assert read[0] < 100_000
+    assert read == [1 << 20]
 
 
 def test_what_is_no_parquet_has_no_footer(tmp_path: Path) -> None:

@@ -77,11 +77,6 @@ def test_a_file_that_is_no_good_says_so(content: bytes | None, message: str, tmp
         read_json(path, "the plan", PlanError)
 
 
-def test_a_folder_in_place_of_a_file_says_so(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="cannot be read"):
-        read_json(tmp_path, "the plan", PlanError)
-
-
 def test_airflows_object_storage_is_such_a_path() -> None:
     sdk = pytest.importorskip("airflow.sdk")
     sdk.io.attach("memory", fs=fsspec.filesystem("memory"))

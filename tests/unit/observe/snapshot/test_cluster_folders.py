@@ -116,7 +116,7 @@ async def test_a_folder_that_cannot_be_listed_ends_no_restore(tmp_path: Path, mo
     """A restore has to work when hardly anything does: the storage may give each connection its own folder only."""
     admin, other = FakeAdmin({"a": FakeGroup()}, log=(0, 10)), Layout(tmp_path, "for-restores")
     await snapshot(admin, layout_in(tmp_path))
-    refuse_listing(monkeypatch, layout_in(tmp_path).root)
+    refuse_listing(monkeypatch, layout_in(tmp_path).manifests)
     await restore_by_a_clock_that_is_behind(admin, other, monkeypatch)
     with pytest.raises(StorageError, match="prod"):
         list(folders_with_snapshots(other, CLUSTER_ID))
@@ -143,12 +143,12 @@ async def test_the_snapshots_of_others_are_not_looked_for_each_hour(
 
     def noted(folder: StoragePath) -> list[str]:
         listed.append(folder)
-        return Storage().names(folder)
+        return Storage().folders(folder)
 
-    monkeypatch.setattr(FILES, "names", noted)
+    monkeypatch.setattr(FILES, "folders", noted)
     for hour in range(0, 24, 6):
         await take_snapshot(admin, layout, now=Ticking(NOW + timedelta(hours=hour)))
-    assert [folder for folder in listed if "_journal" not in str(folder)] == [tmp_path]
+    assert listed == [tmp_path]
 
 
 async def test_who_may_see_one_folder_only_can_take_snapshots(
