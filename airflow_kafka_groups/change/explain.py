@@ -6,6 +6,7 @@ nothing. ``apply`` would delete the group with this plan only if no row keeps it
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -320,7 +321,7 @@ async def _read(
             not_here = str(error)
     if plan is not None and isinstance(found, PlannedGroup) and value is not None:
         judged = partial(offsets_in_snapshot, layout, plan.snapshot_id)
-        unseen = await by_unseen_offsets(admin, judged, [(found.target, value)])
+        unseen = await asyncio.to_thread(by_unseen_offsets, judged, [(found.target, value)])
     return cluster_id, reading, not_here, unseen.get(group_id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -97,9 +98,8 @@ class ChunkReader:
         }
         moved = [target for target in chunk if decisions[target.name].code == Reason.MOVED]
         now = [(target, readings[target.group_id].committed) for target in moved]
-        decisions |= await by_unseen_offsets(
-            self._admin, self._judged, [(target, read) for target, read in now if read is not None]
-        )
+        changed = [(target, read) for target, read in now if read is not None]
+        decisions |= await asyncio.to_thread(by_unseen_offsets, self._judged, changed)
         safe: dict[str, GroupOffsets] = {}
         coordinators: dict[str, BrokerId] = {}
         expected, held = list[Target](), list[GroupOutcome]()

@@ -19,7 +19,7 @@ generously, which would widen a pruning.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
@@ -366,14 +366,6 @@ class TopicObjections:
         return KeptTopic.EXCLUDED, (
             f"{kept.what} of {kept.at.isoformat()} wants its offsets to stay: its idle time begins again"
         )
-
-    def since_record(self, group: PartlyReadGroup, topic: UnreadTopic) -> UnreadTopic:
-        """Return a topic that may be pruned, with the idle time that counts from a record of its group.
-
-        A pruning of files may remove that while the plan waits, and its policy may demand a longer idle time by then.
-        """
-        kept = self.kept_alive.get(group.newest.group_id)
-        return topic if kept is None else replace(topic, idle_since=max(topic.idle_since, kept.at))
 
     def to_topic(self, group: PartlyReadGroup, topic: UnreadTopic, rule: Rule) -> Objection | None:
         """Return why a topic may not be pruned, ``None`` if it may."""

@@ -77,7 +77,7 @@ def make_plan(
     objections = Objections(ruled, policy, refused, resets, notices or {}, known)
     by_verdict: Counter[str] = Counter()
     candidates: list[Ranked] = []
-    found: dict[int, tuple[GroupSummary, datetime | None, str]] = {}
+    found: dict[int, GroupSummary] = {}
     kept: list[KeptGroup] = []
     strangers = 0
     for number, (verdict, group) in enumerate(_side_by_side(verdicts, snapshot.summaries())):
@@ -92,9 +92,8 @@ def make_plan(
         if against is not None:
             kept.append(against)
         elif group is not None:
-            idle_since, idle_seconds, reason = objections.counted(verdict)
-            candidates.append(Ranked(group.group_id, idle_seconds, ruling.rule.name, ruling.undecided, number))
-            found[number] = group, idle_since, reason
+            candidates.append(Ranked(group.group_id, verdict.idle_seconds, ruling.rule.name, ruling.undecided, number))
+            found[number] = group
     unjudged = max(manifest.groups - (len(verdicts) - strangers), 0)
     planned, over, warnings = capped(candidates, manifest.groups, policy)
     kept.extend(over)
@@ -174,14 +173,11 @@ def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterato
 
 
 def _planned(
-    ranked: Sequence[Ranked],
-    found: Mapping[int, tuple[GroupSummary, datetime | None, str]],
-    verdicts: Verdicts,
-    ruled: RuledGroups,
+    ranked: Sequence[Ranked], found: Mapping[int, GroupSummary], verdicts: Verdicts, ruled: RuledGroups
 ) -> PlannedGroups:
     """Return the columns of the planned groups: what was found about each, what was judged, and by which rule.
 
-    :param found: what the snapshot shows of each, since when it counts as idle, and why, by its place.
+    :param found: what the snapshot shows of each, by its place.
     """
     import pyarrow as pa
 
@@ -189,12 +185,9 @@ def _planned(
     numbers = [each.number for each in ranked]
     judged = verdicts.table.take(column(numbers, pa.int64()))
     columns: dict[str, Any] = {name: judged[name] for name in schema.names if name in judged.column_names}
-    groups, since, reasons = zip(*(found[number] for number in numbers), strict=True) if numbers else ((), (), ())
     for name in ("group_id", "group_type", "protocol_type", "state", "partitions", "fingerprint", "group_epoch"):
-        columns[name] = column([getattr(group, name) for group in groups], schema.field(name).type)
-    columns["idle_since"] = column(since, schema.field("idle_since").type)
-    columns["idle_seconds"] = column([each.idle_seconds for each in ranked], pa.float64())
-    for name, values in ruled.columns(numbers, reasons).items():
+        columns[name] = column([getattr(found[number], name) for number in numbers], schema.field(name).type)
+    for name, values in ruled.columns(numbers, judged["reason"].to_pylist()).items():
         columns[name] = column(values, pa.string())
     for name in ("topic", "observations"):  # of topics only
         columns[name] = pa.nulls(len(numbers), schema.field(name).type)

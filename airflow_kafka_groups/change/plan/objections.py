@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.plan.rulings import RuledGroups
@@ -124,21 +123,6 @@ class Objections:
         """Return when the idle time of a group restarted: by the journal, or by a sign that the judge has not seen."""
         news = news_of(self.known.seen.get(verdict.group_id), verdict.idle_since)
         return max(filter(None, (self.resets.get(verdict.group_id), news)), key=lambda each: each.at, default=None)
-
-    def counted(self, verdict: Verdict) -> tuple[datetime | None, float | None, str]:
-        """Return since when a group counts as idle, for how many seconds, and why: from the record of a restore, too.
-
-        A pruning may remove that while the plan waits, and its policy may demand a longer idle time by then.
-        """
-        since, idle = verdict.idle_since, verdict.idle_seconds
-        kept = self.known.kept_alive.get(verdict.group_id)
-        if kept is None or since is None or idle is None:
-            return since, idle, verdict.reason
-        since = max(since, kept.at)
-        if (shorter := (verdict.observed_at - since).total_seconds()) >= idle:
-            return since, idle, verdict.reason
-        counted = f"{show_duration(int(shorter))} since {kept.what} of {kept.at.isoformat()} count"
-        return since, shorter, f"{verdict.reason}; {counted}"
 
     def by_snapshot(self, number: int, verdict: Verdict, group: GroupSummary) -> KeptGroup | None:
         """Return the group as kept if the snapshot is against a deletion, or its owner had no notice."""

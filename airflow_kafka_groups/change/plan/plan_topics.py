@@ -180,7 +180,7 @@ class _Planning:
         topics: list[PlannedGroup] = []
         for topic in group.topics.values():
             why = against or self.objections.to_topic(group, topic, rule)
-            item = _planned(group, self.objections.since_record(group, topic), name, owner)
+            item = _planned(group, topic, name, owner)
             if why is None:
                 topics.append(item)
             else:

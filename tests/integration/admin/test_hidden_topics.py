@@ -133,8 +133,8 @@ async def test_a_topic_that_is_deleted_or_hidden_in_mid_run_is_no_proof_of_life(
         cluster_id = await whole.cluster_id()
     unseen = "its offsets in 1 topic(s) are no longer seen: "
     assert {item.group_id: (item.code, item.reason) for item in result.report.outcomes} == {
-        "unseen.denied": ("offsets_unseen", f"{unseen}'denied' (this user may not describe it)"),
-        "unseen.dropped": ("offsets_unseen", f"{unseen}'doomed' (it does not exist any more)"),
+        "unseen.denied": ("offsets_unseen", f"{unseen}'denied': deleted, or hidden from this user"),
+        "unseen.dropped": ("offsets_unseen", f"{unseen}'doomed': deleted, or hidden from this user"),
         "unseen.used": ("moved", "its committed offsets changed since it was judged: somebody uses it"),
     }
     assert read_history(layout, cluster_id).lives().keys() == {"unseen.used"}

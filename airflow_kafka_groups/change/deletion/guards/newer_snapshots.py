@@ -9,9 +9,6 @@ taken from any of these. A deletion may take hours itself, so what is taken mean
 
 from __future__ import annotations
 
-from functools import partial
-
-from airflow_kafka_groups.change.deletion.unseen import lost_topics, offsets_in, offsets_in_snapshot, sentence
 from airflow_kafka_groups.change.plan.abandoned_topics import used_since
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
@@ -21,8 +18,6 @@ from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, is_news, looked_for, may_see_less
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import utc_times
-
-_MOVED = "its committed offsets had moved"
 
 
 def in_use_since(ledger: Ledger, plan: DeletionPlan) -> dict[str, GroupOutcome]:
@@ -45,21 +40,12 @@ def _groups_in_use(ledger: Ledger, plan: DeletionPlan) -> dict[str, GroupOutcome
         newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
         asked, sees_less = _not_known(plan, planned, reader.manifest), may_see_less(reader, layout, plan.view)
         hides_offsets = sees_less and not reader.manifest.sees_all_topics
-        lacking, fewer = set(asked), list[Target]()
+        lacking = set(asked)
         for group in reader.summaries():
             lacking.discard(group.group_id)
             facts = asked.get(group.group_id)
             if facts is not None and (why := _why_in_use(group, facts, hides_offsets)) is not None:
-                reason = f"{newer} shows it in use: {why}"
-                in_use = group.group_id in found and found[group.group_id].code != Reason.OFFSETS_UNSEEN
-                if why is _MOVED and group.partitions < facts.partitions and not in_use:
-                    fewer.append(facts)
-                found[group.group_id] = kept(group.group_id, Reason.ALIVE_BEFORE, reason)
-        now = offsets_in(reader, [group.group_id for group in fewer]) if fewer else {}
-        changed = [(group, now[group.group_id]) for group in fewer if group.group_id in now]
-        for group_id, topics in lost_topics(partial(offsets_in_snapshot, layout, plan.snapshot_id), changed).items():
-            why = f"{newer} shows less of it: {sentence(topics, {})}"
-            found[group_id] = kept(group_id, Reason.OFFSETS_UNSEEN, why)
+                found[group.group_id] = kept(group.group_id, Reason.ALIVE_BEFORE, f"{newer} shows it in use: {why}")
         if reader.manifest.complete and not sees_less:
             reason = f"{newer} does not have it: somebody made it again since"
             lacking = looked_for(reader.manifest, lacking)
@@ -92,5 +78,5 @@ def _why_in_use(group: GroupSummary, planned: Target, hides_offsets: bool) -> st
     if len(kinds) > 1 or group.protocol_type != planned.protocol_type:
         return "it was of another kind"
     if group.fingerprint != planned.fingerprint and not hides_offsets:
-        return _MOVED
+        return "its committed offsets had moved"
     return None

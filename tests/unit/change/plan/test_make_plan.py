@@ -112,26 +112,6 @@ async def test_a_group_that_is_kept_alive_is_not_planned(
     assert reasons(plan) == ({"kept": "excluded"} if kept else {})
 
 
-async def test_the_reason_says_from_when_an_idle_time_counts_that_is_shorter_than_the_judgement_s(
-    tmp_path: Path,
-) -> None:
-    """A report shows both: the judgement's 9 days stood beside the 2 days that were counted."""
-    admin = FakeAdmin()
-    for group_id in ("judged", "restored", "restored before"):
-        admin.add(group_id, ("t", 0, 5))
-    reader = await snapshot(admin, layout_in(tmp_path))
-    verdicts = judge(reader, idle_seconds=9 * 86_400.0)
-    at = verdicts[1].observed_at - timedelta(days=2)
-    kept = {"restored": KeptAlive(at, at, "a restore"), "restored before": KeptAlive(NOW - timedelta(days=10), NOW)}
-    plan = make_plan(verdicts_of(verdicts), reader, POLICY, LATER, known=Known(kept_alive=kept))
-    found = {group.group_id: (group.idle_seconds, group.reason) for group in plan.groups}
-    assert found == {
-        "judged": (9 * 86_400.0, "idle for 9 days"),
-        "restored": (2 * 86_400.0, f"idle for 9 days; 2d since a restore of {at.isoformat()} count"),
-        "restored before": (9 * 86_400.0, "idle for 9 days"),
-    }
-
-
 @pytest.mark.parametrize(
     "facts",
     [

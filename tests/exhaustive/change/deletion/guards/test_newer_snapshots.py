@@ -71,7 +71,7 @@ async def test_a_group_that_a_newer_snapshot_shows_without_any_offset_is_kept(tm
     await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
     admin.groups["a"] = FakeGroup()
     report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
-    assert fates(report) == {"a": "kept:offsets_unseen", "b": "deleted:safe"}
+    assert fates(report) == {"a": "kept:alive_before", "b": "deleted:safe"}
 
 
 async def test_a_newer_snapshot_that_does_not_know_its_cluster_counts(tmp_path: Path) -> None:
