@@ -36,12 +36,9 @@ _KEYS_AT_ONCE = 512
 
 async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Outcome[K, V]]:
     """Drive a call to its end and return all the results, in the order in which they came."""
-    gathered: list[Outcome[K, V]] = []
     with collection_paused():
         async with aclosing(batches(driver, cluster)) as steps:
-            async for results in steps:
-                gathered.extend(results)
-    return gathered
+            return [result async for results in steps for result in results]
 
 
 async def batches(driver: AdminDriver[K, V], cluster: ClusterClient) -> AsyncGenerator[chain[Outcome[K, V]], None]:
@@ -63,7 +60,7 @@ async def batches(driver: AdminDriver[K, V], cluster: ClusterClient) -> AsyncGen
             if specs:
                 await asyncio.sleep(0)  # they are written, and on their way while more are cut
             elif not driver.done:
-                await exchanges.wait(min(driver.wake_at(clock()) - clock(), exchanges.patience))
+                await exchanges.wait(driver.wake_at(clock()) - clock())
             yield driver.take_results()
         exchanges.raise_bug()
     finally:
@@ -81,8 +78,7 @@ class _Exchanges(Generic[K, V]):
         self._driver = driver
         self._cluster = cluster
         self._clock = asyncio.get_running_loop().time
-        self._sent: dict[RequestSpec[K], SentRequests] = {}
-        self._opening: dict[RequestSpec[K], asyncio.Task[None]] = {}
+        self._under_way: dict[RequestSpec[K], SentRequests | asyncio.Task[None]] = {}
         self._something_came = asyncio.Event()
         self._asked_at: dict[BrokerId, float] = {}
         self._bug: BaseException | None = None
@@ -94,42 +90,33 @@ class _Exchanges(Generic[K, V]):
         connection = self._cluster.open_connection(spec.scope.broker_id, spec.handler.turns.get(spec.keys[0], 0))
         if connection is not None:
             self._send(spec, connection)
-            return
-        task = self._opening[spec] = asyncio.create_task(self._open_and_send(spec))
-        task.add_done_callback(lambda _: self._opening.pop(spec, None))
+        else:
+            self._under_way[spec] = asyncio.create_task(self._open_and_send(spec))
 
     def _left(self) -> dict[BrokerId, float]:
         """Return the seconds for which brokers may be waited for. A change that was sent is waited for in any case."""
-        reads = (spec for spec in {**self._sent, **self._opening} if self._may_end(spec))
-        asked = {spec.scope.broker_id for spec in reads}
+        asked = {spec.scope.broker_id for spec in self._under_way if self._may_end(spec)}
         return {id_: self._cluster.patience.left(id_, self._asked_at[id_]) for id_ in asked}
 
     def _may_end(self, spec: RequestSpec[K]) -> bool:
-        return spec.handler.resend_after_loss or spec not in self._sent
-
-    @property
-    def patience(self) -> float:
-        """The seconds until the first broker is given up."""
-        return min(self._left().values(), default=math.inf)
+        return spec.handler.resend_after_loss or isinstance(self._under_way[spec], asyncio.Task)
 
     def give_up(self) -> None:
         """Fail the requests to brokers that this call and those before it have waited for long enough."""
         late = [broker_id for broker_id, seconds in self._left().items() if seconds <= 0]
-        for spec in list({**self._sent, **self._opening}) if late else ():
-            if spec.scope.broker_id not in late or not self._may_end(spec):
-                continue
-            for under_way in (self._sent.pop(spec, None), self._opening.pop(spec, None)):
-                if under_way is not None:
-                    under_way.cancel()
-            kind = DeadlineExceededError if spec.handler.resend_after_loss else NotSentError
-            waited = f"waiting for broker {spec.scope.broker_id} to answer {spec.handler.api.name}"
-            self._fail(spec, kind(f"it was not done in time; {waited}, as calls before this one did"), sent=False)
+        for spec, under_way in list(self._under_way.items()) if late else ():
+            if spec.scope.broker_id in late and self._may_end(spec):
+                under_way.cancel()
+                kind = DeadlineExceededError if spec.handler.resend_after_loss else NotSentError
+                waited = f"waiting for broker {spec.scope.broker_id} to answer {spec.handler.api.name}"
+                self._fail(spec, kind(f"it was not done in time; {waited}, as calls before this one did"), sent=False)
 
     async def wait(self, seconds: float) -> None:
-        """Wait until something came, or until the time is over.
+        """Wait until something came, until the time is over, or until a broker is given up.
 
         Raises what the driver or a handler raised: not an answer but a bug, and it is reported before the deadline.
         """
+        seconds = min([seconds, *self._left().values()])
         timer = asyncio.get_running_loop().call_later(seconds, self._something_came.set)
         try:
             await self._something_came.wait()
@@ -146,13 +133,11 @@ class _Exchanges(Generic[K, V]):
     async def cancel(self) -> None:
         """End what is still under way. A broker that is given up here is not known to be silent."""
         if not self._driver.done:
-            for spec in {**self._sent, **self._opening}:
+            for spec in self._under_way:
                 self._cluster.patience.answered(spec.scope.broker_id)
-        for sent in self._sent.values():
-            sent.cancel()
-        opening = list(self._opening.values())
-        for task in opening:
-            task.cancel()
+        for under_way in self._under_way.values():
+            under_way.cancel()
+        opening = [task for task in self._under_way.values() if isinstance(task, asyncio.Task)]
         await asyncio.gather(*opening, return_exceptions=True)
 
     async def _open_and_send(self, spec: RequestSpec[K]) -> None:
@@ -178,7 +163,7 @@ class _Exchanges(Generic[K, V]):
                 raise NotSentError(f"{api} to broker {spec.scope.broker_id} could not leave in the time it had")
             timeout = self._cluster.config.request_timeout
             on_answers = partial(self._receive, spec, version)
-            self._sent[spec] = connection.submit(api, version, requests, timeout, on_answers)
+            self._under_way[spec] = connection.submit(api, version, requests, timeout, on_answers)
         except KafkaGroupsError as error:  # a connection that is lost already sends nothing
             self._fail(spec, error, sent=False)
         except Exception as error:  # noqa: BLE001  # raised by ``wait``
@@ -194,10 +179,10 @@ class _Exchanges(Generic[K, V]):
 
         A change that still waits for its connection has not happened: its outcome is known.
         """
-        for sent in list(self._sent.values()):
-            sent.flush()
-        for spec, task in list(self._opening.items()):
-            if not spec.handler.resend_after_loss and task.cancel():
+        for spec, under_way in list(self._under_way.items()):
+            if not isinstance(under_way, asyncio.Task):
+                under_way.flush()
+            elif not spec.handler.resend_after_loss and under_way.cancel():
                 where = f"{spec.handler.api} to broker {spec.scope.broker_id}"
                 self._fail(spec, NotSentError(f"{where} could not leave in the time it had: no connection"), sent=False)
 
@@ -209,7 +194,7 @@ class _Exchanges(Generic[K, V]):
             if len(answers) < spec.requests:
                 spec = self._driver.part(spec, spec.keys[: len(answers)])
             else:
-                del self._sent[spec]
+                del self._under_way[spec]
             if errors:  # each request of a series has its own end
                 failed: defaultdict[KafkaGroupsError, list[K]] = defaultdict(list)
                 for place, error in errors.items():
@@ -221,7 +206,7 @@ class _Exchanges(Generic[K, V]):
                 self._fail(self._driver.part(spec, keys) if answers else spec, last, sent=True)
             if answers:
                 self._cluster.patience.answered(spec.scope.broker_id)
-                if any(other.scope.broker_id == spec.scope.broker_id for other in self._sent):
+                if any(other.scope.broker_id == spec.scope.broker_id for other in self._under_way):
                     self._cluster.patience.asked(spec.scope.broker_id)
                 self._driver.on_response(self._clock(), spec, version, *answers)
                 for broker in self._driver.take_discovered():
@@ -232,5 +217,6 @@ class _Exchanges(Generic[K, V]):
 
     def _fail(self, spec: RequestSpec[K], error: KafkaGroupsError, *, sent: bool) -> None:
         log.debug("%s to broker %s for %d keys: %s", spec.handler.api, spec.scope.broker_id, len(spec.keys), error)
+        self._under_way.pop(spec, None)
         self._driver.on_failure(self._clock(), spec, error, sent=sent)
         self._something_came.set()
