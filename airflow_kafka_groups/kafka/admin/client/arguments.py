@@ -15,7 +15,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.regexes import RegexSet, compile_regex
+from airflow_kafka_groups.kafka.regexes import compile_regex
 
 E = TypeVar("E", bound=Enum)
 Some = TypeVar("Some")
@@ -136,19 +136,11 @@ def _is_whole(value: object, least: int, most: int) -> bool:
 
 def _are_commits(offsets: GroupOffsets) -> bool:
     """Return whether columns can be committed as they are: every partition once, and with an offset."""
-    topics = offsets.topics
-    if len(topics) > 1 and len({topic.topic for topic in topics}) != len(topics):
-        return False
-    for topic in topics:
-        if not len(topic):
-            continue
-        flat = topic.flat_rows()
-        partitions = flat[0::3]
-        if min(partitions) < 0 or min(flat[1::3]) < 0 or len(set(partitions)) != len(partitions):
-            return False
-        if min(flat[2::3]) < -1:  # -1 where there is none
-            return False
-    return True
+    least = ((0, 0), (1, 0), (2, -1))  # of partitions, offsets and leader epochs
+    rows = [topic.flat_rows() for topic in offsets.topics]
+    return all(min(flat[place::3], default=0) >= number for flat in rows for place, number in least) and (
+        len(set(offsets)) == len(offsets)
+    )
 
 
 def _field(group_id: str, partition: TopicPartition) -> str:
@@ -185,7 +177,6 @@ def pattern_of(text: str | None) -> Callable[[str], object] | None:
     if text is None:
         return None
     try:
-        compile_regex(text)
+        return compile_regex(text).fullmatch  # type: ignore[no-any-return]
     except (ValueError, TypeError) as error:
         raise ConfigurationError("group_id_pattern", text, f"is not a regular expression: {error}") from None
-    return RegexSet([text]).matching

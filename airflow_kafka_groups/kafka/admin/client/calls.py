@@ -17,7 +17,6 @@ from airflow_kafka_groups.exceptions import (
     BrokerError,
     KafkaGroupsError,
     MissingAnswerError,
-    OutcomeUnknownError,
     UnsupportedVersionError,
 )
 from airflow_kafka_groups.kafka.admin.client.arguments import members_of
@@ -93,7 +92,7 @@ class Calls:
         self._throttled: dict[BrokerId, float] = {}
         self._listed: dict[str, GroupListing] = {}
         self._listed_at = -_LISTING_IS_FRESH
-        self._unsettled: dict[str, int] = {}
+        self._turns: dict[str, int] = {}
 
     async def open(self) -> None:
         """Connect, and recognize the product."""
@@ -235,25 +234,16 @@ class Calls:
         """Return over which connection to its broker each group's commit goes: in turn, so that all have as much to do.
 
         The groups of a connection come in series, which are sent together; the first ones of all series are neighbours.
-        A broker may still work on a commit that was given up. The group's next one follows it on the same connection:
+        A broker may still work on a commit that was given up. So all commits of a group go over the same connection:
         another one could overtake it.
         """
         turns: defaultdict[BrokerId | None, count[int]] = defaultdict(count)
         places = {group_id: next(turns[brokers.get(group_id)]) for group_id in group_ids}
         size = connections * self._limits.series
         in_series = sorted(places, key=lambda group_id: (places[group_id] // size, places[group_id] % connections))
-        taken = {group_id: places[group_id] % connections for group_id in in_series}
-        taken |= {group_id: self._unsettled[group_id] for group_id in self._unsettled.keys() & taken.keys()}
-        self._unsettled |= taken
+        taken = {group_id: self._turns.get(group_id, places[group_id] % connections) for group_id in in_series}
+        self._turns |= taken
         return taken
-
-    def settle(self, results: Iterable[GroupResult[None]], turns: Mapping[str, int]) -> None:
-        """Forget over which connection commits went, except those that a broker may still work on."""
-        for group_id, _, error in results:
-            if isinstance(error, OutcomeUnknownError):
-                self._unsettled[group_id] = turns[group_id]  # another call may have settled its own commit meanwhile
-            else:
-                self._unsettled.pop(group_id, None)
 
     def guess_coordinators(
         self, group_ids: list[str], partitions: Mapping[str, int] | None = None

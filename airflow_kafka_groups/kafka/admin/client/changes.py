@@ -193,7 +193,6 @@ class Changes(Listing):
         turns = calls.take_turns(at_once, connections, coordinators or guess or {})
         handler = AlterGroupOffsetsHandler(wanted, connections, coordinators is not None, turns, send_by=send_by)
         results = {**await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)}
-        calls.settle(results.values(), turns)
         for group_id, result in results.items():
             if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
                 slices[group_id] = smaller
@@ -246,9 +245,7 @@ async def _commit_in_slices(
         return (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id].error
 
     error = await _in_slices(group_id, slices, commit, lambda *failed: smaller_slices(group_id, *failed))
-    result: GroupResult[None] = GroupResult(group_id, error=error)
-    calls.settle([result], turns)
-    return result
+    return GroupResult(group_id, error=error)
 
 
 async def _in_slices(

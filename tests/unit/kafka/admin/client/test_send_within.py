@@ -18,7 +18,6 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.admin.handlers.change_groups import AlterGroupOffsetsHandler
-from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
@@ -227,20 +226,6 @@ async def test_a_call_that_is_cancelled_leaves_nothing_behind() -> None:
         again.raise_for_errors()
     gc.collect(1)  # what this test left is young
     assert troubles == []
-
-
-async def test_a_commit_that_was_given_up_is_remembered_when_another_one_of_its_group_was_answered() -> None:
-    given_up: GroupResult[None] = GroupResult("b", error=OutcomeUnknownError("no answer"))
-    async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
-        calls = admin._calls
-        first = calls.take_turns(["a", "b"], 2, {})
-        second = calls.take_turns(["b"], 1, {})
-        assert first["b"] == second["b"] == 1
-        calls.settle([GroupResult("b")], first)
-        calls.settle([given_up], second)
-        assert calls.take_turns(["b"], 1, {})["b"] == 1
-        calls.settle([GroupResult("b")], second)
-        assert calls.take_turns(["b"], 1, {})["b"] == 0
 
 
 async def test_reads_that_were_lost_are_sent_again_and_no_others() -> None:
