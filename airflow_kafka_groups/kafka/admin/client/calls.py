@@ -161,7 +161,7 @@ class Calls:
                     handed_over = clock()
                     yield batch
                     taken = clock() - handed_over
-                    driver.extend(taken)
+                    driver.deadline += taken
                     self.cluster.patience.extend(taken)
 
     async def share_offsets(

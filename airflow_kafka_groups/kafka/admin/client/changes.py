@@ -26,7 +26,6 @@ from airflow_kafka_groups.kafka.admin.handlers.change_groups import (
     RemoveMembersHandler,
     commit_bytes,
     commit_slices,
-    smaller_slices,
 )
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
     BATCHES_IN_ONE,
@@ -193,9 +192,6 @@ class Changes(Listing):
         turns = calls.take_turns(at_once, connections, coordinators or guess or {})
         handler = AlterGroupOffsetsHandler(wanted, connections, coordinators is not None, turns, send_by=send_by)
         results = {**await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)}
-        for group_id, result in results.items():
-            if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
-                slices[group_id] = smaller
         sliced = await asyncio.gather(
             *(_commit_in_slices(calls, *each, send_by, coordinators) for each in slices.items())
         )
@@ -237,44 +233,30 @@ class Changes(Listing):
 async def _commit_in_slices(
     calls: Calls, group_id: str, slices: Sequence[Commits], send_by: float, coordinators: Mapping[str, BrokerId] | None
 ) -> GroupResult[None]:
-    """Commit the offsets of a group that are too many for one batch, slice by slice; halve what is still too much."""
+    """Commit the offsets of a group that are too many for one batch, slice by slice."""
     turns = calls.take_turns([group_id], 1, {})
 
     async def commit(part: Commits) -> KafkaGroupsError | None:
         handler = AlterGroupOffsetsHandler({group_id: part}, 1, coordinators is not None, turns, send_by=send_by)
         return (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id].error
 
-    error = await _in_slices(group_id, slices, commit, lambda *failed: smaller_slices(group_id, *failed))
-    return GroupResult(group_id, error=error)
+    return GroupResult(group_id, error=await _in_slices(group_id, slices, commit))
 
 
 async def _in_slices(
-    group_id: str,
-    slices: Sequence[_Slice],
-    change: Callable[[_Slice], Awaitable[KafkaGroupsError | None]],
-    smaller: Callable[[_Slice, KafkaGroupsError | None], Sequence[_Slice]] = lambda *_: (),
+    group_id: str, slices: Sequence[_Slice], change: Callable[[_Slice], Awaitable[KafkaGroupsError | None]]
 ) -> KafkaGroupsError | None:
-    """Change partitions of a group slice by slice; return what failed, by partition once a slice was changed.
-
-    :param change: changes a slice; returns the error.
-    :param smaller: returns the parts of a slice that was too much for the broker. Default: no slice is.
-    """
+    """Change partitions of a group slice by slice; return what failed, by partition once a slice was changed."""
     failed: dict[TopicPartition, KafkaGroupsError] = {}
-    waiting, some = list(reversed(slices)), False
-    while waiting:
-        part = waiting.pop()
+    for number, part in enumerate(slices):
         error = await change(part)
-        if parts := smaller(part, error):
-            waiting += reversed(parts)
-            continue
         if isinstance(error, PartitionsFailedError):
             failed |= error.partition_errors
         elif error is not None:
-            if not some or isinstance(error, OutcomeUnknownError):
+            if not number or isinstance(error, OutcomeUnknownError):
                 return error
-            failed |= {where: error for rest in (part, *waiting) for where in rest}
+            failed |= {where: error for rest in slices[number:] for where in rest}
             break
-        some = True
     return PartitionsFailedError(group_id, failed) if failed else None
 
 
@@ -285,9 +267,8 @@ async def _tombstone_sizes(calls: Calls, group_ids: list[str], offsets: Mapping[
         for _ in range(_TURNS_BETWEEN):
             await asyncio.sleep(0)
         hashes += java_hashes(group_ids[start : start + _HASHED_AT_ONCE])
-    partitions = _offsets_partition_count(calls)
-    buckets = dict(zip(group_ids, partitions_of_hashes(hashes, partitions), strict=True))
-    return TombstoneSizes(offsets, partitions, buckets=buckets)
+    partitions = partitions_of_hashes(hashes, _offsets_partition_count(calls))
+    return TombstoneSizes(offsets, dict(zip(group_ids, partitions, strict=True)))
 
 
 async def _of_other_types(

@@ -69,7 +69,6 @@ class AdminDriver(Generic[K, V]):
         self._last_error: dict[K, KafkaGroupsError] = {}
         self._asked_before: set[K] = set()
         self._doubts: dict[K, KafkaGroupsError] = {}
-        self._results: list[Outcome[K, V]] = []
         self._finished: list[Iterable[Outcome[K, V]]] = []
         self._discovered: list[Broker] = []
         unique = dict.fromkeys(keys)
@@ -88,36 +87,24 @@ class AdminDriver(Generic[K, V]):
 
     def take_results(self) -> chain[Outcome[K, V]]:
         """Return the results that came since the last time: (key, value, error). They can be read once."""
-        results = chain(self._results, *self._finished)
-        self._results, self._finished = [], []
-        return results
+        finished, self._finished = self._finished, []
+        return chain.from_iterable(finished)
 
     def take_discovered(self) -> list[Broker]:
         """Return the brokers that lookups named since the last time, with their addresses."""
         discovered, self._discovered = self._discovered, []
         return discovered
 
-    def extend(self, seconds: float) -> None:
-        """Put the deadline off, by time that passed outside of the call."""
-        self.deadline += seconds
-
     def wake_at(self, now: float) -> float:
         """Return the time at which ``poll`` may have something new, if nothing happens before."""
         return min([self.deadline, *self._queue.wake_times(now)])
 
-    # What to send
-
     def poll(self, now: float, at_once: int | None = None) -> list[RequestSpec[K]]:
-        """Return the requests to send now; at the deadline, fail what is left.
-
-        :param at_once: stop when the requests have so many keys; there may be more to send then. Default: all of them.
-        """
+        """Return the requests to send now, of about ``at_once`` keys or all; at the deadline, fail what is left."""
         if now >= self.deadline:
             self._expire()
             return []
         return self._queue.take(now, at_once)
-
-    # What came of it
 
     def on_response(self, now: float, spec: RequestSpec[K], version: int, *responses: Message) -> None:
         """Take the answer to a request, or the answers to a series, in the order of its keys."""
@@ -225,7 +212,7 @@ class AdminDriver(Generic[K, V]):
             self._open.discard(key)
             if error is not None and key in self._doubts:  # no refusal says that nothing was done before
                 error = OutcomeUnknownError(f"it may have been done before: {self._doubts[key]}; then: {error}")
-            self._results.append((key, value, error))
+            self._finished.append([(key, value, error)])
 
     def _finish_all(self, keys: Sequence[K], values: Iterable[V]) -> None:
         """Finish all keys of a request at once, as ``_finish`` does for one. Values are made when they are taken."""

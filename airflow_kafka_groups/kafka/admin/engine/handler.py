@@ -1,18 +1,12 @@
 """The interface between the engine and one Kafka API: what to send, what each key's answer means, and the limits.
 
-One handler for each API (``handlers/``), each with one table of error codes. Handlers are sans-IO and stateless.
-Everything that is true of one API only belongs to its handler: versions, errors, the size of requests, how often to try
-again, whether to send it again when its answer is lost. The engine knows scopes, keys, times.
-
-An answer sorts its keys:
+Handlers are sans-IO and stateless, and have all that is true of one API only. A generic "retriable" flag never decides:
+libraries disagree about it. An answer sorts its keys:
 
 - *completed*: the value
 - *failed*: final, with the reason
 - *unmapped*: this broker is not (or no longer) the one to ask; look the key up again
 - *retry*: the right broker at the wrong moment; ask it again after a pause
-
-``COORDINATOR_CODES`` sorts the error codes that mean the same for every API that asks a coordinator. A generic
-"retriable" flag never decides: libraries disagree about it.
 """
 
 from __future__ import annotations
@@ -54,10 +48,7 @@ Outcome = tuple[K, V | None, KafkaGroupsError | None]
 
 @dataclass(slots=True)
 class HandlerResult(Generic[K, V]):
-    """The keys of one request, each in one place.
-
-    ``completed`` may make its values when they are taken.
-    """
+    """The keys of one request, each in one place. ``completed`` may make its values when they are taken."""
 
     completed: Mapping[K, V] = field(default_factory=dict)
     failed: dict[K, KafkaGroupsError] = field(default_factory=dict)
@@ -66,8 +57,7 @@ class HandlerResult(Generic[K, V]):
 
     def add_error(self, status: KeyStatus, key: K, error: KafkaGroupsError) -> None:
         """Add a key with an error."""
-        of_status: dict[K, KafkaGroupsError] = getattr(self, status.value)
-        of_status[key] = error
+        getattr(self, status.value)[key] = error
 
     def failed_together(self, keys: Sequence[K]) -> list[K]:
         """Return the keys whose error may be another key's, and of which nothing else was said."""
@@ -172,11 +162,7 @@ class AdminHandler(ABC, Generic[K, V]):
 
     @abstractmethod
     def build(self, keys: Sequence[K], version: int) -> Message:
-        """Build one request for all the keys.
-
-        Raises ``NoBatchedRequestError`` when this version takes one key a request and there are more: the engine then
-        sends this broker one key a request.
-        """
+        """Build a request for all the keys; raise ``NoBatchedRequestError`` if this version takes one key a request."""
 
     @abstractmethod
     def parse(self, broker_id: BrokerId, keys: Sequence[K], version: int, response: Any) -> HandlerResult[K, V]:
@@ -212,10 +198,7 @@ class KeyedHandler(AdminHandler[K, V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangingHandler(AdminHandler[K, V]):
-    """The defaults of a handler that changes groups: never sent again when the answer was lost.
-
-    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
-    """
+    """The defaults of a handler that changes groups: never sent again when the answer was lost."""
 
     changes_groups = True
     resend_after_loss = False

@@ -1,14 +1,8 @@
-"""The keys of a call that wait to be sent, by scope, and the requests that may be sent now, within the call's limits.
-
-A scope is what may share a request: keys in the same stage that go to the same broker, as in Kafka's own
-AdminApiDriver. Its queue is cut into even requests of at most the handler's ``batch_size`` keys, ``batches_in_flight``
-at a time for each scope, the least busy broker first. Keys that failed wait for the end of their pause. A throttled
-broker gets nothing until its time is over.
+"""The keys of a call that wait to be sent, and the requests that may be sent now, within the call's limits.
 
 One request for many keys becomes many requests for one key (KIP-347, KIP-699) here and nowhere else: a handler refuses
-to build many keys at an old version, and from then on this scope gets one key a request, many of them in flight. One
-broker says nothing about the others: "one old broker un-batches the world" is Java's bug KAFKA-13029. Such requests are
-sent in short series: the bookkeeping of a series takes as long as that of one request.
+to build many keys at an old version, and from then on this scope gets one key a request, in short series. One broker
+says nothing about the others: "one old broker un-batches the world" is Java's bug KAFKA-13029.
 """
 
 from __future__ import annotations
@@ -37,10 +31,7 @@ class Stage(IntEnum):
 
 
 class Scope(NamedTuple):
-    """A stage and a broker; a request has one, and so has each queue of waiting keys.
-
-    :param broker_id: the broker to ask; ``ANY_BROKER`` where lookups wait for one to be chosen.
-    """
+    """What may share a request, as in Kafka's own AdminApiDriver: a stage, and a broker or ``ANY_BROKER``."""
 
     stage: Stage
     broker_id: BrokerId
@@ -106,14 +97,7 @@ class _Lane(Generic[K]):
 
 
 class RequestQueue(Generic[K]):
-    """The requests of one call that are to be sent, or under way.
-
-    :param brokers: node ids that may be asked for lookups.
-    :param lookup: finds the broker of a key; ``None`` when no key is ever looked up.
-    :param handler: asks the question; ``None`` when the lookup is all.
-    :param limits: how many requests there may be at once.
-    :param throttled: until when brokers want to be left alone; shared by all calls of a client.
-    """
+    """The requests of one call that are to be sent, or under way. The parameters are those of ``AdminDriver``."""
 
     def __init__(
         self,
@@ -138,8 +122,6 @@ class RequestQueue(Generic[K]):
         if self._paused:
             yield self._paused[0][0]
         yield from (until for until in self._throttled.values() if until > now)
-
-    # What waits
 
     def add(self, scope: Scope, keys: Iterable[K]) -> None:
         """Add keys to the queue of a scope."""
@@ -168,13 +150,8 @@ class RequestQueue(Generic[K]):
         """Send one key a request in this scope from now on."""
         self._lane(scope).singles = True
 
-    # What is sent
-
     def take(self, now: float, at_once: int | None) -> list[RequestSpec[K]]:
-        """Return the requests that may be sent now.
-
-        :param at_once: stop when they have so many keys; ``None`` for all of them.
-        """
+        """Return the requests that may be sent now; stop when they have ``at_once`` keys, ``None`` for all of them."""
         while self._paused and self._paused[0][0] <= now:
             _, _, scope, keys = heapq.heappop(self._paused)
             self.add(scope, keys)
@@ -193,11 +170,7 @@ class RequestQueue(Generic[K]):
         self._lanes[spec.scope].in_flight -= spec.requests
 
     def part(self, spec: RequestSpec[K], keys: Collection[K]) -> RequestSpec[K]:
-        """Make some requests of a series their own series, so that something else can come of them than of the rest.
-
-        :param spec: the series, which is under way. It keeps the rest, which must not be empty.
-        :param keys: of the requests.
-        """
+        """Make some requests of a series under way their own one; it keeps the rest, which must not be empty."""
         spec.keys = tuple([key for key in spec.keys if key not in keys])
         parted = RequestSpec(spec.scope, tuple(keys), spec.handler, singly=True)
         self.in_flight.add(parted)

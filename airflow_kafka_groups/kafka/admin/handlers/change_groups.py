@@ -6,8 +6,7 @@ what was meant for an empty group would rewind a live one; or a static member ma
 A broker writes the offsets of one OffsetCommit as ONE atomic batch. Consumers commit what each of them reads, so a
 group may have more offsets than a batch holds: 300 with 4,000 bytes of metadata each, or 10,000 with long names. In one
 request, all of them fail: with INVALID_COMMIT_OFFSET_SIZE up to Kafka 3.9, with UNKNOWN_SERVER_ERROR from 4.0 on. So
-such a group is committed in slices, each at most half of what a batch holds as brokers are shipped. A slice that was
-still too much is halved.
+such a group is committed in slices, each at most half of what a batch holds as brokers are shipped.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, cast
 
 from airflow_kafka_groups.exceptions import (
-    BrokerError,
     ConnectionFailedError,
     KafkaGroupsError,
     PartitionsFailedError,
@@ -44,9 +42,6 @@ from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 
 _RECORD_BYTES = 80  # at most: 44 of key and value, a topic id of Kafka 4, the varints of a long batch
-_FITS_BYTES = 16_384
-"""What surely fits: an error that means something else is not asked for once for each offset."""
-_TOO_LARGE = frozenset({int(ErrorCode.invalid_commit_offset_size), int(ErrorCode.unknown_server_error)})
 
 
 def commit_bytes(group_id: str, offsets: Commits) -> int:
@@ -68,18 +63,6 @@ def commit_slices(group_id: str, offsets: Commits, budget: int = BUDGET_BYTES) -
 
     parts = cut(offsets.items(), size_of, budget)
     return [cast("Commits", GroupOffsets.from_mapping(group_id, dict(part))) for part in parts]
-
-
-def smaller_slices(group_id: str, offsets: Commits, error: KafkaGroupsError | None) -> list[Commits]:
-    """Return the halves of a commit that was too much for the broker; nothing if it failed for another reason."""
-    if not isinstance(error, PartitionsFailedError) or len(error.partition_errors) < len(offsets):
-        return []
-    codes = {each.code if isinstance(each, BrokerError) else 0 for each in error.partition_errors.values()}
-    size = commit_bytes(group_id, offsets)
-    if len(codes) > 1 or not codes <= _TOO_LARGE or size <= _FITS_BYTES:
-        return []
-    slices = commit_slices(group_id, offsets, size // 2 + 1)
-    return slices if len(slices) > 1 else []
 
 
 _TRIES = 3

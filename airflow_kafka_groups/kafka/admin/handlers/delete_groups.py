@@ -15,10 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar
 
 from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult, KeyedHandler
-from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, ShareGroupOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, Api
@@ -41,20 +40,17 @@ class TombstoneSizes:
     """The tombstones of groups: which partition each group's go to, and how many bytes they are.
 
     :param known: the offsets of groups that have been read; others are estimated.
-    :param partitions: number of partitions of ``__consumer_offsets``.
+    :param buckets: the partition of ``__consumer_offsets`` of each group.
     :param budget: bytes that one request may make one partition write.
-    :param buckets: the partitions of groups, where they have been computed together; others are computed when needed.
     """
 
     known: Mapping[str, GroupOffsets] = field(default_factory=dict)
-    partitions: int = DEFAULT_PARTITIONS
-    budget: int = BUDGET_BYTES
     buckets: Mapping[str, int] = field(default_factory=dict)
-    _of_known: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    budget: int = BUDGET_BYTES
 
     def fit(self, group_ids: Sequence[str]) -> int:
         """Return how many of these groups, from the first on, fit into one request; at least one."""
-        buckets = self._buckets(group_ids)
+        buckets = list(map(self.buckets.__getitem__, group_ids))
         if not self.known:
             longest = max(map(len, map(str.encode, group_ids)))
             if max(Counter(buckets).values()) * _estimate(longest) <= self.budget:  # as mostly
@@ -66,21 +62,14 @@ class TombstoneSizes:
                 return max(position, 1)
         return len(group_ids)
 
-    def _buckets(self, group_ids: Sequence[str]) -> list[int]:
-        buckets = list(map(self.buckets.get, group_ids))
-        return [*offsets_partitions(group_ids, self.partitions)] if None in buckets else cast("list[int]", buckets)
-
     def size(self, group_id: str) -> int:
         """Return the bytes of the group's tombstones."""
-        if (known := self._of_known.get(group_id)) is not None:
-            return known
         size = len(group_id.encode())
         offsets = self.known.get(group_id)
         if offsets is None or isinstance(offsets, ShareGroupOffsets):  # those are not in ``__consumer_offsets``
             return _estimate(size)
         tombstones = [len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics]
-        self._of_known[group_id] = size = size + _GROUP_TOMBSTONE_BYTES + sum(tombstones)
-        return size
+        return size + _GROUP_TOMBSTONE_BYTES + sum(tombstones)
 
 
 @cache

@@ -343,15 +343,6 @@ async def test_what_is_more_than_a_batch_is_committed_in_slices(error: ErrorCode
     assert len(commits.sizes) == 3
 
 
-@pytest.mark.parametrize("error", TOO_LARGE)
-@pytest.mark.parametrize("text", ["", "m" * 3_000])
-async def test_where_a_broker_writes_less_at_once_slices_are_halved(error: ErrorCode, text: str) -> None:
-    offsets = dict.fromkeys(PARTITIONS, OffsetAndMetadata(7, text))
-    result, commits = await commit(lambda _, asked: error if len(asked) > 110 else ErrorCode.none, offsets)
-    assert result.ok
-    assert commits.committed == dict.fromkeys(PARTITIONS, 7)
-
-
 async def test_a_partition_that_is_refused_is_named_and_the_others_are_committed() -> None:
     refused = {PARTITIONS[0], PARTITIONS[-1]}
     unknown, none = ErrorCode.unknown_topic_or_partition, ErrorCode.none

@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConnectionFailedError,
-    KafkaGroupsError,
     MissingAnswerError,
-    OutcomeUnknownError,
     PartitionOffsetsError,
-    PartitionsFailedError,
     RemoteProtocolError,
 )
 from airflow_kafka_groups.kafka.admin import handlers
@@ -28,7 +25,6 @@ from airflow_kafka_groups.kafka.admin.handlers.change_groups import (
     RemoveMembersHandler,
     commit_bytes,
     commit_slices,
-    smaller_slices,
 )
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
     BUDGET_BYTES,
@@ -56,8 +52,7 @@ from airflow_kafka_groups.kafka.protocol.answers import (
     KeyedAnswer,
     LeaveAnswer,
 )
-from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.ledger.outcomes import Outcome, of_deletion
 from tests.fakes import answers
 
@@ -171,7 +166,7 @@ def offsets_of(group_id: str, count: int, topic: str = "t" * 30) -> GroupOffsets
 def test_what_failed_in_the_field_does_not_fit_and_what_passed_is_not_cut_to_crumbs() -> None:
     """120 groups with 200 offsets each (60-character names, one partition) failed; a third of them is half a batch."""
     groups = {f"group-{i:014d}": offsets_of(f"group-{i:014d}", 200, "t" * 40) for i in range(120)}
-    sizes = TombstoneSizes(groups, 1)
+    sizes = TombstoneSizes(groups)
     total = sum(sizes.size(group_id) for group_id in groups)
     assert total > MAX_BATCH_BYTES
     assert 20 < sizes.budget // (total // 120) < 60
@@ -192,14 +187,13 @@ def test_the_start_offsets_of_a_share_group_are_in_another_topic() -> None:
     st.integers(1, 5),
     st.integers(1, 40_000),
     st.booleans(),
-    st.booleans(),
 )
 def test_as_many_fit_as_no_partition_gets_more_than_the_budget_of(
-    group_ids: list[str], partitions: int, budget: int, some_known: bool, placed: bool
+    group_ids: list[str], partitions: int, budget: int, some_known: bool
 ) -> None:
     known = {group_ids[-1]: offsets_of(group_ids[-1], 100)} if some_known else {}
     places = {group_id: offsets_partitions([group_id], partitions)[0] for group_id in group_ids}
-    sizes = TombstoneSizes(known, partitions, budget, buckets=places if placed else {})
+    sizes = TombstoneSizes(known, places, budget)
     fitting = sizes.fit(group_ids)
 
     def heaviest(count: int) -> int:
@@ -226,10 +220,6 @@ def commits_of(count: int, metadata: str = "", topic: str = "t" * 40) -> Commits
     return cast("Commits", GroupOffsets.from_mapping("g", values))
 
 
-def failure(code: ErrorCode, commits: Commits) -> PartitionsFailedError:
-    return PartitionsFailedError("g", dict.fromkeys(commits, broker_error(code, OFFSET_COMMIT)))
-
-
 def test_what_failed_on_a_broker_is_more_than_a_batch_and_what_groups_usually_have_is_not() -> None:
     assert commit_bytes("g", commits_of(300, "m" * 4_000)) > MAX_BATCH_BYTES
     assert commit_bytes("g" * 60, commits_of(10_000)) > MAX_BATCH_BYTES
@@ -250,33 +240,6 @@ def test_slices_have_each_offset_once_in_its_order_and_none_is_too_large(
     slices = commit_slices("g", columns, budget)
     assert [item for part in slices for item in part.items()] == list(columns.items())
     assert all(commit_bytes("g", part) <= budget or len(part) == 1 for part in slices)
-
-
-@pytest.mark.parametrize("code", [ErrorCode.invalid_commit_offset_size, ErrorCode.unknown_server_error])
-def test_what_was_too_much_is_halved(code: ErrorCode) -> None:
-    commits = commits_of(300, "m" * 100)
-    first, second = smaller_slices("g", commits, failure(code, commits))
-    assert dict(first.items()) | dict(second.items()) == dict(commits.items())
-    assert abs(len(first) - len(second)) <= 1
-
-
-def test_another_error_is_no_reason_to_ask_again_in_parts() -> None:
-    commits, few = commits_of(300, "m" * 100), commits_of(10)
-    others: list[KafkaGroupsError | None] = [
-        None,
-        OutcomeUnknownError("lost"),
-        broker_error(ErrorCode.unknown_server_error, OFFSET_COMMIT),
-        failure(ErrorCode.unknown_member_id, commits),
-        failure(ErrorCode.unknown_server_error, commits_of(299)),
-        PartitionsFailedError("g", dict.fromkeys(commits, OutcomeUnknownError("lost"))),
-    ]
-    assert [smaller_slices("g", commits, error) for error in others] == [[]] * len(others)
-    assert smaller_slices("g", few, failure(ErrorCode.unknown_server_error, few)) == [], "few would not be too much"
-    one = commits_of(1, "m" * 40_000)
-    assert smaller_slices("g", one, failure(ErrorCode.unknown_server_error, one)) == []
-    assert BrokerError in {
-        type(each) for each in failure(ErrorCode.unknown_server_error, few).partition_errors.values()
-    }
 
 
 READ, SECRET, MOVED = (TopicPartition(topic, 0) for topic in ("read", "secret", "moved"))
