@@ -9,90 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.exceptions import BrokerError, ConnectionFailedError, KafkaGroupsError, RequestTimeoutError
-from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of
-from airflow_kafka_groups.kafka.admin.client.calls import Calls
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.results import is_not_found
-from airflow_kafka_groups.kafka.models import BrokerId, CoordinatorType, GroupDescription, GroupOffsets, GroupState
-from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
-from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS, METADATA
-from airflow_kafka_groups.kafka.protocol.apis import describe_groups, metadata
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, GroupState
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.admin.client.admin_client import AdminClient
-
-ABSENT_TOPIC = "airflow-kafka-groups.no-such-topic"
-"""A topic that nobody made, and that asking for it does not create."""
-_TRIES = 3
-
-
-class Rights:
-    """The calls that ask what this user may do."""
-
-    _calls: Calls
-
-    async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
-        """Ask what this user may do with the cluster and with some topics (KIP-430).
-
-        The answer has the operations of the cluster and of topics; ``None`` where the broker is too old (before 2.3).
-        """
-        calls = self._calls
-        names, asked = group_ids_of(topics, "topics"), list[BrokerId]()
-        calls.cluster.home.require()
-        while True:
-            broker_id, connection = await calls.cluster.any_connection(asked)
-            asked.append(broker_id)
-            try:
-                answer: MetadataAnswer = await calls.ask_once(
-                    broker_id,
-                    connection,
-                    METADATA,
-                    lambda version: metadata.build(names, version, include_authorized_operations=True),
-                    newest=metadata.LAST_VERSION_WITH_CLUSTER_OPERATIONS,  # later ones leave these out
-                )
-            except (ConnectionFailedError, RequestTimeoutError):
-                if len(asked) == _TRIES:
-                    raise
-            else:
-                return answer
-
-    async def sees_all_topics(self) -> bool:
-        """Return whether this user may describe topics in general, asked of a topic that does not exist.
-
-        Brokers silently leave topics that a user may not describe out of committed offsets, so where this is false a
-        group may have more offsets than it shows. A sign, not a proof: ACLs may hide single topics. Only a clear answer
-        counts: that there is no such topic, or what it is.
-        """
-        answer = await self.authorized_operations([ABSENT_TOPIC])
-        absent = answer.errors.get(ABSENT_TOPIC) is ErrorCode.unknown_topic_or_partition
-        return absent or ABSENT_TOPIC in answer.partition_counts
-
-    async def group_operations(self, group_id: str) -> frozenset[str] | None:
-        """Ask what this user may do with a group, also with one that does not exist (KIP-430).
-
-        Returns operations such as ``read``, ``None`` before Kafka 2.3, and none if this user may not even describe it.
-        """
-        calls = self._calls
-        found = (await calls.find_coordinators([group_id], CoordinatorType.GROUP))[group_id]
-        if isinstance(found.error, BrokerError) and found.error.code == ErrorCode.group_authorization_failed:
-            return frozenset()
-        broker_id = found.unwrap().broker_id
-        response = await calls.ask_once(
-            broker_id,
-            await calls.cluster.connection(broker_id),
-            DESCRIBE_GROUPS,
-            lambda version: describe_groups.build(DESCRIBE_GROUPS, [group_id], True, version),
-            newest=describe_groups.LAST_VERSION_OF_ABSENT_GROUPS,
-        )
-        ((_, answer),) = response.groups
-        if answer.error is ErrorCode.group_authorization_failed:
-            return frozenset()
-        if answer.error is not ErrorCode.none:
-            raise broker_error(answer.error, DESCRIBE_GROUPS, broker_id=broker_id, subject=f"group {group_id!r}")
-        allowed: frozenset[str] | None = answer.authorized_operations
-        return allowed
-
 
 Operations = frozenset[str] | None
 

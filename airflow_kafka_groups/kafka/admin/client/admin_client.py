@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Self, overload
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.admin.client.access import Rights
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of, many, one_or_many, partition_specs_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls, ChangePolicy
 from airflow_kafka_groups.kafka.admin.client.changes import Changes
@@ -37,7 +36,7 @@ from airflow_kafka_groups.kafka.transport.connection import Connector
 GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
 
 
-class AdminClient(Changes, Rights):
+class AdminClient(Changes):
     """A client for the groups of a Kafka cluster, many at a time. Use it as an async context manager.
 
     :param config: how to reach the cluster.

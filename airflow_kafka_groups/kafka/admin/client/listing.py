@@ -7,11 +7,14 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from airflow_kafka_groups.exceptions import (
     BrokerError,
+    ConnectionFailedError,
     EmptyGroupsNotListedError,
     KafkaGroupsError,
+    RequestTimeoutError,
     SwitchedOffError,
     UnsupportedVersionError,
 )
@@ -25,20 +28,27 @@ from airflow_kafka_groups.kafka.models import (
     NAMED_TYPES,
     Broker,
     BrokerId,
+    CoordinatorType,
     GroupDescription,
     GroupListing,
     GroupState,
     GroupType,
     TopicPartition,
 )
+from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import (
+    DESCRIBE_GROUPS,
     DESCRIBE_SHARE_OFFSETS,
     METADATA,
     ApiVersions,
 )
+from airflow_kafka_groups.kafka.protocol.apis import describe_groups, metadata
 from airflow_kafka_groups.kafka.protocol.apis.describe_groups import GROUP_TYPES
+from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
 
+ABSENT_TOPIC = "airflow-kafka-groups.no-such-topic"
+"""A topic that nobody made, and that asking for it does not create."""
 _TRIES = 3
 _FORBIDDEN = int(ErrorCode.group_authorization_failed)  # of a group that nobody made: the user may see others
 _PAUSE = 0.2
@@ -55,7 +65,7 @@ class ClusterDescription:
 
 
 class Listing:
-    """The calls that list and describe: the cluster, and its groups."""
+    """The calls that list and describe: the cluster, its groups, and what this user may do."""
 
     _calls: Calls
 
@@ -65,7 +75,7 @@ class Listing:
         Brokers that cannot be reached are in ``errors``; raises only if none answers.
         """
         calls = self._calls
-        metadata = await calls.cluster.refresh()
+        known = await calls.cluster.refresh()
         versions: dict[BrokerId, ApiVersions] = {}
         errors: dict[BrokerId, KafkaGroupsError] = {}
 
@@ -76,8 +86,8 @@ class Listing:
                 errors[broker_id] = error
 
         # Side by side: each that cannot be reached takes the time of a connection.
-        await asyncio.gather(*map(ask, metadata.brokers))
-        return ClusterDescription(metadata.cluster_id, tuple(metadata.brokers.values()), versions, errors)
+        await asyncio.gather(*map(ask, known.brokers))
+        return ClusterDescription(known.cluster_id, tuple(known.brokers.values()), versions, errors)
 
     async def list_groups(
         self,
@@ -185,6 +195,63 @@ class Listing:
             results[group_id] = GroupResult(group_id, None if doubt else gone, doubt)
         return GroupResults.of(results)
 
+    async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
+        """Ask what this user may do with the cluster and with some topics (KIP-430).
+
+        The answer has the operations of the cluster and of topics; ``None`` where the broker is too old (before 2.3).
+        """
+        calls = self._calls
+        names, asked = group_ids_of(topics, "topics"), list[BrokerId]()
+        calls.cluster.home.require()
+
+        def build(version: int) -> Message:
+            return metadata.build(names, version, include_authorized_operations=True)
+
+        newest = metadata.LAST_VERSION_WITH_CLUSTER_OPERATIONS  # later ones leave these out
+        while True:
+            broker_id, connection = await calls.cluster.any_connection(asked)
+            asked.append(broker_id)
+            try:
+                return cast("MetadataAnswer", await calls.ask_once(broker_id, connection, METADATA, build, newest))
+            except (ConnectionFailedError, RequestTimeoutError):
+                if len(asked) == _TRIES:
+                    raise
+
+    async def sees_all_topics(self) -> bool:
+        """Return whether this user may describe topics in general, asked of a topic that does not exist.
+
+        Brokers silently leave topics that a user may not describe out of committed offsets, so where this is false a
+        group may have more offsets than it shows. A sign, not a proof: ACLs may hide single topics. Only a clear answer
+        counts: that there is no such topic, or what it is.
+        """
+        answer = await self.authorized_operations([ABSENT_TOPIC])
+        absent = answer.errors.get(ABSENT_TOPIC) is ErrorCode.unknown_topic_or_partition
+        return absent or ABSENT_TOPIC in answer.partition_counts
+
+    async def group_operations(self, group_id: str) -> frozenset[str] | None:
+        """Ask what this user may do with a group, also with one that does not exist (KIP-430).
+
+        Returns operations such as ``read``, ``None`` before Kafka 2.3, and none if this user may not even describe it.
+        """
+        calls = self._calls
+        found = (await calls.find_coordinators([group_id], CoordinatorType.GROUP))[group_id]
+        if isinstance(found.error, BrokerError) and found.error.code == ErrorCode.group_authorization_failed:
+            return frozenset()
+        broker_id = found.unwrap().broker_id
+        response = await calls.ask_once(
+            broker_id,
+            await calls.cluster.connection(broker_id),
+            DESCRIBE_GROUPS,
+            lambda version: describe_groups.build(DESCRIBE_GROUPS, [group_id], True, version),
+            newest=describe_groups.LAST_VERSION_OF_ABSENT_GROUPS,
+        )
+        ((_, answer),) = response.groups
+        if answer.error is ErrorCode.group_authorization_failed:
+            return frozenset()
+        if answer.error is not ErrorCode.none:
+            raise broker_error(answer.error, DESCRIBE_GROUPS, broker_id=broker_id, subject=f"group {group_id!r}")
+        return cast("frozenset[str] | None", answer.authorized_operations)
+
 
 class _ProbeHandler(DescribeGroupsHandler):
     """DescribeGroups, which a coordinator answers for groups that do not exist, too."""
@@ -206,17 +273,17 @@ async def _ask(
     return listings, errors
 
 
-def _without_groups(metadata: ClusterMetadata, listings: Sequence[GroupListing]) -> set[int]:
+def _without_groups(known: ClusterMetadata, listings: Sequence[GroupListing]) -> set[int]:
     """Return the partitions of ``__consumer_offsets`` of which their leaders list no group.
 
     A partition without a leader is an error of its own.
     """
-    if metadata.offsets_topic is None:
+    if known.offsets_topic is None:
         return set()
-    leaders = metadata.offsets_topic.leaders
+    leaders = known.offsets_topic.leaders
     places = offsets_partitions([listing.group_id for listing in listings], len(leaders))
     at_home = {place for place, listing in zip(places, listings, strict=True) if leaders[place] == listing.coordinator}
-    return set(range(len(leaders))) - at_home - {where.partition for where in metadata.leaderless_partitions()}
+    return set(range(len(leaders))) - at_home - {where.partition for where in known.leaderless_partitions()}
 
 
 async def _not_loaded(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConnectionFailedError, UnsupportedVersionError
-from airflow_kafka_groups.kafka.admin.client.access import ABSENT_TOPIC, Access, GroupAccess, describe_access
+from airflow_kafka_groups.kafka.admin.client.access import Access, GroupAccess, describe_access
+from airflow_kafka_groups.kafka.admin.client.listing import ABSENT_TOPIC
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import (
