@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
@@ -80,99 +81,92 @@ _CONNECTED_TO_AT_ONCE = 3
 """At most so many connections are opened ahead: a short call does not need one to each of a dozen servers."""
 
 
-class Bootstrap:
-    """One bootstrap. Close it afterwards, which closes the connections that were not taken.
+Openings = dict[Address, "asyncio.Task[BrokerConnection]"]
+"""Connections by their server, open or being opened."""
+
+
+async def bootstrap(
+    config: ClientConfig,
+    connect: Connector,
+    ask: Callable[[BrokerConnection], Awaitable[ClusterMetadata]],
+    openings: Openings,
+) -> ClusterMetadata:
+    """Ask one server after the other; after ``_NEXT_SERVER_AFTER`` seconds the next one is asked as well.
+
+    An unresponsive server does not delay the call while another one answers. Raises ``NoBrokerAvailableError`` with the
+    error of each server when none answers, or at once an error that every broker would return.
 
     :param ask: requests the metadata on a connection.
+    :param openings: gets the connections that were begun; the caller closes them.
     """
+    servers = [*dict.fromkeys(config.bootstrap_servers)]
+    servers = random.sample(servers, len(servers))
 
-    def __init__(
-        self, config: ClientConfig, connect: Connector, ask: Callable[[BrokerConnection], Awaitable[ClusterMetadata]]
-    ) -> None:
-        servers = [*dict.fromkeys(config.bootstrap_servers)]
-        self._order = random.sample(servers, len(servers))
-        self._servers = config.servers
-        self._protocol = config.security.protocol
-        self._logs_in = config.security.uses_sasl
-        self._connect = connect
-        self._ask = ask
-        self._openings: dict[Address, asyncio.Task[BrokerConnection]] = {}
+    def open_server(address: Address) -> asyncio.Task[BrokerConnection]:
+        if address not in openings:
+            openings[address] = asyncio.create_task(
+                connect(*address), name="bootstrap connection to {}:{}".format(*address)
+            )
+        return openings[address]
 
-    async def metadata(self) -> ClusterMetadata:
-        """Ask one server after the other; after ``_NEXT_SERVER_AFTER`` seconds the next one is asked as well.
+    def connect_ahead() -> None:
+        for address in servers[:_CONNECTED_TO_AT_ONCE]:
+            open_server(address)
 
-        An unresponsive server does not delay the call while another one answers. Raises ``NoBrokerAvailableError`` with
-        the error of each server when none answers, or at once an error that every broker would return.
-        """
-        if not self._logs_in:
-            self._connect_ahead()
-        waiting = self._order.copy()
-        tasks: list[asyncio.Task[ClusterMetadata]] = []
-        asked: set[asyncio.Task[ClusterMetadata]] = set()
-        failures = []
-        try:
-            while waiting or asked:
-                if waiting:
-                    host, port = waiting.pop(0)
-                    task = asyncio.create_task(self._ask_server((host, port)), name=f"bootstrap from {host}:{port}")
-                    tasks.append(task)
-                    asked.add(task)
-                patience = _NEXT_SERVER_AFTER if waiting else None
-                done, asked = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    try:
-                        return task.result()
-                    except (AuthenticationFailedError, ConfigurationError):
-                        raise
-                    except KafkaGroupsError as error:
-                        failures.append(str(error))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        remedy = f"Check the bootstrap servers, and whether their listeners take the security protocol {self._protocol}"
-        raise NoBrokerAvailableError(self._servers, f"no Kafka broker could be used: {'; '.join(failures)}. {remedy}")
-
-    def take(self, address: Address) -> asyncio.Task[BrokerConnection] | None:
-        """Hand over the connection to a server, open or being opened; ``None`` if there is none, or if it failed."""
-        opening = self._openings.get(address)
-        if opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
-            return None
-        return self._openings.pop(address)
-
-    async def aclose(self) -> None:
-        """Cancel the attempts to connect, and close the connections."""
-        openings = list(self._openings.values())
-        self._openings.clear()
-        for opening in openings:
-            opening.cancel()
-        opened = await asyncio.gather(*openings, return_exceptions=True)
-        await asyncio.gather(*(each.aclose() for each in opened if not isinstance(each, BaseException)))
-
-    async def _ask_server(self, address: Address) -> ClusterMetadata:
-        opening = self._opening(address)
-        connection = await opening
-        if self._logs_in:
+    async def ask_server(address: Address) -> ClusterMetadata:
+        connection = await open_server(address)
+        if config.security.uses_sasl:
             # Only after one server has accepted the credentials: a wrong password is tried once, not three times.
-            self._connect_ahead()
-        answered = False
+            connect_ahead()
         try:
-            metadata = await self._ask(connection)
-            answered = True
-            return metadata
-        finally:
-            if not answered:
-                del self._openings[address]
-                await connection.aclose()
+            return await ask(connection)
+        except BaseException:
+            del openings[address]
+            await connection.aclose()
+            raise
 
-    def _connect_ahead(self) -> None:
-        for address in self._order[:_CONNECTED_TO_AT_ONCE]:
-            self._opening(address)
+    if not config.security.uses_sasl:
+        connect_ahead()
+    failures: list[str] = []
+    if (metadata := await _first_answer(servers, ask_server, failures)) is not None:
+        return metadata
+    problem = f"no Kafka broker could be used: {'; '.join(failures)}"
+    remedy = f"whether their listeners take the security protocol {config.security.protocol}"
+    raise NoBrokerAvailableError(config.servers, f"{problem}. Check the bootstrap servers, and {remedy}")
 
-    def _opening(self, address: Address) -> asyncio.Task[BrokerConnection]:
-        opening = self._openings.get(address)
-        if opening is None:
-            host, port = address
-            opening = asyncio.create_task(self._connect(host, port), name=f"bootstrap connection to {host}:{port}")
-            self._openings[address] = opening
-        return opening
+
+async def _first_answer(
+    servers: Sequence[Address], ask: Callable[[Address], Coroutine[Any, Any, ClusterMetadata]], failures: list[str]
+) -> ClusterMetadata | None:
+    waiting = [*servers]
+    tasks: list[asyncio.Task[ClusterMetadata]] = []
+    asked: set[asyncio.Task[ClusterMetadata]] = set()
+    try:
+        while waiting or asked:
+            if waiting:
+                tasks.append(asyncio.create_task(ask(waiting.pop(0)), name="bootstrap"))
+                asked.add(tasks[-1])
+            patience = _NEXT_SERVER_AFTER if waiting else None
+            done, asked = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                try:
+                    return task.result()
+                except (AuthenticationFailedError, ConfigurationError):
+                    raise
+                except KafkaGroupsError as error:
+                    failures.append(str(error))
+        return None
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def close_all(openings: Iterable[asyncio.Task[BrokerConnection]]) -> None:
+    """Cancel the attempts to connect, and close the connections."""
+    openings = list(openings)
+    for opening in openings:
+        opening.cancel()
+    opened = await asyncio.gather(*openings, return_exceptions=True)
+    connections = {each for each in opened if not isinstance(each, BaseException)}
+    await asyncio.gather(*(connection.aclose() for connection in connections))

@@ -34,7 +34,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     NoBrokerAvailableError,
 )
-from airflow_kafka_groups.kafka.cluster.bootstrap import Bootstrap, ClusterMetadata
+from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata, Openings, bootstrap, close_all
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.products import known_id
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
@@ -213,11 +213,8 @@ class ClusterClient:
         if not self.home.close():
             return
         opening, self._opening, self._ahead = {*self._opening.values(), *self._ahead}, {}, set()
-        for task in opening:
-            task.cancel()
-        opened = await asyncio.gather(*opening, return_exceptions=True)
+        await close_all(opening)
         connections, self._connections = set(self._connections.values()), {}
-        connections |= {connection for connection in opened if not isinstance(connection, BaseException)}
         await asyncio.gather(*(connection.aclose() for connection in connections))
 
     async def refresh(self) -> ClusterMetadata:
@@ -258,23 +255,25 @@ class ClusterClient:
         Brokers are addressed by their id from here on, and a bootstrap address may belong to a load balancer. So a
         connection is kept only where exactly one broker advertises that address.
         """
-        bootstrap = Bootstrap(self.config, self.connect, self._ask_metadata)
+        openings: Openings = {}
         try:
-            metadata = await bootstrap.metadata()
+            metadata = await bootstrap(self.config, self.connect, self._ask_metadata, openings)
             self.home.require_open()
             times = Counter((broker.host, broker.port) for broker in metadata.brokers.values())
             for broker_id, broker in metadata.brokers.items():
                 here, slot = (broker.host, broker.port), (broker_id, 0)
+                opening = openings.get(here)
                 unwanted = times[here] > 1 or slot in self._connections or slot in self._opening
-                if unwanted or (opening := bootstrap.take(here)) is None:
+                if unwanted or opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
                     continue
+                del openings[here]
                 if not (opening.done() and opening.result() is self._described_by):
                     self._ahead.add(opening)
                     opening = asyncio.create_task(self.of_this_cluster(opening))
                 self._share(slot, opening)
             return metadata
         finally:
-            await bootstrap.aclose()
+            await close_all(openings.values())
 
     async def _ask_metadata(self, connection: BrokerConnection, broker_id: BrokerId | None = None) -> ClusterMetadata:
         version = connection.versions.choose(METADATA)

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConnectionFailedError, NoBrokerAvailableError
-from airflow_kafka_groups.kafka.cluster.bootstrap import Bootstrap, ClusterMetadata
+from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata, Openings, bootstrap, close_all
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, open_connection
@@ -33,8 +33,14 @@ class Scene:
         self.diary: list[str] = []
         self.refuses: dict[str, Exception] = {}
         self.says_nothing: set[str] = set()
-        config = ClientConfig.from_librdkafka({"bootstrap.servers": ",".join(servers), **(settings or {})})
-        self.bootstrap = Bootstrap(config, self.connect, self.ask)
+        self.config = ClientConfig.from_librdkafka({"bootstrap.servers": ",".join(servers), **(settings or {})})
+        self.openings: Openings = {}
+
+    async def metadata(self) -> ClusterMetadata:
+        return await bootstrap(self.config, self.connect, self.ask, self.openings)
+
+    async def aclose(self) -> None:
+        await close_all(self.openings.values())
 
     async def connect(self, host: str, port: int) -> BrokerConnection:
         self.diary.append(f"connect {host}")
@@ -58,50 +64,40 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_three_servers_are_connected_to_at_once_and_one_is_asked() -> None:
     scene = Scene(*SERVERS)
-    assert await scene.bootstrap.metadata() is CLUSTER
+    assert await scene.metadata() is CLUSTER
     assert scene.diary == ["connect a", "connect b", "connect c", "ask a"]
-    for host in "abc":
-        opening = scene.bootstrap.take((host, 1))
-        assert opening is not None
-        assert cast(Any, await opening).name == host
-        assert scene.bootstrap.take((host, 1)) is None, "taken once"
-    assert scene.bootstrap.take(("d", 1)) is None
-    await scene.bootstrap.aclose()
-    assert len(scene.diary) == 4, "what was taken is not closed"
+    assert [cast(Any, await opening).name for opening in scene.openings.values()] == ["a", "b", "c"]
 
 
 async def test_with_a_password_the_others_wait_until_one_has_let_us_in() -> None:
     scene = Scene(*SERVERS, settings=SASL)
-    await scene.bootstrap.metadata()
+    await scene.metadata()
     assert scene.diary == ["connect a", "ask a", "connect b", "connect c"]
-    await scene.bootstrap.aclose()
+    await scene.aclose()
 
 
 async def test_a_wrong_password_is_tried_once() -> None:
     scene = Scene(*SERVERS, settings=SASL)
     scene.refuses = dict.fromkeys("abcd", AuthenticationFailedError("a:1", "wrong password"))
     with pytest.raises(AuthenticationFailedError):
-        await scene.bootstrap.metadata()
+        await scene.metadata()
     assert scene.diary == ["connect a"]
 
 
 async def test_what_nobody_takes_is_closed() -> None:
     scene = Scene(*SERVERS)
-    await scene.bootstrap.metadata()
-    assert scene.bootstrap.take(("b", 1)) is not None
-    await scene.bootstrap.aclose()
+    await scene.metadata()
+    del scene.openings["b", 1]
+    await scene.aclose()
     assert sorted(scene.diary[4:]) == ["close a", "close c"]
 
 
-async def test_one_that_failed_is_not_given_and_not_asked_again() -> None:
+async def test_one_that_failed_is_not_asked_again() -> None:
     scene = Scene(*SERVERS)
     scene.refuses = {"a": ConnectionFailedError("a:1", "refused"), "c": ConnectionFailedError("c:1", "refused")}
-    assert await scene.bootstrap.metadata() is CLUSTER
+    assert await scene.metadata() is CLUSTER
     assert scene.diary == ["connect a", "connect b", "connect c", "ask b"]
-    assert scene.bootstrap.take(("a", 1)) is None
-    assert scene.bootstrap.take(("c", 1)) is None
-    assert scene.bootstrap.take(("b", 1)) is not None
-    await scene.bootstrap.aclose()
+    await scene.aclose()
 
 
 @pytest.mark.parametrize("servers", [("a:1", "b:1"), ("a:1", "a:1", "b:1", "a:1")], ids=["two", "named-twice"])
@@ -109,8 +105,8 @@ async def test_each_server_is_asked_once_and_closed_when_none_answers(servers: t
     scene = Scene(*servers)
     scene.says_nothing = {"a", "b"}
     with pytest.raises(NoBrokerAvailableError, match="hung up") as failed:
-        await scene.bootstrap.metadata()
-    await scene.bootstrap.aclose()
+        await scene.metadata()
+    await scene.aclose()
     assert sorted(scene.diary) == ["ask a", "ask b", "close a", "close b", "connect a", "connect b"]
     assert str(failed.value).count("hung up") == 2
     assert "Check the bootstrap servers, and whether their listeners take the security protocol" in str(failed.value)
