@@ -19,9 +19,19 @@ from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, SaslGSSAPIAuthenticator
-from aiokafka.errors import KafkaConnectionError, UnsupportedSaslMechanismError
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
 
-from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConfigurationError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+)
 from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.kafka.transport.security import OAuthConfig, SecurityConfig
 
@@ -117,46 +127,11 @@ class TlsContext:
             return self._context
 
 
-_HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
 _OF_CERTIFICATE = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA)")
 _CERTIFICATE = (
     "the broker asks for a client certificate that it trusts: set ssl_certificate and ssl_private_key in the "
     "connection (of librdkafka: ssl.certificate.location and ssl.key.location, in PEM)"
 )
-
-
-def why(error: BaseException, *, tls: bool) -> str:
-    """Return why a connection failed.
-
-    :param tls: whether it was to be one by TLS.
-    """
-    cause = error.__cause__
-    if tls and isinstance(error, ConnectionResetError):  # a handshake that a TLS server refuses ends with an alert
-        return (
-            "the server closed the connection instead of a TLS handshake; is this listener without TLS? "
-            f"({type(error).__name__})"
-        )
-    if isinstance(error, KafkaConnectionError) and isinstance(cause, asyncio.IncompleteReadError):
-        # The length of a frame is read first: of "HTTP/1.1 400" that leaves "/1.1 400" as what could be read of it.
-        if cause.partial.startswith((b"/1.", b"/2")):
-            return _HTTP_SERVER
-        return (
-            "connected, but it hung up before it said which Kafka versions it speaks; is this a Kafka listener, and of "
-            "this security protocol?"
-        )
-    return say(cause or error)
-
-
-def refusal(error: BaseException, security: SecurityConfig) -> str:
-    """Return why a login was refused."""
-    if isinstance(error, UnsupportedSaslMechanismError):  # its text is the connection's repr
-        return f"the listener does not offer the mechanism {security.mechanism}: choose another sasl.mechanism"
-    return say(error)
-
-
-def unexpected(error: BaseException) -> str:
-    """Return what else failed, e.g. an authenticator that cannot read an answer. Its text may quote a token."""
-    return f"the connection could not be opened: {type(error).__name__}"
 
 
 def say(error: BaseException) -> str:
@@ -165,6 +140,19 @@ def say(error: BaseException) -> str:
     if isinstance(error, ssl.SSLError) and _OF_CERTIFICATE.search(error.reason or ""):
         text += f"; {_CERTIFICATE}"
     return f"{text} ({type(error).__name__})" if type(error).__name__ not in text else text
+
+
+def _why(error: Exception, security: SecurityConfig) -> str:
+    if security.uses_tls and isinstance(error, ConnectionResetError):  # TLS servers end a handshake with an alert
+        return (
+            f"the server closed the connection instead of a TLS handshake; is this listener without TLS? ({say(error)})"
+        )
+    if isinstance(error, KafkaConnectionError) and isinstance(error.__cause__, asyncio.IncompleteReadError):
+        return (
+            "connected, but it hung up before it said which Kafka versions it speaks; is this a Kafka listener, and of "
+            "this security protocol?"
+        )
+    return say(error.__cause__ or error)
 
 
 _LONGEST_MS = 600_000
@@ -278,3 +266,35 @@ class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka
             return b"\x01", True
         found: tuple[bytes, bool] | None = await super().step(payload)
         return found
+
+
+async def open_socket(
+    host: str, port: int, *, security: SecurityConfig, client_id: str, timeout: float, tls: TlsContext
+) -> OpeningConnection:
+    """Open, authenticate and negotiate a connection, to be detached. Raises what ``open_connection`` raises."""
+    address = f"{host}:{port}"
+    connection = OpeningConnection(host, port, security, client_id=client_id, ssl_context=await tls.get())
+    try:
+        async with asyncio.timeout(timeout):
+            await connection.connect()
+    except KafkaGroupsError:
+        raise  # the token source reports its own failure
+    except UnsupportedSaslMechanismError:  # its text is the connection's repr
+        problem = f"the listener does not offer the mechanism {security.mechanism}: choose another sasl.mechanism"
+        raise AuthenticationFailedError(address, f"SASL authentication was refused: {problem}") from None
+    except SaslAuthenticationFailed as error:
+        raise AuthenticationFailedError(address, f"SASL authentication was refused: {say(error)}") from None
+    except ssl.SSLError as error:
+        raise AuthenticationFailedError(address, f"the TLS handshake failed: {say(error)}") from error
+    except TimeoutError as error:
+        problem = f"no Kafka broker answered within {timeout:g} s (wrong port, firewall, or TLS where none is?)"
+        raise ConnectionFailedError(address, problem) from error
+    except (KafkaError, OSError, AssertionError) as error:
+        raise ConnectionFailedError(address, _why(error, security)) from error
+    except Exception as error:  # e.g. an authenticator that cannot read an answer: its text may quote a token
+        problem = f"the connection could not be opened: {type(error).__name__}"
+        raise ConnectionFailedError(address, problem) from error
+    finally:
+        if not connection.connected():
+            connection.close()
+    return connection

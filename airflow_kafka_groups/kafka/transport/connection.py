@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from aiokafka.errors import KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
-
 from airflow_kafka_groups.exceptions import (
-    AuthenticationFailedError,
     ConnectionFailedError,
     KafkaGroupsError,
     RemoteProtocolError,
@@ -22,15 +18,8 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.protocol.api_versions import CHANGES, Api, ApiVersions
 from airflow_kafka_groups.kafka.protocol.apis import decode_response
 from airflow_kafka_groups.kafka.protocol.codec import Message, encode_body, header_around
-from airflow_kafka_groups.kafka.transport.aiokafka_connection import (
-    OpeningConnection,
-    TlsContext,
-    refusal,
-    say,
-    unexpected,
-    why,
-)
-from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID, Exchange, Pipeline
+from airflow_kafka_groups.kafka.transport.aiokafka_connection import TlsContext, open_socket, say
+from airflow_kafka_groups.kafka.transport.pipeline import Exchange, Pipeline
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 
 _UNACKNOWLEDGED_SECONDS = 20
@@ -101,7 +90,7 @@ class BrokerConnection:
             self._pipeline.submit(first, frames, timeout, answers, changes=api in CHANGES)
         except OSError as error:
             raise self._failure(api, timeout, error) from error
-        self._next_id = (first + len(requests)) & LARGEST_ID
+        self._next_id += len(requests)
         return answers
 
     def _encode(self, api: Api, version: int, requests: Sequence[Message]) -> list[bytes]:
@@ -109,7 +98,7 @@ class BrokerConnection:
         before, after = header_around(api, version, self._client_id)
         first = self._next_id
         return [
-            b"".join((before, ((first + place) & LARGEST_ID).to_bytes(4, "big"), after, encode_body(request)))
+            b"".join((before, (first + place).to_bytes(4, "big"), after, encode_body(request)))
             for place, request in enumerate(requests)
         ]
 
@@ -192,33 +181,12 @@ async def open_connection(
 
     Raises ``AuthenticationFailedError`` when retrying cannot help, else ``ConnectionFailedError``.
     """
-    address = f"{host}:{port}"
-    ssl_context = await (tls or TlsContext(security)).get()
-    connection = OpeningConnection(host, port, security, client_id=client_id, ssl_context=ssl_context)
-    try:
-        async with asyncio.timeout(timeout):
-            await connection.connect()
-    except KafkaGroupsError:
-        raise  # the token source reports its own failure
-    except (SaslAuthenticationFailed, UnsupportedSaslMechanismError) as error:
-        refused = refusal(error, security)
-        raise AuthenticationFailedError(address, f"SASL authentication was refused: {refused}") from None
-    except ssl.SSLError as error:
-        raise AuthenticationFailedError(address, f"the TLS handshake failed: {say(error)}") from error
-    except TimeoutError as error:
-        raise ConnectionFailedError(
-            address, f"no Kafka broker answered within {timeout:g} s (wrong port, firewall, or TLS where none is?)"
-        ) from error
-    except (KafkaError, OSError, AssertionError) as error:
-        raise ConnectionFailedError(address, why(error, tls=security.protocol.endswith("SSL"))) from error
-    except Exception as error:
-        raise ConnectionFailedError(address, unexpected(error)) from error
-    finally:
-        if not connection.connected():
-            connection.close()
-    versions, writer = connection.detach()
+    opened = await open_socket(
+        host, port, security=security, client_id=client_id, timeout=timeout, tls=tls or TlsContext(security)
+    )
+    versions, writer = opened.detach()
     _notice_a_dead_path(writer.get_extra_info("socket"))
-    return BrokerConnection(Pipeline(writer), versions, client_id, address, connection.usable_until)
+    return BrokerConnection(Pipeline(writer), versions, client_id, f"{host}:{port}", opened.usable_until)
 
 
 def _notice_a_dead_path(sock: socket.socket) -> None:

@@ -25,9 +25,6 @@ _CLOSING_SECONDS = 1.0
 """How long the other side may take to agree to the end of a TLS connection; asyncio waits for 30 s."""
 _DRAIN_SECONDS = 0.02
 
-LARGEST_ID = 0x7FFF_FFFF
-"""The largest correlation id, an int32; 0 follows."""
-
 
 class Exchange(ABC):
     """Requests in flight that were sent together; a ``Pipeline`` sets the fields."""
@@ -174,7 +171,7 @@ class Pipeline(asyncio.Protocol):
         exchange = self._in_flight[0]
         if int.from_bytes(frame[:_SIZE], "big") != exchange.next_id:
             return self._break(RemoteProtocolError("a response to another request"))
-        exchange.next_id = (exchange.next_id + 1) & LARGEST_ID
+        exchange.next_id += 1
         exchange.missing -= 1
         if exchange.waited_for:
             exchange.take(frame)

@@ -10,7 +10,6 @@ import pytest
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConfigurationError,
-    ConnectionFailedError,
     GroupsFailedError,
     NoBrokerAvailableError,
 )
@@ -233,19 +232,6 @@ class TestBadInput:
         with pytest.raises(NoBrokerAvailableError, match="no-such-host"):
             async with AdminClient(config_of_address("no-such-host.invalid:9092")):
                 pass
-
-    async def test_an_http_server_answers(self) -> None:
-        async def http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(100)
-            writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
-            writer.close()
-
-        server = await asyncio.start_server(http, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with server:
-            with pytest.raises(ConnectionFailedError, match="HTTP server, not a Kafka broker"):
-                async with AdminClient(config_of_address(f"127.0.0.1:{port}")):
-                    pass
 
     async def test_a_port_that_hangs_up_or_says_nothing(self) -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -30,7 +30,6 @@ from airflow_kafka_groups.kafka.protocol.codec import encode_body
 from airflow_kafka_groups.kafka.transport import aiokafka_connection as tls
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection, TlsContext
 from airflow_kafka_groups.kafka.transport.connection import BrokerConnection, SentRequests, open_connection
-from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID
 from airflow_kafka_groups.kafka.transport.security import OAuthConfig, Pem, SecurityConfig
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
@@ -137,18 +136,6 @@ async def connected() -> AsyncIterator[tuple[BrokerConnection, Transport]]:
     connection = BrokerConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
     yield connection, transport
     await connection.aclose()
-
-
-async def test_a_series_may_go_over_the_largest_correlation_id() -> None:
-    async with connected() as (connection, transport):
-        connection._next_id = LARGEST_ID - 1
-        (_, first), (_, second) = submit(connection, "abc"), submit(connection, "d")
-        await turns()
-        asked = [transport.written[0].find(number.to_bytes(4, "big")) for number in (LARGEST_ID - 1, LARGEST_ID)]
-        assert 0 < asked[0] < asked[1]
-        ids = LARGEST_ID - 1, LARGEST_ID, 0, 1
-        transport.protocol.data_received(b"".join(frame(number, b"\0\0") for number in ids))
-        assert [len(answers) for (answers, errors) in (*first, *second) if not errors] == [3, 1]
 
 
 async def test_of_a_series_only_the_request_whose_response_is_wrong_is_to_blame() -> None:
