@@ -216,16 +216,10 @@ class SyncAnswer(NamedTuple):
 
 
 class LeaveAnswer(NamedTuple):
-    """A response of LeaveGroup.
-
-    :param error: that of the request, or else the first one of a member.
-    :param group_error: that of the request.
-    :param members: the code of each member; none below v3.
-    """
+    """A response of LeaveGroup: the error of the request, and the code of each member; none below v3."""
 
     error: ErrorCode
     throttle_time: timedelta = NO_THROTTLE
-    group_error: ErrorCode = ErrorCode.none
     members: tuple[tuple[MemberToRemove, ErrorCode], ...] = ()
 
 

@@ -46,6 +46,8 @@ Token = tuple[str, float]
 _UNKNOWN_LIFETIME = 300.0
 """Seconds that a token is used for if its callback does not return when it expires."""
 
+_ENDPOINT = re.compile(r"https?://([\w.-]+|\[[\w.:]+\])(:\d+)?([/?][!-~]*)?", re.ASCII)
+
 EARLY_SECONDS = 60.0
 _HTTP_SECONDS = 10.0
 _REFUSED = (400, 401, 403)  # asking again does not help
@@ -149,21 +151,11 @@ class TokenEndpoint:
     ca: Pem = Pem(name="https.ca")
 
     def __post_init__(self) -> None:
-        try:
-            parts = urllib.parse.urlsplit(self.url)
-            _ = parts.port  # in https://me:a/b@host/token, the password's beginning is one
-        except ValueError:  # its text may quote a user and password
-            raise ConfigurationError(TOKEN_URL, None, "is no URL, such as https://host/token") from None
-        if "@" in (parts.netloc or self.url):  # a secret may stand before it, also of one with a slash too few
-            raise ConfigurationError(TOKEN_URL, None, "write it without a user (login, password)")
-        if parts.scheme not in ("https", "http"):
-            raise ConfigurationError(TOKEN_URL, self.url.partition("?")[0], "must be a URL such as https://host/token")
+        if not _ENDPOINT.fullmatch(self.url):  # a user and password may stand in it: it is not shown
+            raise ConfigurationError(TOKEN_URL, None, "write a URL such as https://host/token, without a user")
         if not self.client_id or not self.client_secret:
-            raise ConfigurationError(
-                "sasl.oauthbearer.client.id and .client.secret",
-                None,
-                "a token endpoint needs both (login and password)",
-            )
+            names = "sasl.oauthbearer.client.id and .client.secret"
+            raise ConfigurationError(names, None, "a token endpoint needs both (login and password)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

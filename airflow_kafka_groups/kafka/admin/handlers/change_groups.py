@@ -171,7 +171,7 @@ class RemoveMembersHandler(ChangingHandler[str, MemberErrors]):
         (group_id,) = keys
         asked, errors = self.members[group_id], MemberErrors()
         result = HandlerResult({group_id: errors})
-        batched, code = version >= membership.FIRST_BATCHED_LEAVE_VERSION, response.group_error
+        batched, code = version >= membership.FIRST_BATCHED_LEAVE_VERSION, response.error
         is_members_own = not batched and code is ErrorCode.unknown_member_id
         if not is_members_own and code is not ErrorCode.none:
             result = HandlerResult()

@@ -167,10 +167,8 @@ def build_leave(group_id: str, members: Sequence[MemberToRemove], version: int, 
 
 
 def leave_from_kio(response: Message) -> LeaveAnswer:
-    group_error = ErrorCode(response.error_code)
     members = tuple(
         (MemberToRemove(member.member_id, member.group_instance_id), ErrorCode(member.error_code))
         for member in getattr(response, "members", ())
     )
-    error = next(filter(None, (group_error, *(code for _, code in members))), ErrorCode.none)
-    return LeaveAnswer(error, getattr(response, "throttle_time", NO_THROTTLE), group_error, members)
+    return LeaveAnswer(ErrorCode(response.error_code), getattr(response, "throttle_time", NO_THROTTLE), members)

@@ -179,7 +179,7 @@ def test_google_gives_the_token_of_its_own_hook(monkeypatch: pytest.MonkeyPatch)
         ({"bootstrap.servers": "b-1.kafka.us-east-1.amazonaws.com:9098"}, "aws-msk-iam-sasl-signer"),
         ({"bootstrap.servers": "b.managedkafka.p.cloud.goog:9092"}, "apache-airflow-providers-google"),
         ({"sasl.oauthbearer.token.endpoint.url": "https://h/t"}, "client.secret"),
-        ({"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "must be a URL"),
+        ({"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "write a URL"),
     ],
 )
 def test_what_is_missing_is_named(given: dict[str, str], said: str) -> None:

@@ -297,34 +297,26 @@ def test_any_other_authority_is_not(url: str) -> None:
 def test_a_key_in_the_address_of_the_endpoint_is_shown_nowhere() -> None:
     """Some gateways take one in the query; what requests the token shows the address without it."""
     assert "hunter2" not in repr(endpoint("https://host/token?key=hunter2"))
-    with pytest.raises(ConfigurationError, match=r"got 'htps://host/token'") as caught:
-        endpoint("htps://host/token?key=hunter2")
-    assert "hunter2" not in str(caught.value)
+    assert endpoint("http://[::1]:8080/@tenant/token").url == "http://[::1]:8080/@tenant/token"
 
 
 @pytest.mark.safety
 @pytest.mark.parametrize(
     "url",
     [
-        *("https://me:hunter2@h\N{ACCOUNT OF}st/token", "https://me:hunter2[@host/token"),
+        *(
+            "htps://host/token?key=hunter2",
+            "https://me:hunter2@h\N{ACCOUNT OF}st/token",
+            "https://me:hunter2[@host/token",
+        ),
         *("https://me:hunter2/+x@host/token", "https://me:hunter2#x@host/token", "https://me:hunter2?x@host/token"),
+        *("https://me:hunter2@host/t", "https:/me:hunter2@host/t", "me:hunter2@host/t"),
     ],
 )
-def test_what_is_no_address_of_an_endpoint_is_an_error_that_does_not_show_it(url: str) -> None:
-    """Python's own error quoted the user and password before the host, and was no error of this package."""
-    with pytest.raises(ConfigurationError, match=r"token\.endpoint\.url: is no URL, such as") as caught:
+def test_what_is_no_address_of_an_endpoint_or_has_a_user_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"token\.endpoint\.url: write a URL .* without a user") as caught:
         endpoint(url)
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize("url", ["https://me:hunter2@host/t", "https:/me:hunter2@host/t", "me:hunter2@host/t"])
-def test_a_user_is_refused_and_not_shown_however_many_slashes_are_before_it(url: str) -> None:
-    """Without two of them, it is a part of the path to Python."""
-    with pytest.raises(ConfigurationError, match="write it without a user") as caught:
-        endpoint(url)
-    assert "hunter2" not in str(caught.value)
-    assert endpoint("https://host/@tenant/token").url == "https://host/@tenant/token"
 
 
 PAIR = AUTHORITY.issue("ann", key_password=SECRET)

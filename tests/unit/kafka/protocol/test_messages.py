@@ -522,7 +522,8 @@ def test_a_members_own_error_in_leave_group_is_seen(version: int) -> None:
     else:
         member = schema.MemberResponse(member_id="m", group_instance_id=None, error_code=code)
         response = fitting(schema.LeaveGroupResponse, error_code=ErrorCode.none, members=(member,))
-    assert answers.decoded(response).error is code
+    answer = answers.decoded(response)
+    assert code in (answer.error, *dict(answer.members).values())
 
 
 def test_an_old_broker_takes_one_member_by_its_id() -> None:
