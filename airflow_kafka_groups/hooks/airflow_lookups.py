@@ -22,12 +22,7 @@ _AGAIN = "it was there at a second look"
 
 
 def lookup_error(conn_id: str, found: Exception, field: str = _FIELD, kind: str = HOOK_NAME) -> KafkaGroupsError:
-    """Return the error of a connection that could not be looked up, with a remedy.
-
-    :param found: what Airflow raised.
-    :param field: the argument that names the connection.
-    :param kind: the type of the connection, as the UI shows it.
-    """
+    """Return the error of a connection of this kind that could not be looked up: Airflow raised ``found``."""
     from airflow.sdk.execution_time.comms import GetConnection
 
     if isinstance(found, PermissionError):
@@ -53,7 +48,7 @@ def lookup_error(conn_id: str, found: Exception, field: str = _FIELD, kind: str 
 
 
 def why_unclear(request: GetConnection | GetVariable) -> str | None:
-    """Return why the connection or Variable that Airflow calls missing may exist; ``None`` if nothing says so."""
+    """Return why what Airflow calls missing may exist; ``None`` if nothing says so."""
     from airflow.sdk.execution_time import supervisor
     from airflow.sdk.execution_time.comms import GetConnection
     from airflow.sdk.execution_time.secrets.execution_api import ExecutionAPISecretsBackend
@@ -114,10 +109,7 @@ _GO_ON = frozenset({"", "0", "false", "no", "off"})
 def why_variable_stops(name: str | None) -> str | None:
     """Return why an Airflow Variable stops deletions, ``None`` if it does not exist or says no.
 
-    An error, or a value that is neither yes nor no, stops them: every doubt keeps a group. Airflow 3.3 only logs the
-    errors of its secrets backends, and then says that there is no such Variable, so they are asked once more.
-
-    :param name: the Variable; ``None`` looks at none.
+    An error, or a value that is neither yes nor no, stops them: every doubt keeps a group. ``None`` looks at none.
     """
     if name is None:
         return None

@@ -1,7 +1,7 @@
 """Readers of arguments of operators and sensors: lists that Airflow rendered as strings, ids, numbers, patterns.
 
 A templated list arrives as a list, as a JSON list in a string, or as Python's ``str`` of a list, which is refused:
-guessing at group ids is how the wrong group gets deleted.
+guessing at group ids is how the wrong group gets deleted. All raise ``ConfigurationError`` for anything else.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from airflow_kafka_groups.storage.url_secrets import has_secret, strings_in
 T = TypeVar("T")
 M = TypeVar("M", bound=StrEnum)
 
-_SECONDS_BELOW = 100_000_000_000
-"""Seconds since 1970 until the year 5138; as milliseconds, a time before March 1973, when there was no Kafka."""
+_SECONDS_BELOW = 100_000_000_000  # as seconds, until the year 5138; as milliseconds, before March 1973
 
 
 def listed(value: Any) -> Any:
@@ -41,10 +40,7 @@ def listed(value: Any) -> Any:
 
 
 def read_strings(field: str, value: Any, *, may_be_empty: bool = False) -> list[str]:
-    """Read a list of strings, passed as a list or a JSON string. Of names, only a group's may be empty.
-
-    Raises ``ConfigurationError`` for anything else.
-    """
+    """Read a list of strings, passed as a list or a JSON string. Of names, only a group's may be empty."""
     items = _list(field, value, 'must be a list, or a JSON list such as ["orders"] (in a template: | tojson)')
     for item in items:
         if not isinstance(item, str) or not (item or may_be_empty):
@@ -112,7 +108,7 @@ def require_one(given: Mapping[str, Any], remedy: str) -> None:
 
 
 def read_patterns(field: str, value: Any) -> tuple[str, ...]:
-    """Read patterns (``connect-*``, ``re:…``), passed as a list or a JSON string. Raises ``ConfigurationError``."""
+    """Read patterns (``connect-*``, ``re:…``), passed as a list or a JSON string."""
     return check_patterns(field, read_strings(field, value))
 
 
@@ -131,10 +127,7 @@ def read_number(field: str, value: Any, *, minimum: float = 0, maximum: float | 
 def read_duration(
     field: str, value: Any, *, minimum: float = 0, maximum: float | None = None, unit: str = "seconds"
 ) -> float:
-    """Read a duration: ``"7d"``, ``"36h"``, ``"30 min"``, a ``timedelta``, or a number, which is in the unit.
-
-    Raises ``ConfigurationError`` for anything else, and outside the bounds.
-    """
+    """Read a duration: ``"7d"``, ``"36h"``, ``"30 min"``, a ``timedelta``, or a number, which is in the unit."""
     given = value.total_seconds() / durations.SECONDS[unit] if isinstance(value, timedelta) else value
     try:
         return read_number(field, durations.read_duration(given, unit), minimum=minimum, maximum=maximum)
@@ -153,10 +146,9 @@ def read_integer(field: str, value: Any, *, minimum: int = 0, maximum: int | Non
 
 
 def request_of(kind: Callable[..., T], given: object, **more: Any) -> T:
-    """Build the request of a verb from a task, or parsed options, that has all of its fields as attributes.
+    """Build the request of a verb, a dataclass, from the attributes of a task or of parsed options.
 
-    :param kind: a dataclass. Its defaults, where it has them, are for what is ``None`` or "".
-    :param more: the fields that have other names there, or another form.
+    Its defaults, where it has them, are for what is ``None`` or "". ``more`` has the fields that have another form.
     """
     named = [each for each in fields(kind) if each.init and each.name not in more]  # type: ignore[arg-type]
     required = {each.name for each in named if each.default is each.default_factory is MISSING}
@@ -181,10 +173,7 @@ def one_of(*choices: str) -> Callable[[str, Any], str]:
 
 
 def read_words(field: str, value: Any) -> list[str]:
-    """Read the arguments of a program, passed as a list or a JSON string; numbers are written out.
-
-    Raises ``ConfigurationError`` for anything else: of a string, each letter would be an argument.
-    """
+    """Read the arguments of a program, passed as a list or a JSON string; numbers are written out."""
     remedy = 'must be a list, or a JSON list such as ["--cluster", "prod"] (in a template: | tojson)'
     if isinstance(value, str):
         check_url(field, value)  # before it is in an error
@@ -308,9 +297,9 @@ def read_milliseconds(field: str, value: Any) -> int:
 
 def read_pairs(field: str, value: Any) -> dict[str, str]:
     """Read ``{source: target}``, as a mapping or a JSON string."""
-    given = parse_object(value) if isinstance(value, str) else value
-    if not isinstance(given, Mapping) or not given:
-        raise ConfigurationError(field, value, "must be a mapping of sources to targets, or a JSON object of them")
+    given = read_mapping(field, value)
+    if not given:
+        raise ConfigurationError(field, value, "must name at least one source")
     for group_id in (*given, *given.values()):
         if not isinstance(group_id, str) or not group_id:
             raise ConfigurationError(field, group_id, "every source and target must be a name")

@@ -1,8 +1,7 @@
 """The cluster that a connection leads to: what the hook, the operators and the commands do with it; without Airflow.
 
-A task's ``execution_timeout`` ends its call to the cluster. Airflow's timer raises ``AirflowTaskTimeout`` wherever the
-main thread happens to be. In a callback of the event loop, such as one that decodes an answer, asyncio takes that for a
-failure of this one callback, and the timer rings only once: the call would go on without a limit. So the call is
+Airflow's timer of a task (``execution_timeout``) raises wherever the main thread happens to be. In a callback of the
+event loop, asyncio takes that for a failure of this one callback, and the timer rings only once: so the call is
 cancelled as well.
 """
 
@@ -37,7 +36,7 @@ T = TypeVar("T")
 
 
 class ConnectedCluster:
-    """A cluster that is reached by a connection, under its restrictions. Subclasses say where its settings are."""
+    """A cluster that is reached by a connection, under its restrictions. Subclasses have the settings."""
 
     @property
     def settings(self) -> ConnectionSettings:
@@ -49,10 +48,7 @@ class ConnectedCluster:
         return self.settings.client_config()
 
     def get_conn(self) -> MaintenanceClient:
-        """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.
-
-        It refuses changes on a read-only connection and of protected groups.
-        """
+        """Build an ``AdminClient`` for ``async with``; it refuses what a read-only connection or protection forbids."""
         from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
         return MaintenanceClient(self.client_config(), self.settings)
@@ -86,7 +82,7 @@ class ConnectedCluster:
         """Build the lease of this cluster for ``async with``: the right to delete, held by one run at a time.
 
         :param owner: the name of this run as shown to others, e.g. its run id.
-        :param wait_seconds: seconds to wait for a lease held by another run.
+        :param wait_seconds: how long a lease held by another run is waited for.
 
         Entering raises ``LeaseNotAcquiredError`` naming the holder.
         """
@@ -150,9 +146,7 @@ class ConnectedCluster:
     ) -> DeletionResult:
         """Delete groups, or the offsets of topics, with all checks and records; see ``DeletionRequest``.
 
-        :param deletion: what deletes: of ``deletion_by_plan`` or ``deletion_by_name``.
         :param owner: the name of the run that takes the cluster's lease, which a dry run does not; ``None`` for none.
-        :param lease_wait_seconds: how long a lease that another run holds is waited for.
 
         Raises ``ConfigurationError`` on a read-only connection, unless it is a dry run, and what ``deletion`` raises.
         """
@@ -175,10 +169,7 @@ class ConnectedCluster:
         return self.run(lambda admin: deletion(admin, request))
 
     def deletion_by_name(self, layout: Layout, floors: SiteFloors, given: Any) -> Deletion:
-        """Return what deletes groups by name.
-
-        :param given: a task or parsed options, with the groups and how they are to be deleted as attributes.
-        """
+        """Return what deletes groups by name: those of a task or parsed options, which say how, too."""
         from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 
         names = ("observe_seconds", "allow_hidden_topics", "ignore_missing", "ignore_signs_of_life")
@@ -196,10 +187,7 @@ def deletion_by_plan(
     *,
     prunes: bool = False,
 ) -> Deletion:
-    """Return what deletes what a plan names, see ``delete_by_plan``; its policy file is read before.
-
-    :param prunes: whether it is a plan of topics. Default: of groups.
-    """
+    """Return what deletes what a plan names, groups or topics (``prunes``); its policy file is read before."""
     from airflow_kafka_groups.change.deletion.run import delete_by_plan
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
@@ -219,10 +207,7 @@ def _in_running_loop() -> bool:
 
 @contextmanager
 def _within_time_limit() -> Iterator[list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]]]:
-    """Run an event loop so that the time limit of the task ends it: provides the list of the calls to be cancelled.
-
-    Raises what the timer raised, after the calls have cleaned up.
-    """
+    """Provide the list of the calls that the time limit of the task cancels; raise what its timer raised."""
     calls: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
     handler = signal.getsignal(signal.SIGALRM)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():

@@ -56,10 +56,7 @@ def report_url_of(context: Context) -> str | None:
 
 
 def absolute_report_url_of(context: Context) -> str | None:
-    """Return the URL of the current run's report tab with its host, for messages that are read outside of Airflow.
-
-    It is ``None`` without a tab or a run, and where Airflow does not know its own address (``[api] base_url``).
-    """
+    """Return the same with its host; ``None`` where Airflow does not know its address, too (``base_url``)."""
     base, path = _base_url(), report_url_of(context)
     return f"{base.scheme}://{base.netloc}{path}" if path and base.scheme and base.netloc else None
 

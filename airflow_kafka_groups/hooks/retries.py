@@ -33,8 +33,7 @@ FINAL: dict[type[Exception], str] = {
     MaintenanceError: "a file or plan is not fit for this, and will not be",
 }
 """Failures that would repeat, or must not be retried without a check, with the reason."""
-_PASSING = (StorageError,)
-"""Failures among these that may be over at the next try: a storage that does not answer is no file that is not fit."""
+_PASSING = (StorageError,)  # may be over at the next try: a storage that does not answer is no file that is not fit
 
 
 def is_final(error: Exception) -> bool:
@@ -43,10 +42,7 @@ def is_final(error: Exception) -> bool:
 
 
 def why_not_yet(error: KafkaGroupsError, *, silent_fail: bool = False) -> str | None:
-    """Return why a poll that failed is to be repeated, ``None`` if the wait is to fail.
-
-    :param silent_fail: repeat it after any error but a refused password, as Airflow's sensors do. Default false.
-    """
+    """Return why a poll that failed is to be repeated, ``None`` if it is to fail; see Airflow's ``silent_fail``."""
     if isinstance(error, AuthenticationFailedError):
         return None
     if isinstance(error, AirflowUnavailableError):
@@ -59,9 +55,8 @@ def why_not_yet(error: KafkaGroupsError, *, silent_fail: bool = False) -> str | 
 def set_retry_policy(
     task: Any, mended: tuple[type[Exception], ...] = (), final: tuple[type[Exception], ...] = ()
 ) -> None:
-    """Stop a task's retries at failures in ``FINAL``, unless it has its own retry policy.
+    """Stop a task's retries at failures in ``FINAL``, unless it has its own retry policy (Airflow 3.3).
 
-    :param task: an operator or sensor. Without effect on Airflow before 3.3, which has no retry policies.
     :param mended: failures that a retry of this task can mend, whatever ``FINAL`` says. Default: none.
     :param final: failures that pass, and that this task is not to retry all the same. Default: none.
     """

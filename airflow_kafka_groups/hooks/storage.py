@@ -19,17 +19,15 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.storage.layout import Layout, StoragePath
 
 
-_USUAL = "aws_default"
-"""The connection that Amazon's provider uses if it exists, and does without if it does not."""
+_USUAL = "aws_default"  # Amazon's provider uses it if it exists
 
 
 def open_path(field: str, value: Any) -> StoragePath:
     """Return a path: ``/data/x`` and ``file:///data/x`` are local, ``s3://``, ``gs://`` and Azure's are object stores.
 
     Credentials of object stores come from an Airflow connection: ``s3://my_aws_conn@bucket/folder``. Raises
-    ``ConfigurationError`` for a relative path, because tasks run in different working folders, and for a URL with a
-    password, which would be in XCom and in logs; ``StorageError`` for a storage that cannot be reached; either for one
-    whose connection does not exist, and ``AirflowUnavailableError`` if Airflow cannot be asked for that of Amazon.
+    ``ConfigurationError`` for a relative path and a URL with a password, and ``StorageError`` for a storage that cannot
+    be reached.
     """
     text = read_place(field, value)
     parts = urlsplit(text)
@@ -72,10 +70,7 @@ def _open_object_store(field: str, text: str) -> StoragePath:
 
 @cache
 def _require_connection(conn_id: str, field: str) -> None:
-    """Raise an error for a connection that does not exist.
-
-    Amazon's provider would only warn, and go on with the machine's own credentials, at Amazon's own address.
-    """
+    """Raise for a missing connection: Amazon's provider would go on with the machine's own credentials."""
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 
@@ -88,25 +83,13 @@ def _require_connection(conn_id: str, field: str) -> None:
 
 
 def open_policy(field: str, value: Any, floors: SiteFloors) -> PolicyFile:
-    """Read a policy file from a path or a URL.
-
-    :param value: the path, as in ``open_path``.
-    :param floors: the site's limits, which may allow one file only.
-
-    Raises ``ConfigurationError`` for a relative path, ``PlanError`` for another file than the site's, which is not
-    read, and ``PolicyError`` that names each problem with its line.
-    """
+    """Read a policy file. Raises ``PlanError``, unread, for another than the floors allow, and ``PolicyError``."""
     floors.require_policy_file(read_text(field, value))
     return _policy_loader(field, value)()
 
 
 def read_offsets_file(field: str, value: Any, group_ids: Sequence[str] | None) -> dict[str, dict[TopicPartition, int]]:
-    """Read offsets by group and partition from a CSV file; see ``read_offsets_csv``.
-
-    :param value: its path, as in ``open_path``.
-
-    Raises ``ConfigurationError`` that names the line, and ``StorageError`` for a file that cannot be read.
-    """
+    """Read offsets by group and partition from a CSV file; see ``read_offsets_csv``."""
     from airflow_kafka_groups.change.restore.offsets_csv import LARGEST, read_offsets_csv
     from airflow_kafka_groups.storage.json_files import read_named
 
@@ -117,13 +100,9 @@ def read_offsets_file(field: str, value: Any, group_ids: Sequence[str] | None) -
 
 
 def policy_reader(policy: PlanPolicy) -> Callable[[], PolicyFile | None]:
-    """Return what reads a plan's policy file, in any thread, so that it is read after the wait for a lease.
+    """Return what reads a plan's policy file, if it has one, in any thread: after the wait for a lease.
 
     It is opened here, in the task's own thread, and read once: a file that is wrong fails before the wait.
-
-    :param policy: the plan's policy. Where it has no file, ``None`` is read.
-
-    Raises ``PolicyError``, as does what it returns.
     """
     if policy.file is None:
         return lambda: None
