@@ -8,25 +8,14 @@ from airflow_kafka_groups import __version__
 
 _PACKAGE = "airflow_kafka_groups"
 _INTEGRATION = "Kafka consumer groups"
+_OPERATORS = (
+    "approval backup deletion fleet groups notices offset_changes offsets plan pruning report spark unread_range"
+)
 _MODULES = {
-    "hooks": ("kafka_groups",),
-    "operators": (
-        "approval",
-        "backup",
-        "deletion",
-        "fleet",
-        "groups",
-        "notices",
-        "offset_changes",
-        "offsets",
-        "plan",
-        "pruning",
-        "report",
-        "spark",
-        "unread_range",
-    ),
-    "sensors": ("groups", "offsets"),
-    "triggers": ("events", "poll"),
+    "hooks": "kafka_groups",
+    "operators": _OPERATORS,
+    "sensors": "groups offsets",
+    "triggers": "events poll",
 }
 
 
@@ -48,10 +37,10 @@ def get_provider_info() -> dict[str, Any]:
             kind: [
                 {
                     "integration-name": _INTEGRATION,
-                    "python-modules": [f"{_PACKAGE}.{kind}.{module}" for module in modules],
+                    "python-modules": [f"{_PACKAGE}.{kind}.{of}" for of in names.split()],
                 }
             ]
-            for kind, modules in _MODULES.items()
+            for kind, names in _MODULES.items()
         },
         "cli": [f"{_PACKAGE}.cli.main.get_cli_commands"],
         "extra-links": [f"{_PACKAGE}.hooks.links.CleanupReportLink"],
@@ -74,10 +63,11 @@ def get_provider_info() -> dict[str, Any]:
     }
 
 
-def _option(kind: str, description: str, *, default: str | None = None, example: str | None = None) -> dict[str, Any]:
+def _option(kind: str, description: str, example: str | None = None, default: str | None = None) -> dict[str, Any]:
     return {"description": description, "version_added": "0.1.0", "type": kind, "example": example, "default": default}
 
 
+_BY_NAME = "If it is set, groups cannot be deleted by name unless named_deletions allows it."
 _OPTIONS = {
     "report_tab": _option(
         "boolean",
@@ -88,56 +78,49 @@ _OPTIONS = {
     "min_idle_seconds": _option(
         "string",
         "The shortest idle time of a group that is deleted, such as 7d; a number is in seconds. A plan with a shorter "
-        "one gets this one. If it is set, groups cannot be deleted by name unless named_deletions allows it.",
-        example="7d",
+        f"one gets this one. {_BY_NAME}",
+        "7d",
     ),
-    "max_groups": _option("integer", "The most groups of one plan, or of one deletion by name.", example="500"),
+    "max_groups": _option("integer", "The most groups of one plan, or of one deletion by name.", "500"),
     "max_share": _option(
-        "float",
-        "The largest share of all groups in one plan, or of one deletion by name, above 0 and at most 1.",
-        example="0.2",
+        "float", "The largest share of all groups in one plan or deletion by name, above 0 and at most 1.", "0.2"
     ),
     "approve_above": _option(
         "integer",
         "A plan of more groups than this needs a person's approval, and more groups than this cannot be deleted by "
         "name. 0: every plan needs one, and no group can be deleted by name.",
-        example="0",
+        "0",
     ),
     "approvers": _option(
         "string",
         "The ids of the only Airflow users whose approval counts, as a JSON list. Every plan then needs one, unless "
         "approve_above says otherwise.",
-        example='["ann", "42"]',
+        '["ann", "42"]',
     ),
     "require_commit_log": _option(
         "boolean",
-        "Plan nothing unless the Spark job read the log of commits until after the snapshot. If it is set, groups "
-        "cannot be deleted by name unless named_deletions allows it.",
-        example="True",
+        f"Plan nothing unless the Spark job read the log of commits until after the snapshot. {_BY_NAME}",
+        "True",
     ),
     "policy_file": _option(
-        "string",
-        "The only policy file that plans and deletions may use. If it is set, groups cannot be deleted by name "
-        "unless named_deletions allows it.",
-        example="s3://bucket/policy.yaml",
+        "string", f"The only policy file that plans and deletions may use. {_BY_NAME}", "s3://bucket/policy.yaml"
     ),
-    "dry_run_only": _option("boolean", "Refuse every deletion; dry runs are allowed.", example="True"),
+    "dry_run_only": _option("boolean", "Refuse every deletion; dry runs are allowed.", "True"),
     "named_deletions": _option(
         "boolean",
         "Whether groups may be deleted by name, without a plan. Default: only if none of min_idle_seconds, "
         "require_commit_log and policy_file is set.",
-        example="False",
+        "False",
     ),
     "ignore_signs_of_life": _option(
         "boolean",
-        "Whether a deletion by name may ignore signs of life of its groups. Default: only if min_idle_seconds is not "
-        "set.",
-        example="False",
+        "Whether a deletion by name may ignore signs of life. Default: only if min_idle_seconds is not set.",
+        "False",
     ),
     "storage_path": _option(
         "string",
         "The only storage of plans, approvals, backups and the journal. Another one is refused.",
-        example="s3a://bucket/groups",
+        "s3a://bucket/groups",
     ),
 }
 """The section ``[kafka_groups]`` of Airflow's configuration; ``hooks/floors.py`` reads all but the first."""

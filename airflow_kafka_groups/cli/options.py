@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
     from airflow_kafka_groups.kafka import AdminClient
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
+    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
     from airflow_kafka_groups.ledger.floors import SiteFloors
     from airflow_kafka_groups.observe.readings import GroupsRead
     from airflow_kafka_groups.storage.layout import Layout
@@ -365,3 +366,16 @@ def report_failures(failed: Mapping[str, KafkaGroupsError], missing: Sequence[st
         say(f"error: {len(failed) - _FIRST} more groups could not be read")
     if missing:
         say(f"warning: {len(missing)} group(s) do not exist, first {missing[0]!r}")
+
+
+def write_report(layout: Layout, plan: DeletionPlan) -> str | None:
+    """Write the report of a plan; return its path. Without one, what was planned or deleted has to be known, too."""
+    from airflow_kafka_groups.report.html import make_report
+
+    try:
+        path, _ = make_report(layout, plan)
+    except (KafkaGroupsError, OSError) as error:
+        say(f"warning: the report could not be written: {error}")
+        return None
+    say(f"Report: {path}")
+    return path

@@ -50,9 +50,8 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     def require_one_process(self) -> None:
         """Raise ``ConfigurationError`` in reschedule mode: each poll would be a new process without the state."""
         if self.mode == "reschedule" and not self.deferrable:
-            raise ConfigurationError(
-                "mode", self.mode, "loses the state between polls: use deferrable=True or mode='poke'"
-            )
+            remedy = "loses the state between polls: use deferrable=True or mode='poke'"
+            raise ConfigurationError("mode", self.mode, remedy)
 
     @cached_property
     def hook(self) -> KafkaGroupsHook:
@@ -72,7 +71,6 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         return self.condition()
 
     def poke(self, context: Context) -> bool:
-        """Check the condition once."""
         try:
             result = self.hook.run(self.asked.check)
         except KafkaGroupsError as exc:  # what happened since the last poll is not known, also where Airflow polls on
@@ -100,7 +98,6 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
             raise
 
     def execute(self, context: Context) -> Any:
-        """Poll until the condition is reached. If deferrable, poll once and defer the rest to the triggerer."""
         if not self.deferrable:
             return super().execute(context)
         if self._first_poke(context):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -29,9 +29,7 @@ class _NamedGroupsSensor(KafkaGroupsSensor):
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
     """
 
-    kind: ClassVar[str]
-    """The condition."""
-
+    kind: ClassVar[str]  # of condition
     group_ids = Argument(read_group_ids)
     require = Argument(one_of("all", "any"), templated=False)
 
@@ -41,10 +39,11 @@ class _NamedGroupsSensor(KafkaGroupsSensor):
         super().__init__(**kwargs)
 
     def condition(self, **more: Any) -> Condition:
-        from airflow_kafka_groups.triggers import conditions
+        from airflow_kafka_groups.triggers.clients import CONDITIONS
 
-        kind: Callable[..., Condition] = getattr(conditions, self.kind)
-        return kind(group_ids=tuple(self.group_ids), any_group=self.require == "any", **more)
+        return CONDITIONS[self.kind](  # type: ignore[no-any-return]
+            group_ids=tuple(self.group_ids), any_group=self.require == "any", **more
+        )
 
 
 class GroupsExistSensor(_NamedGroupsSensor):

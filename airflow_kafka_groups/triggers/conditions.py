@@ -9,9 +9,8 @@ that is at or below the committed one, no unread record is older. Timestamps are
 producers (or by brokers with ``LogAppendTime``), and compared with this machine's clock, so clock skew matters. If
 timestamps do not increase with offsets, an older record that follows a recent one is missed.
 
-Two conditions have a state: ``EndReached`` keeps the end offsets (passed on from the worker to the triggerer),
-``NoProgress`` since when nothing has moved (not passed on: a process that has not watched for the required time cannot
-know).
+``EndReached`` keeps the end offsets, which are passed on from the worker to the triggerer. ``NoProgress`` keeps since
+when nothing has moved, which is not: a process that has not watched for the required time cannot know.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ if TYPE_CHECKING:
 
 
 V = TypeVar("V")
-_REASON = 500
-"""The most characters of a reason: it may end with a remedy."""
+_REASON = 500  # the most characters of a reason: it may end with a remedy
 Targets = Mapping[str, Mapping[TopicPartition, int]]
 
 
@@ -56,7 +54,6 @@ class PollResult:
 
     @property
     def reached(self) -> bool:
-        """Whether the wait is over."""
         return len(self.waiting) < self.total if self.any_group else not self.waiting
 
     def __str__(self) -> str:
@@ -71,9 +68,7 @@ class PollResult:
 class Condition(Protocol):
     """A condition that can be polled."""
 
-    async def check(self, admin: AdminClient) -> PollResult:
-        """Check the condition once."""
-        ...
+    async def check(self, admin: AdminClient) -> PollResult: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +78,6 @@ class CoordinatorsAvailable:
     group_ids: tuple[str, ...]
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Look up all coordinators in one batched call."""
         found = await admin.find_coordinators(self.group_ids)
         return PollResult(waiting=answers(self.group_ids, found)[1], total=len(self.group_ids))
 
@@ -92,17 +86,13 @@ class CoordinatorsAvailable:
 class GroupsGone:
     """None of the groups exists: each is absent from a complete listing, and dead when described.
 
-    :param kafka_cluster_id: the cluster that they were deleted on. Default: any.
+    :param kafka_cluster_id: the cluster that they were deleted on: on another one, they prove nothing. Default: any.
     """
 
     group_ids: tuple[str, ...]
     kafka_cluster_id: str | None = None
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """List all groups and describe the given ones; both must confirm that a group is gone.
-
-        Raises ``ConfigurationError`` on another cluster: groups that never were there prove nothing.
-        """
         from airflow_kafka_groups.change.deletion.verify import verify_deleted
 
         wanted = self.kafka_cluster_id
@@ -112,11 +102,8 @@ class GroupsGone:
             waiting = dict.fromkeys(self.group_ids, "the brokers do not tell the id of their cluster")
             return PollResult(waiting=waiting, total=len(waiting))
         if here != wanted:
-            raise ConfigurationError(
-                "kafka_groups_conn_id",
-                None,
-                f"the audit record is of Kafka cluster {wanted!r}, and this connection leads to {here!r}",
-            )
+            why = f"the audit record is of Kafka cluster {wanted!r}, and this connection leads to {here!r}"
+            raise ConfigurationError("kafka_groups_conn_id", None, why)
         found = await verify_deleted(admin, self.group_ids)
         _raise_refused(chain.from_iterable(map(_lost_connection, found.errors)))
         return PollResult(waiting={**found.present, **found.unclear}, total=len(self.group_ids))
@@ -130,7 +117,6 @@ class OffsetsReached:
     any_group: bool = False
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read the committed offsets of all groups in one batched call."""
         found = await admin.list_consumer_group_offsets(list(self.targets), require_stable=True)
         there, waiting = answers(self.targets, found)
         waiting |= await short_of_targets(admin, there, self.targets)
@@ -154,7 +140,6 @@ class LagAtMost:
     clock: Callable[[], float] = field(default=time.time, repr=False, compare=False)
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read the lag of all groups, and the recent offset of each partition once."""
         there, waiting = answers(self.group_ids, await admin.list_consumer_group_lag(list(self.group_ids)))
         recent = await self._recent(admin, there.values())
         for group_id, lag in there.items():
@@ -169,7 +154,6 @@ class LagAtMost:
         return await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.for_timestamp(since))) if wanted else {}
 
     def _too_old(self, lag: GroupLag, recent: LogOffsets) -> str | None:
-        """Return which partition has an unread record that is too old, or whose age is not known."""
         for where, of_partition in lag.partitions.items() if self.seconds is not None else ():
             if not of_partition.messages:
                 continue  # has read everything, or has no commit
@@ -192,7 +176,6 @@ def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str |
 
 
 async def _ends(admin: AdminClient, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the end offsets that are known."""
     found = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest())) if wanted else {}
     return {at: end.offset for at, end in found.items() if isinstance(end, ListedOffset) and end.offset >= 0}
 
@@ -200,10 +183,7 @@ async def _ends(admin: AdminClient, wanted: set[TopicPartition]) -> dict[TopicPa
 async def short_of_targets(admin: AdminClient, groups: Mapping[str, GroupOffsets], targets: Targets) -> dict[str, str]:
     """Return the groups that have not reached their targets, or not certainly, with the reason.
 
-    What a group has read of a partition is not known if it has committed beyond the end.
-
-    :param groups: the committed offsets, read before: a commit newer than the end offset would look like one past it.
-        There is a target for each group.
+    What a group has read of a partition is not known if it has committed beyond the end, so its offsets come first.
     """
     waiting = {id_: reason for id_, offsets in groups.items() if (reason := behind(targets[id_], offsets))}
     reached = {id_: offsets for id_, offsets in groups.items() if id_ not in waiting}
@@ -287,7 +267,6 @@ class _Described:
     any_group: bool = False
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Describe all groups in one batched call."""
         there, waiting = answers(self.group_ids, await admin.describe_consumer_groups(self.group_ids))
         waiting |= {id_: reason for id_, group in there.items() if (reason := self.why_not(group))}
         return PollResult(waiting=waiting, total=len(self.group_ids), any_group=self.any_group)
@@ -303,7 +282,6 @@ class GroupsExist(_Described):
     __slots__ = ()
 
     def why_not(self, group: GroupDescription) -> str | None:
-        """Return the state of a group that does not exist, or may not."""
         return f"state {group.state.value}" if group.state in _ABSENT else None
 
 
@@ -313,7 +291,6 @@ class GroupsEmpty(_Described):
     __slots__ = ()
 
     def why_not(self, group: GroupDescription) -> str | None:
-        """Return what a group has instead of no members."""
         if group.state is GroupState.DEAD:
             return "does not exist"
         if group.state is not GroupState.EMPTY or group.members:
@@ -334,7 +311,6 @@ class EndReached:
     targets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read all groups' offsets, and the end offsets that are not known yet."""
         found = await admin.list_consumer_group_offsets(list(self.group_ids), require_stable=True)
         there, waiting = answers(self.group_ids, found)
         waiting |= await self._fix_ends(admin, {id_: of for id_, of in there.items() if id_ not in self.targets})
@@ -414,7 +390,6 @@ class NoProgress(Watching):
     any_group: bool = False
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read all groups' offsets, and the lag of those that have not moved."""
         from airflow_kafka_groups.observe.fingerprint import committed_partitions
 
         found = await admin.list_consumer_group_offsets(list(self.group_ids))

@@ -21,6 +21,7 @@ from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 from airflow_kafka_groups.triggers.poll import serialized, wait_before_poll
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
     from airflow_kafka_groups.triggers.watch import GroupWatch, WatchResult
 
 WATCH_VERSION = 1
@@ -104,7 +105,6 @@ class GroupsEventTrigger(BaseEventTrigger):
         self._check()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the constructor's arguments."""
         return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -146,16 +146,15 @@ class GroupsEventTrigger(BaseEventTrigger):
             return None
 
     def _payload(self, new: list[str], found: WatchResult, watch: GroupWatch) -> dict[str, Any]:
-        groups, families = new[:MAX_EVENT_GROUPS], {}
+        first = new[:MAX_EVENT_GROUPS]
+        named: dict[str, Any] = {"groups": first}
         if self.event == "growing":
-            families = {"families": groups}
-            groups = [*islice(watch.growth.members(new), MAX_EVENT_GROUPS)]
+            named = {"groups": [*islice(watch.growth.members(new), MAX_EVENT_GROUPS)], "families": first}
         payload = {
             "version": WATCH_VERSION,
             "event": str(self.event),
             "count": len(new),
-            "groups": groups,
-            **families,
+            **named,
             "reasons": {name: found.matching[name] for name in new[:_FIRST_REASONS]},
             "observed_at": datetime.now(UTC).isoformat(),
             "kafka_groups_conn_id": self.kafka_groups_conn_id,
@@ -166,17 +165,14 @@ class GroupsEventTrigger(BaseEventTrigger):
         if self.event not in ("empty", "stale", "lagging", "growing"):
             raise ConfigurationError("event", self.event, 'must be "empty", "stale", "lagging" or "growing"')
         for name, event in (("seconds", "stale"), ("max_lag", "lagging")):
-            if (getattr(self, name) is not None) != (self.event == event):
-                raise ConfigurationError(
-                    name, getattr(self, name), f'is required for event="{event}" and not allowed otherwise'
-                )
+            if ((value := getattr(self, name)) is not None) != (self.event == event):
+                raise ConfigurationError(name, value, f'is required for event="{event}" and not allowed otherwise')
         limits = {name: getattr(self, name) for name in ("max_growth_per_day", "policy_file")}
         given = [name for name, value in limits.items() if value is not None]
         if len(given) != (self.event == "growing"):
             name = given[-1] if given else "max_growth_per_day"
-            raise ConfigurationError(
-                name, limits[name], 'event="growing" needs either this or policy_file, and other events neither'
-            )
+            remedy = 'event="growing" needs either this or policy_file, and other events neither'
+            raise ConfigurationError(name, limits[name], remedy)
 
     def _watch(self) -> GroupWatch:
         from airflow_kafka_groups.hooks.floors import configured_floors
@@ -184,17 +180,16 @@ class GroupsEventTrigger(BaseEventTrigger):
         from airflow_kafka_groups.observe.patterns import GroupFilter
         from airflow_kafka_groups.triggers.watch import FamilyGrowth, GroupEvent, GroupWatch
 
+        def policy() -> PolicyFile:
+            return open_policy("policy_file", self.policy_file, configured_floors())
+
         return GroupWatch(
             event=GroupEvent(self.event),
             groups=GroupFilter(tuple(self.include), tuple(self.exclude)),
             seconds=self.seconds or 0.0,
             max_lag=self.max_lag or 0,
             growth=FamilyGrowth(self.max_growth_per_day or 0.0),
-            policy=(
-                None
-                if self.policy_file is None
-                else lambda: open_policy("policy_file", self.policy_file, configured_floors())
-            ),
+            policy=None if self.policy_file is None else policy,
         )
 
 

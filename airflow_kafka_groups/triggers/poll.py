@@ -40,7 +40,6 @@ def wait_before_poll(
 ) -> float:
     """Return the seconds to wait before the next poll.
 
-    :param interval: seconds between polls.
     :param failures: the number of latest polls that could not reach the cluster; each doubles the time.
     :param backoff: double the time after every poll.
     :param most: with backoff, the most seconds to wait. Default: five minutes, or the interval if it is longer.
@@ -98,7 +97,6 @@ class ConditionTrigger(BaseTrigger):
         self.silent_fail = silent_fail
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the constructor's arguments."""
         return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -140,7 +138,6 @@ class ConditionTrigger(BaseTrigger):
                 return _event(EventStatus.TIMEOUT, message)
 
     async def _poll_once(self, shared: SharedClient, condition: Condition) -> tuple[bool | None, str]:
-        """Poll once: reached, not reached, or ``None`` if the cluster, or Airflow, cannot be asked at the moment."""
         try:
             result = await shared.run(condition.check)
         except KafkaGroupsError as error:

@@ -22,10 +22,11 @@ from airflow_kafka_groups.cli.options import (
     policy_of,
     say_if_fewer_are_listed,
     take_defaults,
+    write_report,
 )
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, SnapshotError
+from airflow_kafka_groups.exceptions import ConfigurationError, SnapshotError
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer
 from airflow_kafka_groups.hooks.floors import DEFAULTS, LIMITS
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, REQUIRED, recorded_sentence
@@ -139,7 +140,6 @@ def add_plan(parser: ArgumentTarget) -> None:
 def plan(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
     from airflow_kafka_groups.change.plan.make_plan import plan_snapshot
-    from airflow_kafka_groups.report.html import make_report
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
@@ -166,11 +166,7 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
         file=file,
         offsets_retention_minutes=args.offsets_retention_minutes or minutes or None,
     )
-    report = None
-    try:
-        report, _ = make_report(layout, plan)
-    except (KafkaGroupsError, OSError) as error:  # the plan is there, and has to be known
-        say(f"warning: the report could not be written: {error}")
+    report = write_report(layout, plan)
     counts = {name: n for name, n in plan.counts.items() if n or name in _COUNTED or out.format != "table"}
     summary = {**plan.summary(), "path": str(path), "report": report, "counts": counts}
     summary["evidence"] = recorded_sentence(plan.evidence)

@@ -25,10 +25,11 @@ from airflow_kafka_groups.cli.options import (
     policy_of,
     take_defaults,
     use_airflow_database,
+    write_report,
 )
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.airflow_lookups import STOP_VARIABLE, why_variable_stops
 from airflow_kafka_groups.hooks.arguments import (
     read_duration,
@@ -38,6 +39,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_type_names,
 )
 from airflow_kafka_groups.hooks.cluster import deletion_by_plan
+from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
 from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.cluster import Deletion
 
 _OUTCOME = ("outcome", "code", "reason")
+_SEEN = "--yes requires it: the plan that you looked at is applied"
 
 
 def _add_deletion_arguments(parser: ArgumentTarget) -> None:
@@ -72,12 +75,9 @@ def _run_deletion(
     """Delete, until it is done, interrupted, or stopped by the Airflow Variable.
 
     :param request_id: what all tries of the deletion have in common: a plan's id.
-    :param leased: whether it takes the cluster's lease; a dry run does not. Default true.
-
-    Raises ``ConfigurationError`` unless the arguments and the connection allow to delete, or it is a dry run.
     """
     if args.yes and getattr(args, "plan_digest", "") is None:
-        raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is applied")
+        raise ConfigurationError("--digest", None, _SEEN)
     who = actor(command)
     with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None) as stoppable:
         observer = DeletionObserver(
@@ -100,18 +100,13 @@ def _run_deletion(
 
 
 def _to_delete(digest: str) -> str:
-    """Return what a dry run says at its end: the options of the user, such as a rule to approve, remain."""
     return f"Nothing was deleted. To delete, run the same command with: --digest {digest} --yes"
 
 
 def _show_outcomes(
     out: Output, result: DeletionResult, cluster: Cluster, next_step: str, *, of: str = "group_id"
 ) -> ExitCode:
-    """Show the outcome of each group or topic, and say what comes next.
-
-    :param next_step: what a dry run says at its end.
-    :param of: the name of the first column. Default ``group_id``.
-    """
+    """Show the outcome of each group or topic, and say what comes next, such as the ``next_step`` of a dry run."""
     from airflow_kafka_groups.ledger.outcomes import Outcome
 
     report = result.report
@@ -134,10 +129,7 @@ def _show_outcomes(
 
 
 class Stoppable:
-    """A deletion that an interrupt stops, or an Airflow Variable.
-
-    :param variable: the Airflow Variable; ``None`` looks at none.
-    """
+    """A deletion that an interrupt stops, or an Airflow Variable."""
 
     def __init__(self, variable: str | None) -> None:
         self._variable = variable
@@ -192,7 +184,6 @@ def add_apply(parser: ArgumentTarget) -> None:
 def apply(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the plan's groups, and show the outcome of each. A group that is kept makes the exit code 3."""
     from airflow_kafka_groups.ledger.deletion_plan import load_plan
-    from airflow_kafka_groups.report.html import make_report
 
     cluster = Cluster(args)
     layout = cluster.layout()
@@ -208,10 +199,7 @@ def apply(args: argparse.Namespace, out: Output) -> ExitCode:
         request_id=args.plan_id,
         leased=not args.no_lease,
     )
-    try:
-        say(f"Report: {make_report(layout, plan)[0]}")
-    except (KafkaGroupsError, OSError) as error:
-        say(f"warning: the report could not be written: {error}")
+    write_report(layout, plan)
     back_up = cluster.command("backup", "--plan-id", plan.plan_id, "--digest", plan.digest)
     before = f"Nothing was deleted. Before a deletion, back the plan up: {back_up}"
     return _show_outcomes(out, result, cluster, before if result.report.backup is None else _to_delete(plan.digest))
@@ -228,8 +216,6 @@ def _terms(args: argparse.Namespace) -> ApprovalTerms:
 
 def _pace(args: argparse.Namespace) -> float:
     """Return how many groups a second are deleted: as was given, or as by the site's DAGs, which spare its brokers."""
-    from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
-
     if args.groups_per_second is not None:
         return float(args.groups_per_second)
     return read_number(f"{DEFAULTS}.groups_per_second", site_defaults().get("groups_per_second", 0))
@@ -281,7 +267,7 @@ def prune_topics(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster = Cluster(args)
     if args.plan_id is None:
         if args.yes:
-            raise ConfigurationError("--plan-id", None, "--yes requires it: the plan that you looked at is applied")
+            raise ConfigurationError("--plan-id", None, _SEEN)
         return _plan_topics(args, cluster, out)
     for name in ("include", "exclude", "snapshot_id", "policy_file", "kept", *_NUMBERS):
         if getattr(args, name) not in (None, False):  # whoever gives one expects less to be pruned than the plan has

@@ -94,7 +94,8 @@ async def test_many_triggers_share_one_client(admin: FakeAdmin) -> None:
 @pytest.mark.usefixtures("_hurried")
 async def test_a_cancelled_trigger_closes_its_client_unless_others_use_it(admin: FakeAdmin) -> None:
     first, second = asyncio.create_task(fire(trigger())), asyncio.create_task(fire(trigger()))
-    await until_async(lambda: bool(admin.calls))
+    held = clients._clients.setdefault(asyncio.get_running_loop(), [])
+    await until_async(lambda: [each.users for each in held] == [2])
     for task, closed in ((first, 0), (second, 1)):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
