@@ -65,7 +65,7 @@ class Command(NamedTuple):
 
     :param verb: its module within ``commands``, a dot, and its function there.
     :param help: one line for the overview.
-    :param operator: the operators of the same verb, with spaces between them. Default: none.
+    :param operator: the operators of the same verb without that word, with spaces between. Default: none.
     """
 
     verb: str
@@ -97,7 +97,7 @@ class Command(NamedTuple):
         shown |= {name: shown[typed] for name, typed in OTHER_NAMES.items() if typed in shown}
         texts = dict[str, str]()
         for operator in self.operator.split():
-            texts |= described(operator, shown)
+            texts |= described(f"{operator}Operator", shown)
         texts |= {typed: texts[name] for name, typed in OTHER_NAMES.items() if name in texts}
         for flags, settings in recorded.arguments:
             if self.operator and "help" not in settings:
@@ -118,62 +118,52 @@ def name_shown(flags: tuple[str, ...], settings: Mapping[str, Any]) -> str:
 
 GROUPS: Mapping[str, Mapping[str, Command]] = {
     "Look": {
-        "list": Command("look.list_groups", "List the groups of the cluster", "ListGroupsOperator"),
-        "describe": Command("look.describe", "Describe groups with their members", "DescribeGroupsOperator"),
-        "offsets": Command("look.offsets", "Show the committed offsets of groups", "SelectingOperator"),
-        "lag": Command("look.lag", "Measure how far groups are behind", "ListGroupLagOperator"),
+        "list": Command("look.list_groups", "List the groups of the cluster", "ListGroups"),
+        "describe": Command("look.describe", "Describe groups with their members", "DescribeGroups"),
+        "offsets": Command("look.offsets", "Show the committed offsets of groups", "Selecting"),
+        "lag": Command("look.lag", "Measure how far groups are behind", "ListGroupLag"),
         "metrics": Command(
-            "files.metrics", "Write the metrics of groups for a scraper (OpenMetrics)", "ExportGroupMetricsOperator"
+            "files.metrics", "Write metrics of groups for a scraper (OpenMetrics)", "ExportGroupMetrics"
         ),
     },
     "Judge": {
-        "snapshot": Command(
-            "plan.snapshot", "Take a snapshot of groups with their offsets", "ListGroupOffsetsOperator"
-        ),
+        "snapshot": Command("plan.snapshot", "Take a snapshot of groups with their offsets", "ListGroupOffsets"),
         "judge": Command(
-            "plan.judge", "Judge which groups are stale, from the snapshots in the storage", "PlanCleanupOperator"
+            "plan.judge", "Judge which groups are stale, from the snapshots in the storage", "PlanCleanup"
         ),
-        "plan": Command("plan.plan", "Plan a clean-up from the verdicts in the storage", "PlanCleanupOperator"),
+        "plan": Command("plan.plan", "Plan a clean-up from the verdicts in the storage", "PlanCleanup"),
         "explain": Command("look.explain", "Explain why a group would be deleted or kept"),
         "policy": Command("files.policy", "Check a policy file, without a cluster; print its schema"),
     },
     "Change, without --yes a dry run": {
-        "apply": Command("remove.apply", "Delete the groups of a plan", "DeleteGroupsOperator"),
-        "delete": Command("remove.delete", "Delete named groups", "DeleteGroupsOperator"),
+        "apply": Command("remove.apply", "Delete the groups of a plan", "DeleteGroups"),
+        "delete": Command("remove.delete", "Delete named groups", "DeleteGroups"),
         "prune-topics": Command(
-            "remove.prune_topics",
-            "Prune topics that live groups stopped reading",
-            "PruneTopicOffsetsOperator PlanTopicPruningOperator",
+            "remove.prune_topics", "Prune topics that live groups stopped reading", "PruneTopicOffsets PlanTopicPruning"
         ),
-        "keep-alive": Command(
-            "change.keep_alive", "Keep sleeping groups from being forgotten", "KeepOffsetsAliveOperator"
-        ),
+        "keep-alive": Command("change.keep_alive", "Keep sleeping groups from being forgotten", "KeepOffsetsAlive"),
         "reset": Command(
             "change.reset",
             "Reset offsets to an end of the log, a time, by a distance, or from a file",
-            "ResetGroupOffsetsOperator",
+            "ResetGroupOffsets",
         ),
-        "set": Command("change.set_offsets", "Set offsets of a group", "AlterGroupOffsetsOperator"),
-        "copy": Command("change.copy", "Copy a group's offsets to another group", "CopyGroupOffsetsOperator"),
-        "migrate": Command(
-            "change.migrate", "Set groups to their positions in another cluster", "MigrateGroupOffsetsOperator"
-        ),
-        "delete-offsets": Command(
-            "change.delete_offsets", "Delete groups' offsets of a topic", "DeleteGroupOffsetsOperator"
-        ),
+        "set": Command("change.set_offsets", "Set offsets of a group", "AlterGroupOffsets"),
+        "copy": Command("change.copy", "Copy a group's offsets to another group", "CopyGroupOffsets"),
+        "migrate": Command("change.migrate", "Set groups to their positions in another cluster", "MigrateGroupOffsets"),
+        "delete-offsets": Command("change.delete_offsets", "Delete groups' offsets of a topic", "DeleteGroupOffsets"),
         "remove-members": Command(
-            "change.remove_members", "Remove static members that are gone, and zombies", "RemoveMembersOperator"
+            "change.remove_members", "Remove static members that are gone, and zombies", "RemoveMembers"
         ),
     },
     "Undo": {
-        "backup": Command("files.backup", "Back up the committed offsets of groups", "BackupGroupOffsetsOperator"),
+        "backup": Command("files.backup", "Back up the committed offsets of groups", "BackupGroupOffsets"),
         "export-backup": Command("files.export_backup", "Write a backup as CSV for Kafka's own tool, or as JSON lines"),
         "restore": Command(
-            "change.restore", "Restore offsets of a backup, without --yes a dry run", "RestoreGroupOffsetsOperator"
+            "change.restore", "Restore offsets of a backup, without --yes a dry run", "RestoreGroupOffsets"
         ),
     },
     "Help": {
-        "doctor": Command("doctor.doctor", "Examine a connection, its storage and this machine"),
+        "doctor": Command("look.doctor", "Examine a connection, its storage and this machine"),
         "copy-dags": Command("files.copy_dags", "Copy the package's DAG files to a folder"),
     },
 }

@@ -23,29 +23,19 @@ _DEFAULT = re.compile(r"[.;] [Dd]efault\b.*$")
 
 
 def _field(default: Any, title: str, of: str, more: str = "", **schema: Any) -> _Field:
-    """Return a parameter's default and its JSON schema.
+    """Return a parameter's default and its JSON schema; without a type, it is the default's.
 
     :param of: the operator whose words about the argument of this name are the description, or of another one as
         ``Operator.argument``; "" for none.
     :param more: what the form says behind that.
     """
+    schema = {"type": _TYPES.get(type(default)), **schema}
+    if schema["type"] == "string" and not schema.keys() & {"pattern", "enum"}:
+        schema["minLength"] = 1
     return {"default": default, "title": title, "described_by": of, "description": more, **schema}
 
 
-def _flag(default: bool, title: str, of: str, more: str = "") -> _Field:
-    return _field(default, title, of, more, type="boolean")
-
-
-def _number(default: float, title: str, of: str, more: str = "", type: str = "integer", **bounds: float) -> _Field:
-    return _field(default, title, of, more, type=type, **bounds)
-
-
-def _text(default: str, title: str, of: str, more: str = "", **schema: Any) -> _Field:
-    return _field(default, title, of, more, type="string", **({"minLength": 1} if "pattern" not in schema else schema))
-
-
-def _optional(title: str, of: str, more: str = "", type: str = "string", **schema: Any) -> _Field:
-    return _field(None, title, of, more, type=["null", type], **schema)
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): ["null", "string"]}
 
 
 def _duration(default: str, title: str, of: str, *examples: str, minimum: int = 1) -> _Field:
@@ -58,8 +48,8 @@ def _patterns(default: Any, title: str, of: str, more: str, type: Any) -> _Field
     return _field(default, title, of, more, items={"type": "string", "minLength": 1}, type=type)
 
 
-def _choice(default: str, title: str, of: str, *choices: str, more: str = "") -> _Field:
-    return _field(default, title, of, more, type="string", enum=list(choices))
+def _choice(title: str, of: str, *choices: str, more: str = "", default: str | None = None) -> _Field:
+    return _field(default or choices[0], title, of, more, enum=list(choices))
 
 
 _LISTED = "One per line."
@@ -72,56 +62,57 @@ _COMMIT_LOG = (
     "Read __consumer_offsets too, which shows consumers that commit the same offset repeatedly. auto: if Spark and the "
     "connection can; required: fail if not."
 )
+_METHODS = ("header", "offset-syncs", "checkpoints", "payload", "timestamp")
 _OR_ALL = "One per line. Empty: all groups in the backup, or of the source."
 
 CLEANUP_FORM: dict[str, _Field] = {
-    "kafka_groups_conn_id": _text(DEFAULT_CONNECTION, "Connection", "KafkaGroupsOperator"),
-    "dry_run": _flag(True, "Dry run", "DryRunOperator"),
-    "require_approval": _flag(True, "Ask before deleting", "", _ASK),
-    "cluster": _text(  # where no other connection is the default
+    "kafka_groups_conn_id": _field(DEFAULT_CONNECTION, "Connection", "KafkaGroupsOperator"),
+    "dry_run": _field(True, "Dry run", "DryRunOperator"),
+    "require_approval": _field(True, "Ask before deleting", "", _ASK),
+    "cluster": _field(  # where no other connection is the default
         DEFAULT_CONNECTION, "Cluster", "StoredOperator", "Default: the default connection's id.", pattern=_CLUSTER
     ),
-    "storage_path": _text(os.path.join(_HOME, "kafka-groups"), "Storage", "StoredOperator"),
-    "policy_file": _optional("Policy file", _PLAN, "Empty: no file."),
+    "storage_path": _field(os.path.join(_HOME, "kafka-groups"), "Storage", "StoredOperator"),
+    "policy_file": _field(None, "Policy file", _PLAN, "Empty: no file."),
     "include": _patterns(["*"], "Groups to consider", _PLAN, _LISTED, "array"),
     # Without null, Airflow's form requires a value.
     "exclude": _patterns([], "Groups to keep", _PLAN, _LISTED, ["array", "null"]),
     "min_idle_seconds": _duration("7d", "Idle for", _PLAN, "14d", "30d", "36h"),
-    "min_observations": _number(2, "Observations", _PLAN, minimum=2),
+    "min_observations": _field(2, "Observations", _PLAN, minimum=2),
     "max_gap_seconds": _duration("2d", "Longest gap", _PLAN, "12h", "0", minimum=0),
-    "commit_log": _choice("auto", "Log of commits", "", "auto", "off", "required", more=_COMMIT_LOG),
-    "offsets_retention_minutes": _number(0, "Offsets retention (min)", _PLAN, minimum=0, maximum=52_704_000),
-    "max_groups": _number(500, "Maximum groups", _PLAN, minimum=1, maximum=1_000_000),
-    "max_share": _number(0.5, "Maximum share", _PLAN, type="number", exclusiveMinimum=0, maximum=1),
-    "approve_above": _number(100, "Always ask above", "", _ASK_ABOVE, minimum=0),
-    "groups_per_second": _number(0, "Groups a second", "DeleteGroupsOperator", type="number", minimum=0),
-    "lease": _flag(True, "One clean-up at a time", "DeleteGroupsOperator"),
+    "commit_log": _choice("Log of commits", "", "auto", "off", "required", more=_COMMIT_LOG),
+    "offsets_retention_minutes": _field(0, "Offsets retention (min)", _PLAN, minimum=0, maximum=52_704_000),
+    "max_groups": _field(500, "Maximum groups", _PLAN, minimum=1, maximum=1_000_000),
+    "max_share": _field(0.5, "Maximum share", _PLAN, type="number", exclusiveMinimum=0, maximum=1),
+    "approve_above": _field(100, "Always ask above", "", _ASK_ABOVE, minimum=0),
+    "groups_per_second": _field(0, "Groups a second", "DeleteGroupsOperator", type="number", minimum=0),
+    "lease": _field(True, "One clean-up at a time", "DeleteGroupsOperator"),
 }
 """Parameters of the clean-up, in the order of its form."""
 
 OTHER_FORMS: dict[str, _Field] = {
     "topic_idle_seconds": _duration("7d", "Idle for", "PlanTopicPruningOperator.min_idle_seconds", "14d", "3d", "36h"),
     # A run without it fails with a message that says what is missing.
-    "plan_id": _optional("Plan", "RestoreGroupOffsetsOperator", minLength=1),
+    "plan_id": _field(None, "Plan", "RestoreGroupOffsetsOperator", minLength=1),
     "group_ids": _patterns(None, "Groups", "RestoreGroupOffsetsOperator", _OR_ALL, ["null", "array"]),
-    "plan_digest": _optional("Digest of the plan", _MIGRATE),
-    "groups": _optional("Groups to copy", "CopyGroupOffsetsOperator", type="object"),
-    "source_conn_id": _optional("Source", _MIGRATE),
-    "method": _choice("payload", "Method", _MIGRATE, "header", "offset-syncs", "checkpoints", "payload", "timestamp"),
-    "position": _choice("at-or-before", "Position", _MIGRATE, "at-or-before", "exact", "at-or-after"),
-    "existing": _choice("keep", "Existing offsets", _MIGRATE, "keep", "replace", "lower"),
-    "topic_pattern": _text("{topic}", "Names of mirrors", _MIGRATE),
-    "mirror_topic": _optional("MirrorMaker 2's topic", _MIGRATE),
-    "on_spark": _flag(False, "Compare on Spark", _MIGRATE),
-    "overwrite": _flag(False, "Overwrite newer offsets", "RestoreGroupOffsetsOperator"),
+    "plan_digest": _field(None, "Digest of the plan", _MIGRATE),
+    "groups": _field(None, "Groups to copy", "CopyGroupOffsetsOperator", type=["null", "object"]),
+    "source_conn_id": _field(None, "Source", _MIGRATE),
+    "method": _choice("Method", _MIGRATE, *_METHODS, default="payload"),
+    "position": _choice("Position", _MIGRATE, "at-or-before", "exact", "at-or-after"),
+    "existing": _choice("Existing offsets", _MIGRATE, "keep", "replace", "lower"),
+    "topic_pattern": _field("{topic}", "Names of mirrors", _MIGRATE),
+    "mirror_topic": _field(None, "MirrorMaker 2's topic", _MIGRATE),
+    "on_spark": _field(False, "Compare on Spark", _MIGRATE),
+    "overwrite": _field(False, "Overwrite newer offsets", "RestoreGroupOffsetsOperator"),
     "asleep": _patterns([], "Groups to keep alive", "KeepOffsetsAliveOperator.include", _LISTED, ["array", "null"]),
-    "allow_membership": _flag(False, "Join and leave", "KeepOffsetsAliveOperator"),
-    "max_lag": _number(10_000, "Maximum lag", "ListGroupLagOperator", minimum=0),
-    "drill_groups": _number(20, "Groups to restore", "RestoreDrillOperator.max_groups", minimum=1, maximum=1_000),
+    "allow_membership": _field(False, "Join and leave", "KeepOffsetsAliveOperator"),
+    "max_lag": _field(10_000, "Maximum lag", "ListGroupLagOperator", minimum=0),
+    "drill_groups": _field(20, "Groups to restore", "RestoreDrillOperator.max_groups", minimum=1, maximum=1_000),
     "snapshot_days": _duration("60d", "Keep snapshots", _PRUNE, "26w"),
     "cleanup_days": _duration("730d", "Keep clean-ups", _PRUNE, "3650d"),
     "change_days": _duration("365d", "Keep changes", _PRUNE, "730d"),
-    "keep_newest": _number(10, "Keep the newest", _PRUNE, minimum=1),
+    "keep_newest": _field(10, "Keep the newest", _PRUNE, minimum=1),
 }
 """Parameters of the other DAGs."""
 

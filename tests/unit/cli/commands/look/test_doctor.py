@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from airflow_kafka_groups.cli.commands import doctor
+from airflow_kafka_groups.cli.commands.look import DOCTOR_COLUMNS
 from airflow_kafka_groups.cli.options import Cluster
 from airflow_kafka_groups.doctor import installed
 from airflow_kafka_groups.exceptions import AuthenticationFailedError
@@ -42,7 +42,7 @@ def of(found: list[dict[str, Any]], check: str) -> tuple[str, str]:
 def test_everything_is_examined_and_nothing_is_changed(stored: Cli, site: Site) -> None:
     before = sorted(site.storage.rglob("*"))
     code, found, _ = stored("doctor")
-    assert set(found[0]) == set(doctor.DOCTOR_COLUMNS)
+    assert set(found[0]) == set(DOCTOR_COLUMNS)
     assert {"brokers", "groups", "delete groups", "offsets retention", "exclusive creation", "Airflow"} <= set(
         checks(found)
     )
