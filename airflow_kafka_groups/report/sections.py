@@ -289,24 +289,6 @@ def pruned_section(found: Sequence[Pruning], cluster: str, storage: str) -> Mark
     return part("pruned", rows[:SHOWN], len(rows), note, commands)
 
 
-class _Names:
-    """Names that occur often, each stored once. ``bytes`` are those of their JSON."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-        self.bytes = 0
-
-    def number(self, name: str | None) -> int:
-        """Return the name's number, -1 for none."""
-        if name is None:
-            return -1
-        shown = shortened(name)
-        if (known := self.names.get(shown)) is None:
-            known = self.names[shown] = len(self.names)
-            self.bytes += len(_encode(shown)) + 1
-        return known
-
-
 def groups_json(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], judged: Any, restore: str) -> str:
     """Return the groups as JSON without ``<``, those that somebody should look at first.
 
@@ -316,29 +298,19 @@ def groups_json(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], j
     """
     rows = list(_rows(plan, outcomes))
     figures = _figures(judged, [group_id for _, group_id, *_ in rows])
-    statuses, families, owners = _Names(), _Names(), _Names()
     encoded: list[str] = []
-    cut: list[int] = []
     size = 0
-    for number, (status, group_id, family, owner, reason) in enumerate(rows):
-        names = statuses.number(status), families.number(family), owners.number(owner)
-        line = _encode((shortened(group_id), *names, *figures[number], shortened(reason)))
-        size += len(line) + 1
-        if size + families.bytes + owners.bytes > MOST_BYTES:
+    for (status, group_id, *names, reason), numbers in zip(rows, figures, strict=True):
+        said = (None if name is None else shortened(name) for name in names)
+        line = _encode((shortened(group_id), status, *said, *numbers, shortened(reason), len(group_id) > MOST))
+        if (size := size + len(line) + 1) > MOST_BYTES:
             break
         encoded.append(line)
-        if len(group_id) > MOST:
-            cut.append(number)
-    kinds = list(statuses.names)
     head = {
         "total": len(plan.planned) + len(plan.all_kept),
-        "kinds": kinds,
-        "statuses": [words_of(kind) for kind in kinds],
-        "restorable": [number for kind, number in statuses.names.items() if kind in _RESTORABLE],
-        "families": list(families.names),
-        "owners": list(owners.names),
+        "words": {status: words_of(status) for status in dict.fromkeys(status for status, *_ in rows)},
+        "restorable": _RESTORABLE,
         "restore": restore,
-        "cut": cut,
     }
     return f'{_encode(head)[:-1]},"rows":[{",".join(encoded)}]}}'
 

@@ -4,18 +4,21 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const place = document.getElementById("explorer");
   if (!place || !data.rows.length) return;
-  const [ID, STATUS, FAMILY, OWNER, LAG, IDLE, EXPIRES, REASON] = [0, 1, 2, 3, 4, 5, 6, 7];
+  const [ID, STATUS, FAMILY, OWNER, LAG, IDLE, EXPIRES, REASON, CUT] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
   const PAGE = 100, PRINTED = 1000, MOST_NAMED = 50;
   const UNITS = [[120, 1, "s"], [7200, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "days"]];
   const rows = data.rows;
   // The first clause of a reason with several is about the group alone; what follows is said once for all that share it.
   const clauses = rows.map((row) => (row[REASON].includes("; ") ? row[REASON].split(/; (.*)/s) : ["", row[REASON]]));
   const compare = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
-  const first = rows.map((_, n) => n).sort((a, b) => rows[a][STATUS] - rows[b][STATUS] || compare(clauses[a][1], clauses[b][1]) || a - b);
+  const distinct = (column) => [...new Set(rows.map((row) => row[column]))].filter((name) => name !== null);
+  const [statuses, families, owners] = [STATUS, FAMILY, OWNER].map(distinct);
+  const places = new Map(statuses.map((name, n) => [name, n]));
+  const first = rows.map((_, n) => n).sort((a, b) => places.get(rows[a][STATUS]) - places.get(rows[b][STATUS]) || compare(clauses[a][1], clauses[b][1]) || a - b);
   const texts = rows.map((row) => `${row[ID]}\n${row[REASON]}`.toLowerCase());
   // Of a long id the page has the beginning only: whoever searches for all of it is to find it.
-  const begins = new Map(data.cut.map((n) => [n, rows[n][ID].slice(0, rows[n][ID].lastIndexOf("… (")).toLowerCase()]));
-  const matches = (n, wanted) => texts[n].includes(wanted) || (begins.has(n) && wanted.startsWith(begins.get(n)));
+  const begin = (row) => row[ID].slice(0, row[ID].lastIndexOf("… (")).toLowerCase();
+  const matches = (n, wanted) => texts[n].includes(wanted) || (rows[n][CUT] && wanted.startsWith(begin(rows[n])));
   const state = { sort: -1, down: false, page: 0, shown: first };
 
   const el = (tag, attributes = {}, ...children) => {
@@ -32,42 +35,37 @@
   };
   const date = (seconds) => (seconds === null ? "-" : new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " "));
   const code = (value) => el("code", {}, el("bdi", {}, value || "(empty id)"));
-  const named = (names, index) => (index < 0 ? "-" : code(names[index]));
+  const named = (name) => (name === null ? "-" : code(name));
   const COLUMNS = [
     ["Group", (row) => code(row[ID]), ""],
-    ["Status", (row) => el("span", { class: `pill ${data.kinds[row[STATUS]]}` }, data.statuses[row[STATUS]]), ""],
-    ["Family", (row) => named(data.families, row[FAMILY]), ""],
-    ["Owner", (row) => named(data.owners, row[OWNER]), ""],
+    ["Status", (row) => el("span", { class: `pill ${row[STATUS]}` }, data.words[row[STATUS]]), ""],
+    ["Family", (row) => named(row[FAMILY]), ""],
+    ["Owner", (row) => named(row[OWNER]), ""],
     ["Lag", (row) => number(row[LAG]), "num"],
     ["Idle", (row) => duration(row[IDLE]), "num"],
     ["Offsets expire by", (row) => date(row[EXPIRES]), "num"],
     ["Why", (row, n) => (isGrouped() ? clauses[n][0] : row[REASON]), ""],
   ];
   const isGrouped = () => state.sort === -1;
-  const KEYS = [null, data.statuses, data.families, data.owners];
 
   const order = (a, b) => {
     const [x, y] = [rows[a][state.sort], rows[b][state.sort]];
-    const names = KEYS[state.sort];
-    if (names) {
-      if (x < 0 || y < 0) return x < 0 && y < 0 ? a - b : x < 0 ? 1 : -1;
-      return (state.down ? -1 : 1) * names[x].localeCompare(names[y]) || a - b;
-    }
     if (x === null || y === null) return x === y ? a - b : x === null ? 1 : -1;
-    return (state.down ? -1 : 1) * compare(x, y) || a - b;
+    const by = state.sort === ID || typeof x === "number" ? compare(x, y) : x.localeCompare(y);
+    return (state.down ? -1 : 1) * by || a - b;
   };
 
   const search = el("input", { type: "search", id: "search", autocomplete: "off", spellcheck: "false" });
-  const choice = (id, names) => {
+  const choice = (id, names, shown = (name) => name) => {
     const select = el("select", { id }, el("option", { value: "" }, "all"));
-    names.forEach((name, n) => select.append(el("option", { value: String(n) }, name.slice(0, 80) || "(empty)")));
+    names.forEach((name, n) => select.append(el("option", { value: String(n) }, shown(name).slice(0, 80) || "(empty)")));
     return select;
   };
-  const status = choice("status", data.statuses), family = choice("family", data.families), owner = choice("owner", data.owners);
+  const status = choice("status", statuses, (name) => data.words[name]), family = choice("family", families), owner = choice("owner", owners);
   const field = (label, input) => el("label", { for: input.id }, el("span", {}, label), input);
   const fields = el("div", { class: "controls", role: "search", "aria-label": "Groups" }, field("Search", search), field("Status", status));
-  if (data.families.length) fields.append(field("Family", family));
-  if (data.owners.length) fields.append(field("Owner", owner));
+  if (families.length) fields.append(field("Family", family));
+  if (owners.length) fields.append(field("Owner", owner));
 
   const found = el("p", { class: "note", role: "status" });
   const heads = COLUMNS.map(([name, , kind], column) => {
@@ -105,14 +103,14 @@
   const offer = () => {
     const deleted = state.shown.filter((n) => data.restorable.includes(rows[n][STATUS]));
     undo.replaceChildren();
-    if (!data.restore || !deleted.length || deleted.length > MOST_NAMED || deleted.some((n) => data.cut.includes(n))) return;
+    if (!data.restore || !deleted.length || deleted.length > MOST_NAMED || deleted.some((n) => rows[n][CUT])) return;
     const quoted = deleted.map((n) => `'${rows[n][ID].replaceAll("'", "'\\''")}'`).join(" ");
     if (/[\u0000-\u001f\u007f]/.test(quoted)) return;
     undo.append(el("p", {}, `Restore the ${deleted.length} deleted among those shown (take --yes out for a dry run):`), el("pre", { tabindex: "0" }, `${data.restore} -- ${quoted}`));
   };
   const update = () => {
     const wanted = search.value.toLowerCase();
-    const chosen = [[status, STATUS], [family, FAMILY], [owner, OWNER]].filter(([select]) => select.value !== "").map(([select, column]) => [Number(select.value), column]);
+    const chosen = [[status, STATUS, statuses], [family, FAMILY, families], [owner, OWNER, owners]].filter(([select]) => select.value !== "").map(([select, column, names]) => [names[Number(select.value)], column]);
     state.shown = [];
     for (const n of first) {
       if (matches(n, wanted) && chosen.every(([value, column]) => rows[n][column] === value)) state.shown.push(n);
@@ -145,7 +143,7 @@
   });
 
   // A name in the tables of families and owners shows its groups.
-  for (const [id, select, names] of [["families", family, data.families], ["owners", owner, data.owners]]) {
+  for (const [id, select, names] of [["families", family, families], ["owners", owner, owners]]) {
     for (const cell of document.querySelectorAll(`#${id} tbody td:first-child`)) {
       const index = names.indexOf(cell.textContent);
       if (index < 0) continue;
