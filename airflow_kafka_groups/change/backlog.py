@@ -1,8 +1,4 @@
-"""The offsets of one group as JSON for a Spark job, and the job's result as a change to commit.
-
-docs/formats.md specifies both files. Retention and missing commits are handled by the job, with the log ends at its
-start.
-"""
+"""The offsets of one group as JSON for a Spark job, and the job's result as a change to commit; see docs/formats.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Explain one group: what the cluster, the verdict, the plans and the journal say, and what would change it.
 
-Each row is a check with its finding: ``deletes`` lets the group be deleted, ``keeps`` keeps it, ``info`` decides
-nothing. ``apply`` would delete the group with this plan only if no row keeps it.
+``apply`` would delete the group only if no row has the finding ``keeps``.
 """
 
 from __future__ import annotations
@@ -210,8 +209,6 @@ def _rows_of_newer_policy(layout: Layout, plan: DeletionPlan, request: ExplainRe
         yield Row("policy", "keeps", ruled_out[request.group_id].reason, "an edit of the policy, or a new plan")
 
 
-_RULES_SHOWN = 10
-
 _BY_VERDICT: dict[str, str] = {
     VerdictName.UNREADABLE: "allow this user to describe the group and its topics, then take a snapshot",
     VerdictName.UNTOUCHABLE: "nothing: groups of this kind are never deleted",
@@ -397,11 +394,8 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
             f"{rule.action.value}; idle for {show_duration(rule.min_idle_seconds)} in {rule.min_observations} snapshots"
         )
         demands += f", notice of {show_duration(rule.notice_seconds)}" if rule.notice_seconds else ""
-        before = [other.name for other in policy.rules[: policy.rules.index(rule)]]
-        if (more := len(before) - _RULES_SHOWN) > 0:
-            before = [*before[:_RULES_SHOWN], f"and {more:,} more"]
-        change = f"a rule before it ({', '.join(before)}) that matches, or an edit of it" if before else "an edit of it"
-        yield Row("policy", "info", f"rule {rule.name!r} of {policy.file.path} decided: {demands}", change)
+        decided = f"rule {rule.name!r} of {policy.file.path} decided: {demands}"
+        yield Row("policy", "info", decided, "an edit of it, or a rule before it that matches")
     if found.owner is not None:
         contact = policy.contact_of(found.owner)
         yield Row("owner", "info", found.owner + (f", contact {contact}" if contact else ""), "owners in the policy")

@@ -1,18 +1,8 @@
-"""Pruning of a cluster's old files. Other files in the same folders are not touched.
+"""Pruning of a cluster's old files, in sets that are found by names alone; what is in one is looked at before it goes.
 
-Files form sets: a snapshot is its manifest, rows, verdicts, observations and lag; a clean-up is its plan, backup and
-report; a change is its state before and its result; a backlog is what a job was given, and its result. Sets are found
-by the names of files and folders alone. What is in them is looked at for one set at a time, right before it is removed:
-a folder may have the snapshots of a year.
-
-A set is removed completely or not at all, unless the process is killed: then the next one removes the rest. It is
-removed if it is older than the limit of its kind (by the time in its id), and not among the newest of its kind. A file
-with another name in one of its folders keeps it, and so does a damaged manifest or plan. A clean-up ages from the end
-of its plan: until then groups may be deleted by it, which its backup restores.
-
-Whatever the limit, a snapshot stays for as long as a plan in any folder may go by it: it may show a planned group in
-use. What was changed, kept alive or restored is in the cluster's log, which stays: a task that is cleared after the
-record of its change was removed sets nothing twice, but fails.
+A set is removed if it is older than the limit of its kind (by the time in its id, or the end of its plan), and not
+among the newest of its kind. A file with another name in one of its folders keeps it, and so does a damaged manifest or
+plan. A snapshot stays for as long as a plan in any folder may go by it: it may show a planned group in use.
 """
 
 from __future__ import annotations

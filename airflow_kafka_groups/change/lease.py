@@ -1,11 +1,7 @@
 """The lease in a deletion: one run deletes on a cluster at a time, and one that has lost the lease deletes no more.
 
-The lease is asked four times: before a chunk is read (it may come back after a moment's doubt, so that is waited for),
-after the intent, once more by a heartbeat whose answer is awaited right before the delete request leaves, and all the
-time while that request is under way. Once lost it stays lost for this run: another may have begun.
-
-The heartbeat is what notices a worker whose host paused it: all of its clocks stood still, and by them its reading is
-young and its lease held. The coordinator's clock went on.
+It is asked before a chunk is read, after the intent, by a heartbeat right before the request leaves, and while that is
+under way. The heartbeat notices a worker whose host paused it: by its own clocks, its reading is young.
 """
 
 from __future__ import annotations

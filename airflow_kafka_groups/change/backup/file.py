@@ -1,7 +1,6 @@
 """The files of a backup: Parquet rows by group with all that a restore needs, and a manifest with their SHA-256.
 
-Reading verifies the bytes against the manifest, the rows' plan and cluster, and each group's stored fingerprint against
-the one computed from its rows.
+Reading verifies the bytes against the manifest, the rows' plan and cluster, and each group's stored fingerprint.
 """
 
 from __future__ import annotations

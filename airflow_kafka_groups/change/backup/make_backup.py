@@ -1,14 +1,7 @@
 """Backups of what a plan deletes, or of named groups: offsets are read again, written, read back and compared.
 
-Only what is in a verified backup can be deleted. What cannot be read, has moved since the plan, or has no visible
-offsets any more is listed in the manifest's ``not_backed_up`` instead.
-
-A complete backup is never replaced. Every try writes its rows under a name of its own and then creates the manifest,
-which only one try can: when groups were deleted by it, a fresh reading would find nothing, so the other tries verify
-and use the backup that exists. A try that dies before its manifest leaves a file that nobody reads.
-
-A backup without a plan, e.g. before a migration or for a drill, has the same format, so that a restore needs no
-distinction. Its digest shows that there is no plan, and no deletion accepts it.
+A complete backup is never replaced: when groups were deleted by it, a fresh reading would find nothing. Every try
+writes its rows under a name of its own and then creates the manifest, which only one can; the others use that backup.
 """
 
 from __future__ import annotations

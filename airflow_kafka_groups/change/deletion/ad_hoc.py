@@ -1,9 +1,5 @@
 """Delete groups that were named: nobody has judged them, so the ledger is asked, and each group is watched for a while.
 
-A group of which the ledger knows a sign of life within the site's least idle time is kept. Every other one is read
-twice, ``observe_seconds`` apart. What moved, has members or cannot be read is kept, and the recheck is the same as for
-a plan. A small plan and a backup are written first, and only what is backed up is deleted.
-
 Groups that the first look finds in use are recorded before the watch begins, as a run of its own that deletes nothing:
 a process that dies meanwhile must not forget them, since the next try may find them Empty for a moment.
 """
@@ -13,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
 from airflow_kafka_groups.change.deletion.guards.exclusions import NamedSigns
@@ -28,7 +24,7 @@ from airflow_kafka_groups.kafka.models import NAMED_TYPES, GroupOffsets, GroupSt
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import shows_life
-from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal, read_history
+from airflow_kafka_groups.ledger.journal.journal import Journal, read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup, Target
@@ -51,61 +47,36 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 
-class FirstLook:
-    """The record of the first look; there is none while no group is found in use."""
+def _record_first_look(
+    layout: Layout, request: DeletionRequest, kafka_cluster_id: str | None, alive: Sequence[GroupOutcome]
+) -> None:
+    """Record the groups that were found in use, or gone; durable when this returns.
 
-    def __init__(self, layout: Layout, request: DeletionRequest, kafka_cluster_id: str | None) -> None:
-        self._layout = layout
-        self._request = request
-        self._kafka_cluster_id = kafka_cluster_id
-        self._started_at = request.now()
-        self._journal: RunJournal | None = None
-        self._header: dict[str, Any] = {}
-        self._seen: list[GroupOutcome] = []
-
-    def note(self, outcomes: Iterable[GroupOutcome]) -> None:
-        """Record the groups that were found in use, or gone; durable when this returns.
-
-        Raises ``StorageError`` or ``JournalError``: then nothing may be deleted.
-        """
-        alive = [outcome for outcome in outcomes if shows_life(outcome)]
-        if not alive:
-            return
-        self._seen += alive
-        self._journal = self._journal or self._begin()
-        self._journal.conclude(alive, self._request.now())
-
-    def end(self) -> None:
-        """Record the end of the look. Raises ``StorageError`` or ``JournalError``."""
-        if self._journal is None:
-            return
-        finished_at = self._request.now()
-        report = DeletionReport(
-            plan_id=None,
-            plan_digest=None,
-            cluster=self._layout.cluster,
-            dry_run=True,
-            started_at=self._started_at,
-            finished_at=finished_at,
-            outcomes=tuple(self._seen),
-        )
-        seconds = round((finished_at - self._started_at).total_seconds(), 3)
-        record = {**self._header, **report.summary(), "seconds": seconds, "verification": None}
-        self._journal.end(self._seen, record, finished_at)
-
-    def _begin(self) -> RunJournal:
-        self._header = {
-            "run_id": new_id(self._started_at),
-            "request_id": self._request.request_id,
-            "plan_id": None,
-            "cluster": self._layout.cluster,
-            "dry_run": True,  # it sends nothing, so it stops no other run
-            "started_at": self._started_at.isoformat(),
-            "actor": dict(self._request.actor),
-        }
-        history = read_history(self._layout, self._kafka_cluster_id)
-        journal = Journal(self._layout.base, self._kafka_cluster_id)
-        return journal.begin(self._header, self._request.now(), after=history)
+    Raises ``StorageError`` or ``JournalError``: then nothing may be deleted.
+    """
+    at = request.now()
+    report = DeletionReport(
+        plan_id=None,
+        plan_digest=None,
+        cluster=layout.cluster,
+        dry_run=True,  # it sends nothing, so it stops no other run
+        started_at=at,
+        finished_at=at,
+        outcomes=tuple(alive),
+    )
+    header = {
+        "run_id": new_id(at),
+        "request_id": request.request_id,
+        "plan_id": None,
+        "cluster": layout.cluster,
+        "dry_run": True,
+        "started_at": at.isoformat(),
+        "actor": dict(request.actor),
+    }
+    history = read_history(layout, kafka_cluster_id)
+    run = Journal(layout.base, kafka_cluster_id).begin(header, at, after=history)
+    run.conclude(alive, at)
+    run.end(alive, {**header, **report.summary(), "seconds": 0.0, "verification": None}, at)
 
 
 OBSERVE_SECONDS = 60.0
@@ -168,16 +139,21 @@ async def delete_by_name(
             of_kind = (id_ for id_ in ids if id_ in listings and listings[id_].type is kind and id_ not in outcomes)
             outcomes |= {id_: kept(id_, Reason.WRONG_TYPE, why) for id_ in of_kind}
         asked = [group_id for group_id in ids if group_id not in outcomes]
-        look = FirstLook(layout, request, cluster_id := await admin.cluster_id())
+        cluster_id = await admin.cluster_id()
         await asyncio.to_thread(require_after_other_folders, layout, request.now(), cluster_id)
         ledger = Ledger(layout, cluster_id)
         await asyncio.to_thread(ledger.wanted)  # whoever restores a group from now on wants it to stay
-        observed = await _observe(admin, listings, asked, request.limits.chunk_size, outcomes, look)
+        observed = list[tuple[Target, GroupOffsets]]()
+        for start in range(0, len(asked), request.limits.chunk_size):
+            safe, others = await _observe(admin, listings, asked[start : start + request.limits.chunk_size])
+            if alive := list(filter(shows_life, others.values())):
+                await asyncio.to_thread(_record_first_look, layout, request, cluster_id, alive)
+            observed += safe
+            outcomes |= others
         if signs is not None:
             names = [group.group_id for group, _ in observed]
-            alive = await asyncio.to_thread(signs.alive, cluster_id, names, request.now())
-            outcomes |= alive
-            observed = [(group, offsets) for group, offsets in observed if group.group_id not in alive]
+            outcomes |= await asyncio.to_thread(signs.alive, cluster_id, names, request.now())
+            observed = [(group, offsets) for group, offsets in observed if group.group_id not in outcomes]
         plan = None
         if observed:
             await sleep(seconds)
@@ -201,40 +177,27 @@ async def delete_by_name(
 
 
 async def _observe(
-    admin: MaintenanceClient,
-    listings: GroupListings,
-    group_ids: list[str],
-    chunk_size: int,
-    outcomes: dict[str, GroupOutcome],
-    look: FirstLook,
-) -> list[tuple[Target, GroupOffsets]]:
-    """Read each group once: return what the safe ones have to look like still, and their offsets.
-
-    The outcomes of the others are noted.
-
-    Who is in use is in the journal when this returns, whatever becomes of the process then.
-    """
+    admin: MaintenanceClient, listings: GroupListings, group_ids: Sequence[str]
+) -> tuple[list[tuple[Target, GroupOffsets]], dict[str, GroupOutcome]]:
+    """Read each group once: return what the safe ones have to look like still with their offsets, and the others."""
     observed: list[tuple[Target, GroupOffsets]] = []
-    for start in range(0, len(group_ids), chunk_size):
-        chunk = group_ids[start : start + chunk_size]
-        for group_id, reading in (await read_groups(admin, chunk, listings)).items():
-            listing, read = reading.listing, reading.committed
-            group = Target(
-                group_id=group_id,
-                group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
-                protocol_type=listing.protocol_type if listing else "",
-                fingerprint="" if read is None else fingerprint(read),
-                partitions=0 if read is None else committed_partitions(read),
-                group_epoch=None if reading.group is None else reading.group.group_epoch,
-            )
-            decision = decide(group, reading, None, needs_backup=False)
-            if decision.outcome is Outcome.WOULD_DELETE and read is not None:
-                observed.append((group, read))
-            else:
-                outcomes[group_id] = decision
-        await asyncio.to_thread(look.note, [outcomes[group_id] for group_id in chunk if group_id in outcomes])
-    await asyncio.to_thread(look.end)
-    return observed
+    others: dict[str, GroupOutcome] = {}
+    for group_id, reading in (await read_groups(admin, group_ids, listings)).items():
+        listing, read = reading.listing, reading.committed
+        group = Target(
+            group_id=group_id,
+            group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
+            protocol_type=listing.protocol_type if listing else "",
+            fingerprint="" if read is None else fingerprint(read),
+            partitions=0 if read is None else committed_partitions(read),
+            group_epoch=None if reading.group is None else reading.group.group_epoch,
+        )
+        decision = decide(group, reading, None, needs_backup=False)
+        if decision.outcome is Outcome.WOULD_DELETE and read is not None:
+            observed.append((group, read))
+        else:
+            others[group_id] = decision
+    return observed, others
 
 
 async def _back_up(

@@ -1,26 +1,7 @@
 """Delete groups chunk by chunk: read, recheck, record the intent, delete, record the outcome.
 
-For each chunk:
-
-1. Nothing is begun when the lease is lost, the run has a warning, the plan has expired, or the run was asked to stop,
-   nor before the pace allows it.
-2. The groups are described and their offsets read; the recheck decides about each, and what it kept is recorded at
-   once. From here on the clock runs: ``max_read_age_seconds`` after the reading began no request to delete them leaves.
-3. The conditions of the first step are asked once more, and the stop switch. Groups that somebody has begun to keep
-   alive meanwhile are kept.
-4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent. Then the
-   switch and the groups of step 3 are looked at again: a restore that is recorded later finds the intent, and waits.
-5. The lease is checked, and its coordinator asked: its answer to a heartbeat that was sent after the intent is awaited
-   right before the request leaves, and a worker that was paused with all of its clocks does not get it. The request is
-   given up as soon as the lease ends. None leaves later than the lease was certain for when it was checked, even if the
-   event loop is held up until then.
-6. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
-
-One chunk is read ahead, while the one before it goes through steps 3 to 6. The intent of a chunk follows the outcome of
-the one before it; only what its reading kept may be recorded before that. A reading that grew old meanwhile is made
-again. What a reading found is recorded also where the run does not act on it.
-
-A process that dies anywhere in between leaves an intent without an outcome, which counts as deleted from then on.
+One chunk is read ahead while the one before it is deleted; its intent follows the outcome of that. A process that dies
+anywhere in between leaves an intent without an outcome, which counts as deleted from then on.
 """
 
 from __future__ import annotations

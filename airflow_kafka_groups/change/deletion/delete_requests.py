@@ -1,7 +1,6 @@
 """The requests that delete what a reading found safe, and what their answers mean: DeleteGroups, or OffsetDelete.
 
-Only the coordinators that were read are asked: one that was replaced without knowing it, such as a broker that stood
-still for some seconds, answers with what it knew before, and its successor would delete what lives.
+Only the coordinators that were read are asked: the successor of one that stood still would delete what lives.
 """
 
 from __future__ import annotations

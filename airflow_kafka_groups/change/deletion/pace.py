@@ -1,12 +1,8 @@
 """How fast a deletion goes: the size of its chunks, its limits, and its pauses while brokers are slow.
 
-Brokers write a tombstone for every offset of a group, replicate it, and compact it away later. The limits keep that
-below what a busy cluster can spare. Without limits, the brokers' own answers set the pace: one chunk is deleted at a
-time, and when DeleteGroups takes ``SLOWER`` times as long for each group as it did in the first chunks of the run, the
-run pauses after each chunk for as long as that chunk took, doubled while it lasts, up to ``LONGEST_PAUSE``.
-
-A chunk has as many groups as brokers write in one go, a tombstone for each offset, and fewer where chunks take so long
-that their readings would grow old. A process that dies leaves at most one chunk possibly deleted.
+Brokers write a tombstone for every offset of a group, replicate it, and compact it away later. Their own answers set
+the pace: when DeleteGroups takes ``SLOWER`` times as long for each group as in the first chunks of the run, it pauses
+after each chunk for as long as that took, doubled while it lasts, up to ``LONGEST_PAUSE``.
 """
 
 from __future__ import annotations

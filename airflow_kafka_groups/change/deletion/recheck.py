@@ -1,13 +1,7 @@
-"""The recheck: the last decision before a group or a topic of one is deleted, from the latest reading.
+"""The recheck: the last decision before a group or a topic of one is deleted. Pure; every doubt keeps.
 
-Pure; every doubt keeps.
-
-Kafka itself refuses only to delete a group *with members* (NON_EMPTY_GROUP). A consumer that assigns its own partitions
-(Flink, Spark, ``assign()``) has none, and share and streams groups that no broker could restore can be deleted: the
-broker will not stop us there, so this has to.
-
-Brokers refuse to delete the offsets of a topic that a member of a *classic* group subscribes to, if they can read its
-subscription, and so they do for ``consumer`` groups. Everything else has to be seen here.
+Kafka refuses only to delete a group *with members*, and offsets of a topic that a member is known to subscribe to. A
+consumer that assigns its own partitions (Flink, Spark, ``assign()``) is no member: everything else is seen here.
 """
 
 from __future__ import annotations

@@ -1,18 +1,4 @@
-"""One run that deletes groups, or topics of groups, under the lease and with the journal. Every doubt keeps.
-
-A plan has to fit this cluster, this hour, the site's floors and what was approved. Then:
-
-1. The lease is taken; from here on no other run deletes on this cluster.
-2. All groups are listed; a listing that lacks a broker ends the run.
-3. In quiet hours or on a holiday of the policy, the run ends. The journal is read: what was deleted or found in use
-   before is kept. The backup is read and verified once more.
-4. The run's first journal entry is written; where it cannot be, nothing is deleted. What other runs did until then is
-   read once more, and from then on they delete nothing.
-5. The work goes chunk by chunk (``chunks``): intent, deletion, outcome. It stops where a request could still leave when
-   a quiet time has begun.
-6. The lease is given back, and what was deleted is looked for once more.
-7. The run's last entry is its record for people.
-"""
+"""One run that deletes groups, or topics of groups, under the lease and with the journal. Every doubt keeps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Offsets that are no longer seen: their topic was deleted, or hidden from this user. Nobody used the group by that.
+"""Offsets that are no longer seen, since their topic was deleted or hidden from this user: no proof of life, and kept.
 
-Brokers remove the offsets of a deleted topic, and leave out those of a topic that a user may not describe, both without
-an error. The group is kept: it is not what was judged. It is no proof of life, unless another of its offsets moved.
+Brokers leave out both without an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Look again after a deletion, whether every group is really gone and none has come back.
-
-A group is gone when a complete listing lacks it and its coordinator does not know it. Anything less is not proof.
-"""
+"""Look again after a deletion: gone is what a complete listing lacks and its coordinator does not know."""
 
 from __future__ import annotations
 

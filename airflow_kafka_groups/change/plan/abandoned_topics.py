@@ -1,19 +1,9 @@
 """Topics that a live group has abandoned, by the snapshots, the journal and the policy. Pure; every doubt keeps.
 
-A topic of a group is abandoned if, for the complete idle time,
-
-- no member was subscribed to it, in snapshots that saw the group Stable and could read every subscription,
-- its committed offsets did not change, while those of a topic that the group is subscribed to did.
-
 The history is read from the newest snapshot backwards. A snapshot *counts* if it is complete and proves the
 subscription. One that proves nothing (a rebalance, a restart, an incomplete listing) does not count, and ends nothing
-either, as long as the offsets are the same and the time between two that count is not too long. A subscription, other
-offsets, an error, or a group that is absent ends the idle time.
-
-In the journal, a topic counts as deleted from the intent on. Its own deletion or proof of life restarts its idle time,
-and so does a deletion of the complete group, or a look that found it gone: whoever made it again may have started it at
-an older place. The rule that decides must match the group's id exactly: rules that do not delete groups match
-generously, which would widen a pruning.
+either, as long as the offsets are the same. A subscription, other offsets, an error, or a group that is absent ends the
+idle time; docs/howto/prune-topics.md has the rules.
 """
 
 from __future__ import annotations

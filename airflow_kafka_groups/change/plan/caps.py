@@ -32,17 +32,16 @@ _MAY = "may be deleted"
 
 
 def capped(
-    planned: Sequence[Ranked], found: int, policy: PlanPolicy, *, what: str = _MAY, more: int = 0
+    planned: Sequence[Ranked], found: int, policy: PlanPolicy, *, what: str = _MAY
 ) -> tuple[list[Ranked], list[KeptGroup], list[str]]:
     """Apply the caps, the longest idle first; return the planned groups, the others, and warnings.
 
     :param planned: the groups that nothing speaks against.
     :param what: what planned groups are, or have, for warnings. Default: they may be deleted; more are stale.
-    :param more: how many others the caps had left for a later plan before. Default: none.
 
     Raises ``PlanError`` for more groups than the policy's ``refuse_share``.
     """
-    refused, wanted = policy.refuse_share, len(planned) + more
+    refused, wanted = policy.refuse_share, len(planned)
     if refused is not None and wanted > share_of(found, refused):
         raise PlanError(
             f"{wanted} of {found} groups would be planned, more than the policy's limits.refuse_share of "

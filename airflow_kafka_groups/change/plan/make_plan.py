@@ -1,12 +1,6 @@
 """Plans of a clean-up, from the verdicts on a snapshot, the journal and the floors: checked, sorted and capped.
 
-A group is planned only if all of this holds: its verdict is ``stale``; the verdict is about this snapshot's observation
-of it; the first rule that matches it deletes; it was idle and observed for as long as that *rule* requires (not only
-the job); no pattern keeps it; in the snapshot it was Empty, without members, of an eligible type, and read without
-errors; and its owner had the notice that the rule demands. All others are kept, with the reason.
-
-Caps truncate the plan instead of rejecting it: the longest idle groups come first, so that a large clean-up proceeds
-run by run. Exceeding ``max_share`` also adds a warning, because most of a cluster looking stale is suspicious.
+Caps truncate the plan instead of rejecting it: the longest idle groups come first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Planning a pruning from what is in the storage: snapshots, the policy, the journal and the site's floors.
-
-A topic of a group is planned only if nothing speaks against the group or the topic (``objections``). All others are
-kept, with the reason. Caps count groups, the longest idle first.
-"""
+"""Plans of a pruning, from snapshots, the policy, the journal and the floors; caps count groups."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any
-from unicodedata import bidirectional
 
 from airflow_kafka_groups.judge.evidence import recorded_sentence
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
@@ -17,10 +16,7 @@ from airflow_kafka_groups.shown import MOST, NO_LINK, shortened, without_links
 FIRST_GROUPS = 10
 """How many groups the question shows: the form is below them, and is not to be out of sight."""
 
-_ISOLATE = "\u2068\u2069"
-"""As ``<bdi>`` does in the report: Markdown has no such element."""
 _TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_PUT = re.compile(f"[{NO_LINK}{_ISOLATE}]")
 
 _SENTENCE = 500
 """The most characters of what a judgement rests on: it ends with a remedy."""
@@ -113,12 +109,12 @@ def _families(plan: DeletionPlan) -> list[str]:
 def kept_names(plan: DeletionPlan, names: Any) -> Any:
     """Return the planned groups, or topics, that are to be kept by what was typed; a family stands for its groups.
 
-    The empty last line of the form is left out, and so is what ``plain`` puts into or around names.
+    The empty last line of the form is left out, and so is what ``plain`` puts into names.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return names
     known = {*plan.group_ids, *(() if plan.prunes else plan.planned.column("family"))}
-    typed = [name if name in known else _PUT.sub("", name) for name in names]
+    typed = [name if name in known else name.replace(NO_LINK, "") for name in names]
     typed = [name for name in typed if name or name in known]
     return typed if plan.prunes else with_families(plan.planned, typed)
 
@@ -147,12 +143,9 @@ def plain(value: str, most: int = MOST) -> str:
     :param most: that length. Default 200.
 
     Links are made of plain text, also where it was written with character references: an invisible character in
-    ``https://``, ``www.`` and before ``@`` prevents that. What is written from right to left turns nothing around it:
-    it is isolated, and characters that do so by themselves are shown by their numbers.
+    ``https://``, ``www.`` and before ``@`` prevents that. Characters that turn the text around them become numbers.
     """
-    made = without_links(_TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", shortened(value, most)))
-    is_turned = any(bidirectional(letter) in ("R", "AL") for letter in made)
-    return _markup(f"{_ISOLATE[0]}{made}{_ISOLATE[1]}" if is_turned else made)
+    return _markup(without_links(_TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", shortened(value, most))))
 
 
 def _markup(value: str) -> str:

@@ -1,8 +1,6 @@
 """What must be kept whatever a recheck finds: what the journal, notices and keep-alive runs say. Pure.
 
-A restored group looks just as it did when it was judged, and a group that was in use a moment ago may be Empty now. So
-what counts is what the journal tells: a request deletes no group twice and none that one of its tries found in use, and
-for every other request the idle time restarts with a deletion or a proof of life.
+A restored group looks just as it did when it was judged, and a group that was in use a moment ago may be Empty now.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What the policy file says now of a plan that it made: what a newer version keeps is kept.
-
-A plan may wait for its approval while owners answer by an edit of the policy, or of a file beside it. So the file is
-read again before a deletion. An edit can only keep what is in the plan, and adds nothing. Where it cannot be read, or
-has other limits by now, nothing is deleted.
-"""
+"""What the policy file says now of a plan that it made: an edit, such as an owner's late answer, can only keep."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
 """What snapshots after the judged one show of a plan's groups: one that was in use since is not deleted by this plan.
 
-A plan may wait for its approval for a day, and snapshots go on meanwhile. A consumer that comes and goes may be away
-when the deletion reads its group; a snapshot that shows it is proof that the group is in use. A group that a complete
-snapshot looked for and lacks, and that exists when it is deleted, was made again meanwhile, as by a restore. Incomplete
-snapshots count, too, and those of other users, who may see less: what these lack means nothing, and nothing else is
-taken from any of these. A deletion may take hours itself, so what is taken meanwhile is read before each intent.
+Incomplete snapshots count, too, and those of other users, who may see less: what these lack means nothing.
 """
 
 from __future__ import annotations

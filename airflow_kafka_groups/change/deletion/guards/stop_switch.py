@@ -1,9 +1,4 @@
-"""The stop switch: a file that ends every deletion before its next intent.
-
-Whoever can write the storage can stop a deletion without Airflow: an empty file named ``STOP`` is enough, and its first
-line is shown as the reason. It holds for every run until the file is removed: in a cluster's folder for this cluster,
-beside these folders for all of them, whatever name a run has for its cluster.
-"""
+"""The stop switch: a file ``STOP`` in a cluster's folder, or beside these folders, ends every deletion."""
 
 from __future__ import annotations
 
