@@ -21,8 +21,8 @@ _MICROSECOND = timedelta(microseconds=1)
 _ALLOCATOR = "ARROW_DEFAULT_MEMORY_POOL"
 
 
-def as_column(kind: Any, values: array[int]) -> Any:
-    """Look at an array's own memory as an Arrow column: nothing is copied.
+def as_column(kind: Any, values: Any) -> Any:
+    """Look at the own memory of an array, Python's or numpy's, as an Arrow column: nothing is copied.
 
     :param kind: Arrow's type; as many bytes wide as the values are, or several of them together.
     """

@@ -14,12 +14,12 @@ from itertools import pairwise
 from typing import Any
 
 from airflow_kafka_groups.exceptions import BackupError
-from airflow_kafka_groups.kafka.admin.arrow import as_array, packed_rows
+from airflow_kafka_groups.kafka.admin.arrow import packed_rows
 from airflow_kafka_groups.kafka.models import PACKED_ROW_SIZE, GroupOffsets, TopicOffsets
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.storage.access import unless_damaged
-from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, literal, release_unused, repeat
+from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, literal, release_unused, repeat, to_numpy
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT
 from airflow_kafka_groups.storage.json_files import elsewhere, parse_json
@@ -54,7 +54,7 @@ def groups_of(block: GroupBlock, entries: Sequence[Target]) -> Iterator[BackedUp
     if pc.count_distinct(runs.values).as_py() < len(runs.values):  # rows of a topic lie apart
         order = pc.sort_indices(key)  # which keeps their order
         runs, rows = pc.run_end_encode(key.take(order)), rows.take(order)
-    numbers = {name: as_array(kind, fill_nulls(rows[name], -1)) for name, kind in _NUMBERS.items()}
+    numbers = {name: to_numpy(fill_nulls(rows[name], -1)) for name in _NUMBERS}
     packed = packed_rows(*(numbers[name] for name in ("partition", "committed_offset", "leader_epoch")))
     metadata = fill_nulls(rows["metadata"], "")
     texts = metadata.to_pylist() if pc.max(pc.binary_length(metadata)).as_py() else []
@@ -69,12 +69,12 @@ def groups_of(block: GroupBlock, entries: Sequence[Target]) -> Iterator[BackedUp
                     part.metadata = tuple(texts[first:last])
                 parts.append(part)
             first = last
-        bounds = numbers["log_start"][start:end], numbers["log_end"][start:end]
+        bounds = numbers["log_start"][start:end].tolist(), numbers["log_end"][start:end].tolist()
         yield BackedUpGroup(entry=entry, offsets=GroupOffsets(entry.group_id, tuple(parts)), bounds=bounds)
 
 
-_NUMBERS = {"partition": "i", "committed_offset": "q", "leader_epoch": "i", "log_start": "q", "log_end": "q"}
-"""The columns of numbers, and how wide they are. A number that is not known becomes -1."""
+_NUMBERS = ("partition", "committed_offset", "leader_epoch", "log_start", "log_end")
+"""The columns of numbers. A number that is not known becomes -1."""
 
 
 _IDS = ("plan_id", "cluster", "kafka_cluster_id")

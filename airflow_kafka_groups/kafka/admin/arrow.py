@@ -6,7 +6,6 @@ handful of copies in C. Which group and which topic a row is of is kept as runs:
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Iterable
 from typing import Any
@@ -14,9 +13,8 @@ from typing import Any
 from airflow_kafka_groups.kafka.models import PACKED_ROW_SIZE, GroupOffsets, TopicOffsets
 from airflow_kafka_groups.storage.arrow_values import as_column, column, literal, repeat
 
-_INTEGERS_IN_A_ROW = PACKED_ROW_SIZE // 4
-_HALVES = (0, 1) if sys.byteorder == "little" else (1, 0)
-"""Where the lower and the higher half of an offset are in memory."""
+_ROW = [("partition", ">i4"), ("committed_offset", ">i8"), ("leader_epoch", ">i4"), ("rest", "V4")]
+"""The row of a ``TopicOffsets``, for numpy."""
 
 
 def to_arrow(offsets: Iterable[GroupOffsets]) -> Any:
@@ -85,23 +83,18 @@ class OffsetRows:
         That is a ``pyarrow.RecordBatch`` with the numbers of groups and topics, and the columns of stored rows. A
         negative number stands for a missing one.
         """
+        import numpy as np
         import pyarrow as pa
 
-        flat = array("i", b"".join(self._rows))
+        rows = np.frombuffer(b"".join(self._rows), _ROW)
         self._rows.clear()
-        if sys.byteorder == "little":  # the network's order is big-endian
-            flat.byteswap()
-        step = _INTEGERS_IN_A_ROW
-        low, high = _HALVES
-        offsets = array("i", bytes(8 * (len(flat) // step)))
-        offsets[high::2], offsets[low::2] = flat[1::step], flat[2::step]
         ends = as_column(pa.int64(), self._ends)
         columns = {
             "group": repeat(as_column(pa.int32(), self._groups), ends),
             "topic": repeat(as_column(pa.int32(), self._topic_numbers), ends),
-            "partition": as_column(pa.int32(), flat[0::step]),
-            "committed_offset": as_column(pa.int64(), offsets),
-            "leader_epoch": as_column(pa.int32(), flat[3::step]),
+            "partition": as_column(pa.int32(), rows["partition"].astype("i4")),
+            "committed_offset": as_column(pa.int64(), rows["committed_offset"].astype("i8")),
+            "leader_epoch": as_column(pa.int32(), rows["leader_epoch"].astype("i4")),
             "metadata": self._texts(pa),
         }
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -124,29 +117,13 @@ class OffsetRows:
 _NOTHING = TopicOffsets.of_rows("", [(-1, -1, -1, "")]).packed_rows
 
 
-def as_array(kind: str, numbers: Any) -> array[int]:
-    """Copy an Arrow column of numbers without nulls into an array.
+def packed_rows(partitions: Any, offsets: Any, leader_epochs: Any) -> bytes:
+    """Return columns of numbers, -1 for a missing one, as the rows of ``TopicOffsets``, one after the other."""
+    import numpy as np
 
-    :param kind: the array's type code; as many bytes wide as Arrow's type.
-    """
-    values: array[int] = array(kind)
-    if len(numbers):
-        first = numbers.offset * values.itemsize
-        data = memoryview(numbers.buffers()[1])
-        values.frombytes(data[first : first + len(numbers) * values.itemsize])
-    return values
-
-
-def packed_rows(partitions: array[int], offsets: array[int], leader_epochs: array[int]) -> bytes:
-    """Return columns as the rows of ``TopicOffsets``, one after the other."""
-    halves = array("i", offsets.tobytes())
-    step, (low, high) = _INTEGERS_IN_A_ROW, _HALVES
-    flat = array("i", bytes(PACKED_ROW_SIZE * len(partitions)))
-    flat[0::step], flat[3::step] = partitions, leader_epochs
-    flat[1::step], flat[2::step] = halves[high::2], halves[low::2]
-    if sys.byteorder == "little":  # the network's order is big-endian
-        flat.byteswap()
-    return flat.tobytes()
+    rows = np.zeros(len(partitions), _ROW)
+    rows["partition"], rows["committed_offset"], rows["leader_epoch"] = partitions, offsets, leader_epochs
+    return rows.tobytes()
 
 
 def null_if_negative(numbers: Any) -> Any:
