@@ -118,11 +118,8 @@ def has_eligible_kind(group_type: str, protocol_type: str) -> bool:
 
 
 def has_judged_kind(group_type: str, protocol_type: str) -> bool:
-    """Return whether a group of this listed type and protocol type may be judged and planned.
-
-    The protocol type of share and streams groups is the name of their type.
-    """
-    if group_type in NAMED_TYPES:
+    """Return whether a group of this listed type and protocol type may be judged and planned."""
+    if group_type in NAMED_TYPES:  # their protocol type is the name of their type
         return protocol_type == group_type
     return group_type in JUDGED_TYPES and protocol_type in ELIGIBLE_PROTOCOL_TYPES
 
@@ -134,10 +131,7 @@ LEASE_GROUP_ID = "airflow-kafka-groups-lease"
 
 
 class GroupListing(NamedTuple):
-    """A group as listed by ListGroups.
-
-    ``state`` requires ListGroups v4 and ``type`` v5; on older brokers they are ``UNKNOWN``.
-    """
+    """A group as listed: without ``state`` before ListGroups v4, without ``type`` before v5 (``UNKNOWN``)."""
 
     group_id: GroupId
     protocol_type: str
@@ -170,10 +164,7 @@ class MemberDescription:
 
 
 class MemberToRemove(NamedTuple):
-    """A member as LeaveGroup names it: by its id, its static name (KIP-345), or both.
-
-    With both, only that very membership is meant: a static member that has joined again is another one.
-    """
+    """A member by its id, its static name (KIP-345), or both: then not one that has joined again since."""
 
     member_id: str = ""
     group_instance_id: str | None = None
@@ -246,10 +237,7 @@ class OffsetSpec:
 
     @classmethod
     def for_timestamp(cls, timestamp_ms: int) -> OffsetSpec:
-        """Request the first offset at or after a time.
-
-        :param timestamp_ms: milliseconds since the epoch.
-        """
+        """Request the first offset at or after a time, in milliseconds since the epoch."""
         return cls(timestamp_ms)
 
 
@@ -297,10 +285,9 @@ class TopicOffsets:
         return _packed_rows(len(self)).unpack(self.packed_rows)
 
     def fixed_fields(self) -> tuple[bytes, ...]:
-        """Return partition, committed offset and leader epoch of each row, still packed.
+        """Return partition, committed offset and leader epoch of each row, still packed: equal rows have equal fields.
 
-        Equal rows have equal fields, whether they were sent by a broker or packed here: what else is in a packed row
-        differs with the version of the response.
+        What else is in a packed row differs with the version of the response.
         """
         return _fixed_fields(len(self)).unpack(self.packed_rows)
 
@@ -435,11 +422,9 @@ class ShareGroupOffsets(GroupOffsets):
 
 
 class PackedGroups(Mapping[GroupId, GroupOffsets]):
-    """The undecoded offsets of many groups: a ``GroupOffsets`` is made each time that one is looked up.
+    """The undecoded offsets of many groups (see ``GroupOffsets``), which are made each time that they are looked up.
 
     Python's cyclic garbage collector looks at every ``GroupOffsets``, and never at bytes.
-
-    :param packed: each group with its topics (see ``GroupOffsets``).
     """
 
     __slots__ = ("_packed",)
@@ -479,7 +464,6 @@ def _plain_topics(packed: bytes) -> Iterator[TopicOffsets]:
         position = end + 1
 
 
-@lru_cache(1000)
+@lru_cache(1000)  # they come again and again, and each is kept once
 def _topic_name(name: bytes) -> str:
-    """Decode a name that comes again and again; each is kept once."""
     return name.decode()

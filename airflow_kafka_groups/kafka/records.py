@@ -1,14 +1,7 @@
 """Records read with confluent-kafka's consumer, which decompresses them. It is the only door to that client.
 
-In: a ``ClientConfig`` and spans of partitions. Out: what the caller keeps of each record. librdkafka's errors become
-this package's here. Two things differ from a bare client:
-
-1. The token is fetched first, so that an error of its source is raised as it is, and no callback can fail.
-2. CA certificates that Python finds by ``SSL_CERT_FILE`` are used here too.
-
 The consumer joins no group and commits nothing. The spans of a partition are read in order of their offsets. So what a
-seek leaves in librdkafka's queues never comes from behind the next span: whatever comes is what follows, and what comes
-twice is left out.
+seek leaves in librdkafka's queues never comes from behind the next span, and what comes twice is left out.
 """
 
 from __future__ import annotations
@@ -59,10 +52,7 @@ def configuration_error(error: KafkaError) -> ConfigurationError:
 
 
 def translated(error: KafkaError, servers: str) -> KafkaGroupsError:
-    """Return the package's error for one of librdkafka's.
-
-    :param servers: the bootstrap servers, for errors of a connection.
-    """
+    """Return the package's error for one of librdkafka's; an error of a connection names the bootstrap servers."""
     from confluent_kafka import KafkaError
 
     code, text = error.code(), error.str()
@@ -78,7 +68,10 @@ def translated(error: KafkaError, servers: str) -> KafkaGroupsError:
 
 
 def client_settings(config: ClientConfig) -> dict[str, Any]:
-    """Return librdkafka's settings of a client of one call. Raises the error of the token source."""
+    """Return librdkafka's settings of a client of one call.
+
+    The token is fetched first: an error of its source is raised as it is, and no callback can fail.
+    """
     settings = to_librdkafka(config)
     if (source := settings.get("oauth_cb")) is not None:
         token = source(settings.get("sasl.oauthbearer.config", ""))
@@ -89,10 +82,7 @@ def client_settings(config: ClientConfig) -> dict[str, Any]:
 
 
 def _trust_what_python_trusts(settings: dict[str, Any]) -> None:
-    """Set the CA certificates of ``SSL_CERT_FILE``, which librdkafka does not look at where the system has others.
-
-    Without this, a private CA that is configured so would be trusted by the core and not here.
-    """
+    """Set the CA certificates of ``SSL_CERT_FILE``: librdkafka does not look at it where the system has others."""
     location = os.environ.get("SSL_CERT_FILE")
     uses_tls = settings["security.protocol"].endswith("SSL")
     if location and uses_tls and not any(name.startswith("ssl.ca.") for name in settings):
@@ -122,10 +112,7 @@ class Span:
 
 @dataclass(slots=True)
 class SpanRecords(Generic[T]):
-    """The records of a span in order.
-
-    :param is_end: whether nothing that can be read follows.
-    """
+    """The records of a span in order, and whether nothing that can be read follows."""
 
     records: list[T] = field(default_factory=list)
     is_end: bool = False

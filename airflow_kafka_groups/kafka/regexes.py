@@ -22,10 +22,7 @@ _MEMORY, _MEMORY_EACH = 8 << 20, 16 << 10
 
 
 def compile_regex(expression: str) -> re2._Regexp:
-    r"""Compile a regular expression of a user.
-
-    Raises ``ValueError`` with the remedy where RE2 does not know it, or would read it otherwise than Python: ``{,3}``.
-    """
+    """Compile an expression; raise ``ValueError`` where RE2 does not know it, or reads it otherwise than Python."""
     if no_least := _NO_LEAST.search(re.sub(r"\\.", "", expression, flags=re.DOTALL)):
         found = no_least[0]
         raise ValueError(
@@ -59,10 +56,7 @@ def widened(expression: str) -> str:
 
 
 class RegexSet:
-    """Regular expressions, compiled together: one pass over a string finds those that match it completely.
-
-    :param expressions: valid ones.
-    """
+    """Valid expressions, compiled together: one pass over a string finds those that match it completely."""
 
     def __init__(self, expressions: Sequence[str]) -> None:
         self._expressions = expressions

@@ -1,7 +1,6 @@
 """Committed offsets of many groups as Arrow columns, decoded for all groups at once, never a row at a time.
 
-Rows stay the bytes that a broker sent (see ``kafka.models``) until all are there, and are then taken apart by a
-handful of copies in C. Which group and which topic a row is of is kept as runs: the rows of a topic come together.
+Which group and which topic a row is of is kept as runs: the rows of a topic come together.
 """
 
 from __future__ import annotations
@@ -78,10 +77,9 @@ class OffsetRows:
         return list(self._topics)
 
     def columns(self) -> Any:
-        """Return all rows in the order in which they were added, and let go of the bytes they came as.
+        """Return all rows as a ``pyarrow.RecordBatch`` with numbers of groups and topics, and let go of their bytes.
 
-        That is a ``pyarrow.RecordBatch`` with the numbers of groups and topics, and the columns of stored rows. A
-        negative number stands for a missing one.
+        A negative number stands for a missing one.
         """
         import numpy as np
         import pyarrow as pa

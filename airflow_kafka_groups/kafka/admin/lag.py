@@ -52,9 +52,7 @@ class PartitionLag:
 
 
 def partition_lag(committed: int | None, bounds: tuple[int, int] | None, readable: int | None = None) -> PartitionLag:
-    """Compare a committed offset with the ends of the log: the package's one definition of lag.
-
-    ``admin.arrow`` has it for columns.
+    """Compare a committed offset with the ends of the log: the definition of lag (``admin.arrow`` has it for columns).
 
     :param committed: the committed offset; ``None`` or negative where there is none.
     :param bounds: the log start and the end offset; ``None`` where one of them could not be read.
@@ -104,9 +102,9 @@ class LogBounds:
     def end_readable(
         self, looked_at: Mapping[TopicPartition, int], tails: Mapping[TopicPartition, FetchedTail]
     ) -> None:
-        """Take in where the readable records end. A tail that does not reach the end says nothing.
+        """Take in where the readable records end, of what ``nearly_read`` found (``looked_at``), and not before that.
 
-        :param looked_at: the result of ``nearly_read``: what is before these offsets was not looked at.
+        A tail that does not reach the end says nothing.
         """
         for where, (reached, readable) in tails.items():
             end = self._bounds[where][1]
@@ -159,7 +157,6 @@ class GroupLag:
 
 
 def _commits(offsets: GroupOffsets) -> Iterator[tuple[tuple[str, int], int]]:
-    """Iterate over partitions and their committed offsets; -1 means no commit."""
     for topic in offsets.topics:
         flat = topic.flat_rows()
         yield from zip(zip(repeat(topic.topic), flat[0::3], strict=False), flat[1::3], strict=True)

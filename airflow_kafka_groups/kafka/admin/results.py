@@ -66,10 +66,7 @@ class GroupResults(_ByGroup[GroupResult[V]]):
 
     @classmethod
     def of(cls, results: dict[GroupId, GroupResult[V]]) -> GroupResults[V]:
-        """Wrap a dict without copying it.
-
-        :param results: each group with its result, in the order asked.
-        """
+        """Wrap a dict of each group's result, in the order asked, without copying it."""
         made = cls.__new__(cls)
         made._by_group = results
         return made
@@ -99,10 +96,9 @@ class GroupResults(_ByGroup[GroupResult[V]]):
 
 
 class GroupListings(_ByGroup[GroupListing]):
-    """Each group found with its listing, and what the listing lacks.
+    """Each group found with its listing, and in ``errors`` what the listing lacks.
 
-    ``errors`` has the brokers that did not answer, then the partitions of ``__consumer_offsets`` without a leader,
-    whose groups no broker lists, or that moved meanwhile.
+    These are brokers that did not answer, then partitions of ``__consumer_offsets`` whose groups nobody lists.
     """
 
     __slots__ = ("errors",)
@@ -164,8 +160,7 @@ def collection_paused() -> Iterator[None]:
 def _call_them_old() -> None:
     """Let what was gathered be old at once: the collector would look through all of it when it starts again.
 
-    It becomes part of the oldest generation, which is looked through when that has grown by a quarter. Objects that
-    somebody has frozen (as one does before forking) would thaw with it: then the collector does its work.
+    Not where somebody has frozen objects (as one does before forking): they would thaw with it.
     """
     if gc.get_count()[0] >= _MANY and gc.get_freeze_count() == 0:
         gc.freeze()

@@ -63,12 +63,9 @@ async def lists_all(admin: AdminClient) -> bool | None:
 
 
 async def describe_access(admin: AdminClient, group_ids: Iterable[str], lease_group_id: str) -> Access:
-    """Ask what may be done with some groups, in a few requests whatever their number.
+    """Ask what may be done with some groups, and with the group that stands for the right to delete.
 
-    :param group_ids: the groups; those that do not exist are left out.
-    :param lease_group_id: the group that stands for the right to delete; it need not exist.
-
-    Raises what asking for metadata raises.
+    Groups that do not exist are left out. Raises what asking for metadata raises.
     """
     described = await admin.describe_consumer_groups(group_ids, include_authorized_operations=True)
     there = {group_id: group for group_id, group in described.succeeded.items() if group.state is not GroupState.DEAD}

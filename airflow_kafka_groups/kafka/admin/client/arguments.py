@@ -44,7 +44,6 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
 
 
 def _check_text(name: str, text: str, what: str) -> None:
-    """Raise ``ConfigurationError`` for a string that a request cannot have in it."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:  # half of a pair, as of a file that was read with ``surrogateescape``

@@ -51,10 +51,7 @@ class ChangePolicy(Protocol):
     """A rule for changes: which groups must stay as they are."""
 
     def refusals(self, group_ids: Iterable[str]) -> Mapping[str, KafkaGroupsError]:
-        """Return the groups that may not be changed, each with the reason.
-
-        Raises ``KafkaGroupsError`` when nothing may be changed at all.
-        """
+        """Return the groups that may not be changed, each with the reason; raise one if nothing may be changed."""
         ...
 
 
@@ -72,12 +69,7 @@ def _has_no_share_groups(error: KafkaGroupsError | None) -> bool:
 
 
 class Calls:
-    """The calls over one cluster's connections.
-
-    :param config: how to reach the cluster.
-    :param connect: opens a connection; a test passes its own. Default: the real one.
-    :param policy: which groups may not be changed. Default: all may.
-    """
+    """The calls over one cluster's connections. The parameters are those of ``AdminClient``."""
 
     def __init__(
         self, config: ClientConfig, connect: Connector | None = None, policy: ChangePolicy | None = None
@@ -210,11 +202,7 @@ class Calls:
     async def ask_once(
         self, broker_id: BrokerId, connection: BrokerConnection, api: Api, build: Callable[[int], Message], newest: int
     ) -> Message:
-        """Send one request, once, and return its answer.
-
-        :param build: makes the request of a version.
-        :param newest: the newest version to use.
-        """
+        """Send one request, of a version up to ``newest``, once, and return its answer."""
         version = min(connection.versions.choose(api), newest)
         answer = connection.send(api, version, build(version), self.config.request_timeout)
         return await self.cluster.patience.wait(answer, broker_id)
@@ -248,10 +236,7 @@ class Calls:
     def guess_coordinators(
         self, group_ids: list[str], partitions: Mapping[str, int] | None = None
     ) -> dict[str, BrokerId]:
-        """Guess coordinators: by the hash, or by who listed the group a moment ago (Redpanda hashes differently).
-
-        :param partitions: of the groups, where they have been computed.
-        """
+        """Guess coordinators: by the hash (``partitions`` if computed), or by who listed the group a moment ago."""
         if not self.config.route_by_hash:
             return {}
         topic = self.cluster.metadata.offsets_topic
@@ -294,7 +279,6 @@ class Calls:
         )
 
     async def _gather(self, keys: Collection[str], driver: AdminDriver[str, V]) -> GroupResults[V]:
-        """Drive a call to its end and return the results in the order in which their keys were asked for."""
         results = dict.fromkeys(keys, cast("GroupResult[V]", None))
         asked, outcomes = len(results), 0
         with collection_paused():

@@ -233,7 +233,6 @@ class Changes(Listing):
 async def _commit_in_slices(
     calls: Calls, group_id: str, slices: Sequence[Commits], send_by: float, coordinators: Mapping[str, BrokerId] | None
 ) -> GroupResult[None]:
-    """Commit the offsets of a group that are too many for one batch, slice by slice."""
     turns = calls.take_turns([group_id], 1, {})
 
     async def commit(part: Commits) -> KafkaGroupsError | None:

@@ -196,10 +196,7 @@ class Listing:
         return GroupResults.of(results)
 
     async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
-        """Ask what this user may do with the cluster and with some topics (KIP-430).
-
-        The answer has the operations of the cluster and of topics; ``None`` where the broker is too old (before 2.3).
-        """
+        """Ask what this user may do with the cluster and with some topics (KIP-430); ``None`` before Kafka 2.3."""
         calls = self._calls
         names, asked = group_ids_of(topics, "topics"), list[BrokerId]()
         calls.cluster.home.require()
@@ -274,10 +271,7 @@ async def _ask(
 
 
 def _without_groups(known: ClusterMetadata, listings: Sequence[GroupListing]) -> set[int]:
-    """Return the partitions of ``__consumer_offsets`` of which their leaders list no group.
-
-    A partition without a leader is an error of its own.
-    """
+    """Return the partitions of ``__consumer_offsets`` whose leaders list no group of theirs."""
     if known.offsets_topic is None:
         return set()
     leaders = known.offsets_topic.leaders
@@ -293,8 +287,6 @@ async def _not_loaded(
 
     A leader lists no group of a partition that it has not begun to load, as after another broker's restart, or that it
     failed to load (Kafka 4), and says nothing of it. So one group that nobody made is described in each.
-
-    :param unlisted: the partitions of which no group is listed.
     """
     count = len(before.offsets_topic.leaders) if before.offsets_topic is not None else 0
     names = (f"airflow-kafka-groups.no-such-group.{number}" for number in itertools.count())

@@ -144,10 +144,7 @@ class AdminDriver(Generic[K, V]):
         self._pause(now, spec, {key: error for key, error in result.retry.items() if key in asked}, spec.scope)
 
     def on_failure(self, now: float, spec: RequestSpec[K], error: KafkaGroupsError, *, sent: bool = False) -> None:
-        """Take the news that a request could not be made, sent or answered.
-
-        :param sent: whether some of it may have reached the broker. Default false.
-        """
+        """Take the news that a request could not be made, sent (of which some may have arrived) or answered."""
         self._queue.complete(spec)
         if isinstance(error, NoBatchedRequestError) and len(spec.keys) > 1 and not spec.singly:
             self._queue.send_singly(spec.scope)
@@ -190,11 +187,9 @@ class AdminDriver(Generic[K, V]):
         return self._queue.part(spec, keys)
 
     def _again(self, scope: Scope) -> Scope:
-        """Return where keys wait to be asked again: of the same broker, or of any broker in a lookup."""
         return LOOKUPS if scope.stage is Stage.LOOKUP else scope
 
     def _elsewhere(self, scope: Scope) -> Scope:
-        """Return where keys wait whose broker is the wrong one: for a lookup, where there is one."""
         return LOOKUPS if self._lookup else scope
 
     def _complete(self, spec: RequestSpec[K], key: K, value: Any) -> None:
@@ -235,7 +230,6 @@ class AdminDriver(Generic[K, V]):
         self._pause(now, spec, unmapped, self._elsewhere(spec.scope))
 
     def _pause(self, now: float, spec: RequestSpec[K], troubled: dict[K, KafkaGroupsError], scope: Scope) -> None:
-        """Schedule keys to be asked again in ``scope``, after a pause as long as their failures say."""
         by_pause: dict[float, list[K]] = {}
         for key, error in troubled.items():
             if key not in self._open:

@@ -87,8 +87,6 @@ class RequestSpec(Generic[K]):
 
 @dataclass(slots=True, eq=False)
 class _Lane(Generic[K]):
-    """What waits and what is under way in one scope."""
-
     scope: Scope
     keys: deque[K] = field(default_factory=deque)
     requests: deque[tuple[K, ...]] = field(default_factory=deque)
@@ -231,7 +229,6 @@ class RequestQueue(Generic[K]):
         return keys[:fitting]
 
     def _room(self, lane: _Lane[K]) -> int:
-        """Return how many requests of a scope may be under way."""
         if lane.scope.stage is Stage.FULFILLMENT and self._handler is not None and self._handler.connections > 1:
             return self._limits.in_flight_on_each * self._handler.connections
         return self._limits.singles_in_flight if lane.singles else self._limits.batches_in_flight

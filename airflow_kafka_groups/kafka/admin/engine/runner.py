@@ -1,8 +1,4 @@
-"""The loop that runs a driver over a cluster: sends its requests, hands it the answers, and cleans up.
-
-No request is waited for any more when ``batches`` is left, however it is left. A response is decoded and handed to the
-driver as soon as it is there, so that decoding goes on while other answers are on their way.
-"""
+"""The loop that runs a driver over a cluster: sends its requests, hands it the answers, and cleans up."""
 
 from __future__ import annotations
 
@@ -112,10 +108,7 @@ class _Exchanges(Generic[K, V]):
                 self._fail(spec, kind(f"it was not done in time; {waited}, as calls before this one did"), sent=False)
 
     async def wait(self, seconds: float) -> None:
-        """Wait until something came, until the time is over, or until a broker is given up.
-
-        Raises what the driver or a handler raised: not an answer but a bug, and it is reported before the deadline.
-        """
+        """Wait until something came, until the time is over, or until a broker is given up; raise what is a bug."""
         seconds = min([seconds, *self._left().values()])
         timer = asyncio.get_running_loop().call_later(seconds, self._something_came.set)
         try:
@@ -126,7 +119,7 @@ class _Exchanges(Generic[K, V]):
         self.raise_bug()
 
     def raise_bug(self) -> None:
-        """Raise what the driver or a handler raised, if anything."""
+        """Raise what the driver or a handler raised, if anything: it is reported before the deadline."""
         if self._bug is not None:
             raise self._bug
 
@@ -171,7 +164,6 @@ class _Exchanges(Generic[K, V]):
             self._something_came.set()
 
     def _is_too_late(self, send_by: float) -> bool:
-        """Return whether the time is over, which it may be after a wait for a connection, or for the processor."""
         return self._clock() >= self._driver.deadline or (send_by < math.inf and clock.now() >= send_by)
 
     def take_early(self) -> None:
@@ -189,7 +181,6 @@ class _Exchanges(Generic[K, V]):
     def _receive(
         self, spec: RequestSpec[K], version: int, answers: Sequence[Message], errors: Mapping[int, KafkaGroupsError]
     ) -> None:
-        """Hand what came of requests to the driver, in the turn of the event loop in which the last of it came."""
         try:
             if len(answers) < spec.requests:
                 spec = self._driver.part(spec, spec.keys[: len(answers)])

@@ -15,16 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, cast
 
-from airflow_kafka_groups.exceptions import (
-    ConnectionFailedError,
-    KafkaGroupsError,
-    PartitionsFailedError,
-)
-from airflow_kafka_groups.kafka.admin.engine.handler import (
-    ChangingHandler,
-    HandlerResult,
-    KeyStatus,
-)
+from airflow_kafka_groups.exceptions import ConnectionFailedError, KafkaGroupsError, PartitionsFailedError
+from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult, KeyStatus
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES, cut
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, MemberToRemove, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import LeaveAnswer, OffsetChangeAnswer
@@ -70,10 +62,7 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
-    """OffsetDelete.
-
-    :param offsets: the partitions of each group.
-    """
+    """OffsetDelete of partitions of each group."""
 
     offsets: Mapping[str, Iterable[TopicPartition]]
     api: ClassVar[Api] = OFFSET_DELETE
@@ -149,11 +138,7 @@ MemberErrors: TypeAlias = dict[MemberToRemove, KafkaGroupsError | None]
 
 @dataclass(frozen=True, slots=True)
 class RemoveMembersHandler(ChangingHandler[str, MemberErrors]):
-    """LeaveGroup from outside a group.
-
-    :param members: the members of each group.
-    :param reason: what brokers log.
-    """
+    """LeaveGroup from outside a group, for members of each group, with a reason that brokers log."""
 
     members: Mapping[str, Sequence[MemberToRemove]]
     reason: str = ""

@@ -1,7 +1,6 @@
 """Delete groups: DeleteGroups, many groups a request (KIP-229), grouped by coordinator (KIP-347).
 
-A deletion whose answer was lost is never sent again by itself: by then the group may have come back to life. It fails
-with ``OutcomeUnknownError``, and whoever asked looks again.
+A deletion whose answer was lost is never sent again by itself: by then the group may have come back to life.
 
 Kafka 4.x writes the tombstones of one DeleteGroups request as ONE atomic batch for each partition of
 ``__consumer_offsets``: 120 groups with 200 offsets each in one request all failed with UNKNOWN_SERVER_ERROR (in the
@@ -125,11 +124,6 @@ class DeleteGroupsHandler(KeyedHandler[str, None], ChangingHandler[str, None]):
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: KeyedAnswer[str, None]
     ) -> HandlerResult[str, None]:
-        """Sort the groups. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final; the caller interprets them.
-
-        UNKNOWN_SERVER_ERROR means more tombstones than one batch holds (``TombstoneSizes``), and all groups of a
-        partition fail together: the engine asks again in halves.
-        """
         result = KeyedHandler.parse(self, broker_id, keys, version, response)
         if response.failed:  # else a group can be named twice only as deleted
             failed = {(group_id, code) for group_id, code, _ in response.failed}

@@ -1,9 +1,9 @@
 """The groups of a broker, their state and members, and how long it keeps their offsets.
 
-DescribeGroups is for classic groups, and each newer type has an API of its own.
-Each API answers GROUP_ID_NOT_FOUND (or state Dead) for the others' groups, so a group is dead only when all say so: the
-client asks the next one about what the one before did not find. From v6 on, DescribeGroups tells by its message whether
-there is a group of another type; if there is none, that is the type ``UNKNOWN`` here, and nobody else is asked.
+DescribeGroups is for classic groups, and each newer type has an API of its own. Each answers GROUP_ID_NOT_FOUND (or
+state Dead) for the others' groups, so a group is dead only when all say so: the client asks the next one about what the
+one before did not find. From v6 on, DescribeGroups tells by its message whether there is a group of another type; if
+there is none, that is the type ``UNKNOWN`` here, and nobody else is asked.
 """
 
 from __future__ import annotations
@@ -95,10 +95,7 @@ class DescribeGroupsHandler(AdminHandler[str, GroupDescription]):
 
 @dataclass(frozen=True, slots=True)
 class ListGroupsHandler(AdminHandler[BrokerId, tuple[GroupListing, ...]]):
-    """ListGroups. The keys are the brokers themselves, one a request.
-
-    :param types: only groups of these types; all when empty. Filtered by the broker from v5 on.
-    """
+    """ListGroups of these types (all when empty; from v5 on). The keys are the brokers themselves, one a request."""
 
     types: tuple[GroupType, ...] = ()
     api: ClassVar[Api] = LIST_GROUPS

@@ -87,7 +87,6 @@ class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
     def _failure(
         self, offsets: GroupOffsets, partition_errors: Mapping[TopicPartition, ErrorCode], broker_id: BrokerId
     ) -> PartitionOffsetsError | None:
-        """Return the error of a group of which a partition cannot be read, or was left out."""
         group_id = offsets.group_id
         codes: dict[TopicPartition, ErrorCode | None] = {**partition_errors}
         for partition in self.specs.get(group_id, offset_fetch.ALL_PARTITIONS).topic_partitions or ():
