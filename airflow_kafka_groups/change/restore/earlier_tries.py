@@ -24,13 +24,7 @@ from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
-from airflow_kafka_groups.ledger.proposed_changes import (
-    Change,
-    ChangeOutcome,
-    commits_from,
-    is_same,
-    partition_name,
-)
+from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, commits_from, is_same, partition_name
 from airflow_kafka_groups.shown import one_line
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.file_storage import read_all, read_few
@@ -117,13 +111,9 @@ class Meant:
 
 @dataclass(frozen=True, slots=True)
 class EarlierTries:
-    """What the earlier tries of a task meant to set. Default: nothing.
-
-    :param way_out: how to change a group that was used since.
-    """
+    """What the earlier tries of a task meant to set. Default: nothing."""
 
     groups: Mapping[str, Mapping[TopicPartition, Sequence[Meant]]] = field(default_factory=dict)
-    way_out: str = "start a new DAG run"
 
     def target(self, group_id: str, where: TopicPartition) -> int | None:
         """Return the offset that an earlier try meant to set, ``None`` if none did that was asked for the same."""
@@ -149,7 +139,8 @@ class EarlierTries:
                 to = "delete it" if meant.after is None else f"set it to {meant.after.offset}"
                 why = (
                     f"{partition_name(where)} is at {found.offset}: it was used since an earlier try of this task, by "
-                    f"{meant.record}, meant to {to}. To change it all the same, {self.way_out}"
+                    f"{meant.record}, meant to {to}. To change it all the same, start a new DAG run, or type a command "
+                    "that names its group alone"
                 )
                 return replace(change, after={}, kept=why)
         return change
@@ -187,12 +178,10 @@ class Tries:
             if not is_asked and record.get(TASK_RUN) != self.task_run:
                 continue
             if record.get(SHIFT_BY) != asked.get(SHIFT_BY):
-                raise MaintenanceError(
-                    f"an earlier try of this task began to {_aim(record)}, see {path}, and this one would "
-                    f"{_aim(asked)}. Start a new DAG run for that"
-                )
+                why = "was asked for another distance or target"
+                raise MaintenanceError(f"an earlier try of this task {why}, see {path}: start a new DAG run")
             _add(groups, record, str(path), kept or (), is_asked=is_asked)
-        return EarlierTries(groups, "start a new DAG run" if self.killed_since is None else "name its group alone")
+        return EarlierTries(groups)
 
     def records(
         self, layout: Layout, kafka_cluster_id: str | None
@@ -215,19 +204,11 @@ class Tries:
         return zip(paths[first:], read_few(_recorded, paths[first:]), kept[first:], strict=True)
 
 
-def _aim(asked: Mapping[str, Any]) -> str:
-    """Return what a change is asked to do, by the fields of its record."""
-    if (by := asked.get(SHIFT_BY)) is not None:
-        return f"move offsets by {by}"
-    return "set offsets to what it is given" if (target := asked.get(TARGET)) is None else f"set offsets to {target}"
-
-
 def _recorded(path: StoragePath) -> dict[str, Any]:
     return read_json(path, "the record of an earlier try", MaintenanceError)
 
 
 def _kept_by(before: StoragePath) -> frozenset[str] | None:
-    """Return the groups that a try has kept, by its result; ``None`` where it has no result: it was killed."""
     path = before.parent / before.name.replace("before", "result")
     try:
         groups = read_json(path, "the result of a change", MaintenanceError)["groups"]

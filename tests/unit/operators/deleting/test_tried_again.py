@@ -308,19 +308,18 @@ def test_another_target_counts_for_groups_that_were_not_used_since(site: Site, i
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "error"),
+    ("first", "then"),
     [
-        ({"shift_by": -2}, {"to": "earliest"}, r"began to move offsets by -2, see .*, and this one .* earliest\."),
-        ({"to": "latest"}, {"shift_by": -2}, r"began to .* latest, see .*, and this one would move offsets by -2\."),
-        ({"shift_by": -2}, {"shift_by": -3}, r"move offsets by -2, see .*-before\.json.* move offsets by -3"),
+        ({"shift_by": -2}, {"to": "earliest"}),
+        ({"to": "latest"}, {"shift_by": -2}),
+        ({"shift_by": -2}, {"shift_by": -3}),
     ],
     ids=["away from a distance", "to a distance", "another distance"],
 )
-def test_a_distance_and_another_target_need_two_runs(site: Site, first: Any, then: Any, error: str) -> None:
-    """The message said that offsets would be moved by None."""
+def test_a_distance_and_another_target_need_two_runs(site: Site, first: Any, then: Any) -> None:
     reset(site.storage, **first)
     moved = at_of(site.admin)
-    with pytest.raises(MaintenanceError, match=error):
+    with pytest.raises(MaintenanceError, match="asked for another distance or target, see .*start a new DAG run"):
         reset(site.storage, **then)
     assert at_of(site.admin) == moved
 
