@@ -319,7 +319,7 @@ def test_another_target_counts_for_groups_that_were_not_used_since(site: Site, i
 def test_a_distance_and_another_target_need_two_runs(site: Site, first: Any, then: Any) -> None:
     reset(site.storage, **first)
     moved = at_of(site.admin)
-    with pytest.raises(MaintenanceError, match="asked for another distance or target, see .*start a new DAG run"):
+    with pytest.raises(MaintenanceError, match=r"asked for another distance or target, see .*start a new DAG run"):
         reset(site.storage, **then)
     assert at_of(site.admin) == moved
 
