@@ -17,8 +17,8 @@ Row = tuple[str, str, int, int]
 """A group, a topic, a partition and an offset."""
 LARGEST = 256 << 20
 """Bytes of a file: three million offsets."""
-_LONGEST = 2**31 - 1, 2**63 - 1  # partition, offset
-_FORM = "is not of the form topic,partition,offset or group,topic,partition,offset, without a header"
+_LARGEST_PARTITION, _LARGEST_OFFSET = 2**31 - 1, 2**63 - 1
+_FORM = "group,topic,partition,offset, or topic,partition,offset of one named group, each once and without a header"
 
 
 def csv_rows(rows: Iterable[Row], *, with_group: bool) -> Iterable[Sequence[str | int]]:
@@ -36,41 +36,23 @@ def read_offsets_csv(
 
     Raises ``ConfigurationError`` that names the line.
     """
-    only = group_ids[0] if group_ids is not None and len(group_ids) == 1 else None
+    only = group_ids[0] if group_ids is not None and len(group_ids) == 1 else ""
     found: dict[str, dict[TopicPartition, int]] = {}
-    try:
-        rows = csv.reader(StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-    except UnicodeDecodeError:
-        raise ConfigurationError(field, path, "is no UTF-8 text") from None
+    rows = csv.reader(StringIO(content.decode("utf-8-sig", errors="replace"), newline=""), strict=True)
     try:
         for row in filter(None, rows):
-            group_id, where, offset = _parsed(row, only)
-            if where in found.setdefault(group_id, {}):
-                raise _WrongLineError(f"has an offset of {where.topic}[{where.partition}] a second time")
-            found[group_id][where] = offset
-    except (_WrongLineError, csv.Error) as error:
-        why = error if isinstance(error, _WrongLineError) else _FORM
-        raise ConfigurationError(field, path, f"line {rows.line_num} {why}") from None
+            group_id, topic, *numbers = row if len(row) == 4 else (only, *row)
+            partition, offset = map(int, filter(str.isdecimal, map(str.strip, numbers)))
+            offsets, where = found.setdefault(group_id, {}), TopicPartition(topic, partition)
+            is_too_large = partition > _LARGEST_PARTITION or offset > _LARGEST_OFFSET
+            if not group_id or topic_remedy(topic) or where in offsets or is_too_large:
+                raise ValueError(row)
+            offsets[where] = offset
+    except (ValueError, csv.Error):
+        raise ConfigurationError(field, path, f"line {rows.line_num} is not of the form {_FORM}") from None
     wanted = list(found) if group_ids is None else list(group_ids)
     if missing := [group_id for group_id in wanted if group_id not in found]:
         raise ConfigurationError(field, path, f"has no offset of group {missing[0]!r}")
     if not wanted:
         raise ConfigurationError(field, path, "has no offset")
     return {group_id: found[group_id] for group_id in wanted}
-
-
-class _WrongLineError(Exception):
-    pass
-
-
-def _parsed(row: Sequence[str], only: str | None) -> tuple[str, TopicPartition, int]:
-    """Return the group, the partition and the offset of a row."""
-    if len(row) == 3 and only is None:
-        raise _WrongLineError("has no group: name exactly one for topic,partition,offset")
-    if len(row) not in (3, 4):
-        raise _WrongLineError(_FORM)
-    group_id, topic, *numbers = row if len(row) == 4 else (only or "", *row)
-    limits = zip(numbers, _LONGEST, strict=True)
-    if topic_remedy(topic) or not all(each.strip().isdecimal() and int(each) <= most for each, most in limits):
-        raise _WrongLineError(_FORM)
-    return group_id, TopicPartition(topic, int(numbers[0])), int(numbers[1])

@@ -118,7 +118,7 @@ def _tries(args: argparse.Namespace, command: str) -> Tries:
 def _table_of(args: argparse.Namespace, command: str, done: RecordedChanges) -> Table:
     """Return one row for each group, or with ``--partitions`` for each offset."""
     csv = None
-    if command in ("reset", "set"):  # as kafka-consumer-groups exports it, and reset --from-file reads it
+    if command in ("reset", "set"):  # as kafka-consumer-groups exports it, and --from-file reads it
         from airflow_kafka_groups.change.restore.offsets_csv import csv_rows
 
         is_of_several = command == "reset" and len(args.group_ids or ()) != 1
