@@ -1,8 +1,7 @@
 """The one way in which committed offsets are changed: propose, guard, record what is there, apply, read back, record.
 
-Each verb is an ``OffsetRequest``. What it proposes is all that differs between those that set offsets; a deletion and a
-keep-alive run are applied in their own way, too. Operators, the command line and the hook carry it out by
-``ConnectedCluster.change``.
+Each verb is an ``OffsetRequest``, which differs in what it proposes; a deletion and a keep-alive run also in how they
+are applied.
 """
 
 from __future__ import annotations
@@ -252,49 +251,44 @@ async def change_offsets(
 ) -> RecordedChanges:
     """Change committed offsets as the request says, and return each group's result.
 
-    What a group had is recorded in ``changes/`` before anything is changed. A group that is protected, has members, or
-    moves meanwhile is kept; a partition that does not exist is left out. An earlier try of the same change is
-    continued: the offsets that it meant to set are set, and groups that were used since are kept. What a later try may
-    continue, may create a group, or keeps it alive, is in the cluster's log before, too.
+    A group that is protected, has members, or moves meanwhile is kept; a partition that does not exist is left out. An
+    earlier try of the same change is continued: the offsets that it meant to set are set, and groups that were used
+    since are kept. What a later try may continue, creates a group, or keeps it alive, is in the cluster's log before.
 
     Raises ``GroupsFailedError`` before anything is changed if offsets are to be deleted of a group that is protected or
     cannot be read, ``BackupError``, ``ConfigurationError``, and ``MaintenanceError`` or ``StorageError`` if what is
     there cannot be recorded, or not be logged; afterwards ``OutcomeUnknownError`` if only the result cannot be.
     """
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
-        return await _change(admin, layout, request, terms)
-
-
-async def _change(
-    admin: MaintenanceClient, layout: Layout, request: OffsetRequest, terms: ChangeTerms
-) -> RecordedChanges:
-    writes, tries, facts = not terms.dry_run, terms.tries, dict(request.facts)
-    earlier: Earlier = first_try
-    task_run: str | None = None
-    if tries is not None:
-        facts[TASK_RUN] = tries.task_run
-    if tries is not None and request.continues:
-        # Read once: a later look finds this try's own record.
-        earlier, task_run = cache(partial(tries.read, layout, request.facts)), tries.task_run
-    record = ChangeRecord(layout, request.what, dry_run=terms.dry_run, facts=facts)
-    cluster_id, began = await admin.cluster_id(), utc_now()
-    ledger = Ledger(layout, cluster_id)
-    wants = request.may_be_absent or request.keeps is not None
-    since, lasts = request.keeps or (began, timedelta(0))
-    known, at = await asyncio.to_thread(_known, ledger, since) if wants else ({}, since)
-    changes = await _propose(admin, layout, request, terms, earlier)
-    names = [change.group_id for change in changes] if wants else []
-    if writes:
-        await record.before(changes)
-        if wants or task_run is not None:  # a clean-up spares the groups from now on
-            await asyncio.to_thread(record.log, cluster_id, at, lasts, names, task_run)
-        if wants and await wait_for_deletions(layout, cluster_id, names, utc_now()):
-            changes = await _propose(admin, layout, request, terms, earlier)  # the groups are others by now, or none
+        writes, tries, facts = not terms.dry_run, terms.tries, dict(request.facts)
+        earlier: Earlier = first_try
+        task_run: str | None = None
+        if tries is not None:
+            facts[TASK_RUN] = tries.task_run
+        if tries is not None and request.continues:
+            # Read once: a later look finds this try's own record.
+            earlier, task_run = cache(partial(tries.read, layout, request.facts)), tries.task_run
+        record = ChangeRecord(layout, request.what, dry_run=terms.dry_run, facts=facts)
+        cluster_id, began = await admin.cluster_id(), utc_now()
+        ledger = Ledger(layout, cluster_id)
+        wants = request.may_be_absent or request.keeps is not None
+        since, lasts = request.keeps or (began, timedelta(0))
+        known, at = await asyncio.to_thread(_known, ledger, since) if wants else ({}, since)
+        changes = await _propose(admin, layout, request, terms, earlier)
+        names = [change.group_id for change in changes] if wants else []
+        if writes:
             await record.before(changes)
-    changes = await asyncio.to_thread(_with_signs, ledger, began, known, changes)
-    results = await request.apply(admin, changes, terms)
-    path = await record.result(results)
-    return RecordedChanges(results=results, changes=changes, path=path, dry_run=terms.dry_run)
+            if wants or task_run is not None:  # a clean-up spares the groups from now on
+                await asyncio.to_thread(record.log, cluster_id, at, lasts, names, task_run)
+            if wants and await wait_for_deletions(layout, cluster_id, names, utc_now()):
+                changes = await _propose(
+                    admin, layout, request, terms, earlier
+                )  # the groups are others by now, or none
+                await record.before(changes)
+        changes = await asyncio.to_thread(_with_signs, ledger, began, known, changes)
+        results = await request.apply(admin, changes, terms)
+        path = await record.result(results)
+        return RecordedChanges(results=results, changes=changes, path=path, dry_run=terms.dry_run)
 
 
 async def _propose(

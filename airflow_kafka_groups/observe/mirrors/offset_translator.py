@@ -1,7 +1,6 @@
 """What is read of both clusters to translate offsets: log ends, records, times, and the mirror's own topics.
 
-Each pair of a partition and an offset is translated once, however many groups have it, and a time is asked for once of
-each partition. Records become small at once: what is kept of one is its offset, its time and a hash.
+What is kept of a record is its offset, its time and a hash.
 """
 
 from __future__ import annotations

@@ -1,19 +1,9 @@
 """Where a committed offset of a source partition is in the mirror of that partition, without any I/O.
 
-Mirrors keep the order of records and lose their offsets: they begin later, and compaction, aborted transactions and
-transaction markers shift them. The *position* of a source offset is the offset in the mirror from which exactly those
-records follow that follow it in the source. Every method yields bounds, and the choice picks one of them:
-
-======================  =====================================================================================
-``header``              each record of the mirror names its source offset (Redpanda's migrator)
-``offset-syncs``        MirrorMaker 2's pairs of offsets: the record of one is the other
-``checkpoints``         MirrorMaker 2's translated commits: none is behind its position
-``payload``             the first record that is left to read, found by its time, and by the hash of key and value
-``timestamp``           the first record of the same time; timestamps may repeat, and need not grow
-======================  =====================================================================================
-
-Mirrors write at least once: after a restart, records come again, in order. From each copy of a record on, all later
-ones follow, so any copy is safe.
+Mirrors keep the order of records and lose their offsets. The *position* of a source offset is the offset in the mirror
+from which exactly those records follow that follow it in the source. Every method yields bounds, and the choice picks
+one of them. Mirrors write at least once: after a restart, records come again, in order. From each copy of a record on,
+all later ones follow, so any copy is safe.
 """
 
 from __future__ import annotations
@@ -35,11 +25,11 @@ from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
 class Method(StrEnum):
     """What an offset is translated by."""
 
-    HEADER = "header"
-    OFFSET_SYNCS = "offset-syncs"
-    CHECKPOINTS = "checkpoints"
-    PAYLOAD = "payload"
-    TIMESTAMP = "timestamp"
+    HEADER = "header"  # each record of the mirror names its source offset (Redpanda's migrator)
+    OFFSET_SYNCS = "offset-syncs"  # MirrorMaker 2's pairs of offsets: the record of one is the other
+    CHECKPOINTS = "checkpoints"  # MirrorMaker 2's translated commits: none is behind its position
+    PAYLOAD = "payload"  # the first record that is left to read, found by its time, and by the hash of key and value
+    TIMESTAMP = "timestamp"  # the first record of the same time; timestamps may repeat, and need not grow
 
 
 class Position(StrEnum):
@@ -157,9 +147,9 @@ Records = Iterable[tuple[bytes | None, bytes | None]]
 
 
 def read_syncs(records: Records, topic: str) -> Marks:
-    """Return the pairs of an offset-syncs topic, by the partition of the source, from its keys and values in order.
+    """Return the pairs of an offset-syncs topic, by the partition of the source. Raises ``MaintenanceError``.
 
-    Raises ``MaintenanceError`` for another topic's records.
+    The key is the topic as a string16 and the partition, the value both offsets.
     """
     found: defaultdict[TopicPartition, list[Mark]] = defaultdict(list)
     for (name,), partition, pair in _read(records, topic, "offset sync", names=1, version=0):
@@ -170,8 +160,8 @@ def read_syncs(records: Records, topic: str) -> Marks:
 def read_checkpoints(records: Records, topic: str) -> Marks:
     """Return the pairs of a checkpoints topic, by the partition of the mirror, of all groups together.
 
-    Each is valid for all groups: what is known of one group's position is known of the offset. Raises
-    ``MaintenanceError`` for another topic's records.
+    What is known of one group's position is known of the offset. The key is a version, the group, the topic and the
+    partition, the value a version, both offsets and more. Raises ``MaintenanceError`` for another topic's records.
     """
     latest: dict[tuple[str, TopicPartition], Mark] = {}
     for (group_id, name), partition, pair in _read(records, topic, "checkpoint", names=2, version=_SHORT.size):
