@@ -129,7 +129,7 @@ async def remove_members(
     """
     if terms.protects(request.group_id):
         raise ConfigurationError("group_id", request.group_id, "is protected by the connection")
-    read_at = clock.now()
+    send_by = clock.now() + MAX_READ_AGE_SECONDS
     group = await _described(admin, request.group_id)
     if group.state is not GroupState.DEAD and not has_eligible_kind(group.type, group.protocol_type):
         kind = f"is a {group.type.value} group of the protocol {group.protocol_type!r}, not of consumers"
@@ -137,19 +137,25 @@ async def remove_members(
     cluster_id = await admin.cluster_id()
     meant = await asyncio.to_thread(_meant_before, layout, terms, request.group_id, cluster_id)
     chosen = [member for member in group.members if request.selects(member)]
-    results = {member.member_id: _result(group.group_id, member, *_proposed(group, member, meant)) for member in chosen}
+    proposed = [_result(group.group_id, member, *_proposed(group, member, meant)) for member in chosen]
+    results = {result.member_id: result for result in proposed}
     to_remove = [member for member in chosen if results[member.member_id].outcome is ChangeOutcome.WOULD_CHANGE]
-    absent = _absent(request, chosen)
-    if terms.dry_run or not to_remove:
-        return RemovedMembers(results=[*results.values(), *absent], path=None, dry_run=terms.dry_run)
-    task_run = None if terms.tries is None else terms.tries.task_run
-    record = ChangeRecord(layout, WHAT, dry_run=False, facts={"reason": request.reason, TASK_RUN: task_run})
-    await record.before([results[member.member_id] for member in to_remove])
-    if task_run is not None:
-        await asyncio.to_thread(record.log, cluster_id, utc_now(), task_run=task_run)
-    results |= await _remove(admin, request, group, to_remove, read_at + MAX_READ_AGE_SECONDS)
-    path = await record.result(list(results.values()))
-    return RemovedMembers(results=[*results.values(), *absent], path=path, dry_run=False)
+    path = None
+    if to_remove and not terms.dry_run:
+        task_run = None if terms.tries is None else terms.tries.task_run
+        record = ChangeRecord(layout, WHAT, dry_run=False, facts={"reason": request.reason, TASK_RUN: task_run})
+        await record.before([results[member.member_id] for member in to_remove])
+        if task_run is not None:
+            await asyncio.to_thread(record.log, cluster_id, utc_now(), task_run=task_run)
+        results |= await _remove(admin, request, group, to_remove, send_by)
+        path = await record.result(list(results.values()))
+    here = {name for member in chosen for name in (member.member_id, member.group_instance_id)}
+    nobody = partial(MemberDescription, client_id="", host="")
+    absent = [nobody(member_id=name) for name in request.member_ids if name not in here]
+    absent += [nobody(member_id="", group_instance_id=name) for name in request.instance_ids if name not in here]
+    why = "it is no member of the group"
+    others = [_result(group.group_id, each, ChangeOutcome.UNCHANGED, why) for each in absent]
+    return RemovedMembers(results=[*results.values(), *others], path=path, dry_run=terms.dry_run)
 
 
 async def _remove(
@@ -191,8 +197,7 @@ def _meant_before(
     layout: Layout, terms: ChangeTerms, group_id: str, cluster_id: str | None
 ) -> tuple[str, Collection[str]] | None:
     """Return the members that the first earlier try meant to remove, and its record; ``None`` for the first try."""
-    tries = terms.tries
-    if tries is None:
+    if (tries := terms.tries) is None:
         return None
     for path, record, _ in tries.records(layout, cluster_id):
         of_group = [row["member_id"] for row in record["groups"] if row["group_id"] == group_id]
@@ -224,15 +229,6 @@ def _outcome(
     again = [each for each in left if each.group_instance_id == member.group_instance_id is not None]
     rejoined = f"; its process has joined again as {again[0].member_id}" if again else ""
     return ChangeOutcome.CHANGED, f"removed and verified{rejoined}"
-
-
-def _absent(request: RemoveMembersRequest, chosen: Sequence[MemberDescription]) -> list[MemberResult]:
-    """Return a result for each named member that is none."""
-    ids, instances = {each.member_id for each in chosen}, {each.group_instance_id for each in chosen}
-    nobody = partial(MemberDescription, client_id="", host="")
-    absent = [nobody(member_id=name) for name in request.member_ids if name not in ids]
-    absent += [nobody(member_id="", group_instance_id=each) for each in request.instance_ids if each not in instances]
-    return [_result(request.group_id, each, ChangeOutcome.UNCHANGED, "it is no member of the group") for each in absent]
 
 
 def _result(group_id: str, member: MemberDescription, outcome: ChangeOutcome, reason: str) -> MemberResult:
