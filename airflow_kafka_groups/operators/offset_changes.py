@@ -333,7 +333,7 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
         from airflow_kafka_groups.storage.paths import CHANGES, new_id
 
         folder, name = self.site_layout().root / CHANGES, new_id(utc_now())
-        places, output = folder / f"{name}-places.parquet", folder / f"{name}-translations"
+        places, output = folder / f"{name}-places.json", folder / f"{name}-translated.json"
 
         def settings(private: Path) -> dict[str, Path]:
             return {

@@ -60,13 +60,13 @@ class Mirrored:
 
     def by_spark(self, folder: Path) -> float:
         """Return the seconds of the job, from submit to end, and of its files."""
-        words = ["translate_offsets", "--places", str(folder / "places.parquet"), "--output", str(folder / "out")]
+        words = ["translate_offsets", "--places", str(folder / "places.json"), "--output", str(folder / "out.json")]
         for cluster, bootstrap in (("source", self._source), ("target", self._target)):
             settings = folder / f"{cluster}.json"
             settings.write_text(json.dumps({"bootstrap.servers": bootstrap}))
             words += [f"--{cluster}-settings", str(settings)]
         job = OnSpark(
-            places=folder / "places.parquet", output=folder / "out", submit=lambda: submit(APPLICATION, words)
+            places=folder / "places.json", output=folder / "out.json", submit=lambda: submit(APPLICATION, words)
         )
         began = time.monotonic()
         self._check(job.translate(self._places, self._at))

@@ -1,14 +1,12 @@
-"""Offsets to translate, and their translations, as Arrow: a task translates a batch as one process translates all."""
+"""Offsets to translate, and their translations, as JSON rows: a task translates some as one process translates all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, TypeAlias
 
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.models import TopicPartition
@@ -16,31 +14,24 @@ from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.observe.mirrors.offset_translator import OffsetTranslator, Place
 from airflow_kafka_groups.observe.mirrors.translation import Method, Position, Refusal, Translated
 from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import StoragePath, ignore_progress
-from airflow_kafka_groups.storage.paths import is_data_file
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
-_PLACE = [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
-PLACES = pa.schema([*_PLACE, ("target_topic", pa.string()), ("target_partition", pa.int32())])
-TRANSLATIONS = pa.schema(
-    [
-        *_PLACE,
-        ("target_offset", pa.int64()),
-        ("distance", pa.int64()),
-        ("refused", pa.string()),
-        ("is_unread", pa.bool_()),
-    ]
-)
-"""Each row has a position and its distance, or the reason why it is refused."""
+PlaceRow: TypeAlias = tuple[str, int, int, str, int]
+"""A topic, a partition and an offset of the source, and the partition's counterpart."""
+TranslatedRow: TypeAlias = tuple[str, int, int, int | None, int | None, str | None, bool]
+"""The same place, its position and distance, or the reason why it is refused, and whether that could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnSpark:
     """The translation of offsets by the Spark job ``translate_offsets``.
 
-    :param places: the file that the job reads, and ``output`` the folder that it writes; both are removed afterwards.
+    :param places: the file that the job reads, and ``output`` the one that it writes; both are removed afterwards.
     :param submit: runs the job, and returns when it has succeeded.
     """
 
@@ -52,66 +43,41 @@ class OnSpark:
         self, wanted: Collection[Place], counterparts: Mapping[TopicPartition, TopicPartition]
     ) -> dict[Place, Translated | Refusal]:
         """Translate places. Raises ``MaintenanceError`` unless the job has translated each of them."""
+        rows = [(*where, offset, *counterparts[where]) for where, offset in sorted(set(wanted))]
         try:
-            pq.write_table(_places_to_table(wanted, counterparts), sink := pa.BufferOutputStream())
-            FILES.create(self.places, sink.getvalue().to_pybytes())
+            FILES.create(self.places, json.dumps({"format": FORMAT, "places": rows}).encode())
             self.submit()
-            files = (FILES.read(self.output / name) for name in FILES.files(self.output) if is_data_file(name))
-            found = _translations_of(pq.read_table(pa.BufferReader(content or b"")) for content in files)
+            done = read_json(self.output, "the output of translate_offsets", MaintenanceError)["translated"]
         finally:
             FILES.remove(self.places)
-            FILES.remove_folder(self.output, everything=True)
+            FILES.remove(self.output)
+        found: dict[Place, Translated | Refusal] = {}
+        for topic, partition, offset, there, distance, why, is_unread in done:
+            refused = Unread(why) if is_unread else why
+            found[TopicPartition(topic, partition), offset] = refused or Translated(there, distance)
         if found.keys() != {*wanted}:
-            lacking = len({*wanted} - found.keys())
-            raise MaintenanceError(
-                f"{self.output} has other offsets than were wanted, and lacks {lacking:,}: try again"
-            )
+            raise MaintenanceError(f"{self.output} has other offsets than were wanted: try again")
         return found
 
 
-def _places_to_table(places: Iterable[Place], counterparts: Mapping[TopicPartition, TopicPartition]) -> pa.Table:
-    """Return places as rows of ``PLACES``, each once, in order."""
-    rows = ((*where, offset, *counterparts[where]) for where, offset in sorted(set(places)))
-    return pa.Table.from_pylist([dict(zip(PLACES.names, row, strict=True)) for row in rows], PLACES)
-
-
-def _translations_of(tables: Iterable[pa.Table]) -> dict[Place, Translated | Refusal]:
-    """Return what rows of ``TRANSLATIONS`` say."""
-    found: dict[Place, Translated | Refusal] = {}
-    for row in (row for table in tables for row in table.to_pylist()):
-        place, why = (TopicPartition(row["topic"], row["partition"]), row["offset"]), row["refused"]
-        if why is None:
-            found[place] = Translated(row["target_offset"], row["distance"])
-        else:
-            found[place] = Unread(why) if row["is_unread"] else why
-    return found
-
-
-async def translate_batch(
+async def translate_rows(
     source: Callable[[], AbstractAsyncContextManager[MaintenanceClient]],
     target: Callable[[], AbstractAsyncContextManager[MaintenanceClient]],
     position: str,
-    batch: pa.RecordBatch,
-) -> pa.RecordBatch:
-    """Translate the places of a batch by the method ``payload``.
+    rows: Sequence[PlaceRow],
+) -> list[TranslatedRow]:
+    """Translate some places by the method ``payload``.
 
     :param source: opens the client of the source, and ``target`` that of the target.
     """
-    counterparts, places = dict[TopicPartition, TopicPartition](), list[Place]()
-    for row in batch.to_pylist():
-        where = TopicPartition(row["topic"], row["partition"])
-        counterparts[where] = TopicPartition(row["target_topic"], row["target_partition"])
-        places.append((where, row["offset"]))
+    counterparts = {TopicPartition(*row[:2]): TopicPartition(*row[3:]) for row in rows}
+    places = [(TopicPartition(*row[:2]), row[2]) for row in rows]
     async with source() as here, target() as mirror:
         translator = OffsetTranslator(source=here, target=mirror, counterparts=counterparts, progress=ignore_progress)
         found = await translator.translate(places, Method.PAYLOAD, Position(position))
-    rows = [
-        {"topic": where.topic, "partition": where.partition, "offset": offset}
-        | (
-            {"target_offset": one.offset, "distance": one.distance}
-            if isinstance(one, Translated)
-            else {"refused": str(one), "is_unread": isinstance(one, Unread)}
-        )
+    return [
+        (*where, offset, one.offset, one.distance, None, False)
+        if isinstance(one, Translated)
+        else (*where, offset, None, None, str(one), isinstance(one, Unread))
         for (where, offset), one in found.items()
     ]
-    return pa.RecordBatch.from_pylist(rows, TRANSLATIONS)

@@ -7,26 +7,23 @@ both clusters, so Python on the executors needs the packages of the data source 
 from __future__ import annotations
 
 import argparse
+import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from airflow_kafka_groups.exceptions import ConfigurationError, JobError
 from airflow_kafka_groups.spark.bundle import ship
-from airflow_kafka_groups.spark.frames import read_stored, write_own
-from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
-from airflow_kafka_groups.spark.options import folder_path
-from airflow_kafka_groups.spark.preflight import prepare, require_arrow
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import Program, logged
-from airflow_kafka_groups.storage.job_outputs import require_replaceable
+from airflow_kafka_groups.storage.formats import FORMAT
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from airflow_kafka_groups.observe.mirrors.batches import PlaceRow, TranslatedRow
     from airflow_kafka_groups.spark.source.options import SourceOptions
 
 JOB = "translate_offsets"
@@ -36,27 +33,23 @@ _OF_A_TASK = 2_000
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--places", required=True, metavar="PATH", help="Parquet of the offsets and of their partitions' counterparts")
+    add("--places", required=True, metavar="PATH", help="JSON of the offsets and of their partitions' counterparts")
     for cluster in ("source", "target"):
         words = f"librdkafka settings of the {cluster}: the bare name of a file of --files, or its path on all machines"
         add(f"--{cluster}-settings", required=True, metavar="FILE", help=words)
     positions = ("at-or-before", "exact", "at-or-after")
     add("--position", choices=positions, default=positions[0], help="which bound to take (default at-or-before)")
-    add("--output", required=True, type=folder_path, help="folder of the translations")
+    add("--output", required=True, metavar="PATH", help="JSON file of the translations")
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Write the translations, and return the summary."""
     # The clients of the core, which no other job needs.
-    from airflow_kafka_groups.observe.mirrors.batches import PLACES, TRANSLATIONS
     from airflow_kafka_groups.spark.source.options import SourceOptions
 
     started = time.monotonic()
     warnings = logged(prepare(spark))
-    require_shared(spark, arguments.output)
-    require_replaceable(storage_of(spark, arguments.output), arguments.output, TRANSLATIONS.names)
     ship(spark)
-    require_arrow(spark)
     try:
         source = SourceOptions.parse({"config.file": arguments.source_settings})
         target = SourceOptions.parse({"config.file": arguments.target_settings})
@@ -64,19 +57,19 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             each.client_config()
     except ConfigurationError as exc:
         raise JobError(str(exc)) from exc
-    places = read_stored(spark, from_arrow_schema(PLACES)).parquet(arguments.places)
-    by = ("topic", "partition", "offset")
-    parts = max(1, -(-places.count() // _OF_A_TASK))
+    storage = storage_of(spark, arguments.places)
+    if (content := storage.read(arguments.places)) is None:
+        raise JobError(f"there is no {arguments.places}")
+    places = json.loads(content)["places"]
     # A task gets offsets that follow one another, whose records are read in one go.
-    in_order = places.repartitionByRange(parts, *by).sortWithinPartitions(*by)
-    found = in_order.mapInArrow(
-        partial(_translated, source, target, arguments.position), from_arrow_schema(TRANSLATIONS)
-    )
-    written = write_own(found, arguments.output, "translated")
+    tasks = [places[start : start + _OF_A_TASK] for start in range(0, len(places), _OF_A_TASK)]
+    translate = partial(_translated, source, target, arguments.position)
+    found = spark.sparkContext.parallelize(tasks, max(len(tasks), 1)).flatMap(translate).collect()
+    storage.create(arguments.output, json.dumps({"format": FORMAT, "translated": found}).encode())
     return {
         "job": JOB,
-        "places": written,
-        "tasks": parts,
+        "places": len(found),
+        "tasks": len(tasks),
         "output": arguments.output,
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
@@ -84,16 +77,14 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _translated(
-    source: SourceOptions, target: SourceOptions, position: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    source: SourceOptions, target: SourceOptions, position: str, rows: Sequence[PlaceRow]
+) -> list[TranslatedRow]:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
-    from airflow_kafka_groups.observe.mirrors.batches import translate_batch
+    from airflow_kafka_groups.observe.mirrors.batches import translate_rows
     from airflow_kafka_groups.spark.source.reader import run as run_here
 
     here, there = (partial(MaintenanceClient, each.client_config()) for each in (source, target))
-    for batch in batches:
-        if batch.num_rows:
-            yield run_here(translate_batch(here, there, position, batch), "executor", "records")
+    return run_here(translate_rows(here, there, position, rows), "executor", "records")
 
 
 _program = Program(JOB, __doc__, _add_arguments, lambda _: None, run, "Nothing was translated")
