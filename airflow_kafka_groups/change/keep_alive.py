@@ -75,15 +75,13 @@ class KeepAliveRequest:
             raise ConfigurationError(
                 "group_ids, include", None, "name the groups, or give patterns (and exclude): one of the two"
             )
-        ids = check_group_ids(self.group_ids, allow_empty=True)
-        object.__setattr__(self, "group_ids", tuple(ids))
+        object.__setattr__(self, "group_ids", tuple(check_group_ids(self.group_ids, allow_empty=True)))
         patterns = GroupFilter(self.include, self.exclude)
         object.__setattr__(self, "include", patterns.include)
         object.__setattr__(self, "exclude", patterns.exclude)
-        assignors = tuple(dict.fromkeys(self.assignors))
-        if not assignors or not all(assignors):
+        if not self.assignors or not all(self.assignors):
             raise ConfigurationError("assignors", self.assignors, "must be names of assignors, such as ['range']")
-        object.__setattr__(self, "assignors", assignors)
+        object.__setattr__(self, "assignors", tuple(dict.fromkeys(self.assignors)))
         if (minutes := self.offsets_retention_minutes) is not None:
             check_integer("offsets_retention_minutes", minutes, 1, "must be a number of minutes, at least 1")
         if check_number("observe_seconds", self.observe_seconds) < 0:
@@ -276,16 +274,13 @@ async def _retention(admin: MaintenanceClient, given: int | None) -> int:
     """Return the retention in minutes: the smaller of what the brokers report and what the caller knows."""
     try:
         reported = await admin.offsets_retention()
+        known, why = reported.minutes, "; ".join(map(str, reported.errors.values())) or "no broker reported it"
     except KafkaGroupsError as exc:
         known, why = None, str(exc)
-    else:
-        known, why = reported.minutes, "; ".join(map(str, reported.errors.values())) or "no broker reported it"
     if known is None and given is None:
-        raise ConfigurationError(
-            "offsets_retention_minutes",
-            None,
-            f"the brokers do not report {OFFSETS_RETENTION} ({why}): pass it, or allow DescribeConfigs on the cluster",
-        )
+        remedy = "pass it, or allow DescribeConfigs on the cluster"
+        why = f"the brokers do not report {OFFSETS_RETENTION} ({why}): {remedy}"
+        raise ConfigurationError("offsets_retention_minutes", None, why)
     return min(minutes for minutes in (known, given) if minutes is not None)
 
 
