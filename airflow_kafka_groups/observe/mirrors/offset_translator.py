@@ -26,7 +26,6 @@ from airflow_kafka_groups.observe.mirrors.translation import (
     RecordsOfATime,
     Refusal,
     Translated,
-    anchor_of,
     by_marks,
     by_payload,
     by_timestamp,
@@ -43,8 +42,6 @@ OFFSET_HEADER = "redpanda-migrator-offset"
 """The header of Redpanda's migrator: the source offset, as 8 bytes."""
 _WINDOW = 200
 """Records of the target that are read at once."""
-_NEAR = 500
-"""Offsets so close to one another are read in one go."""
 _BEFORE = 200
 """How far before a log's end its last record is looked for: markers and compaction leave gaps."""
 _OF_A_TIME = 1_000
@@ -238,14 +235,12 @@ async def _anchors(source: MaintenanceClient, places: Sequence[Place], ends: End
             found[place] = f"{lost}: translate by header or offset-syncs"
         else:
             (next_ones if offset < end else last_ones).append(place)
-    groups = list(_close(next_ones))
-    spans = [Span(where=group[0][0], start=group[0][1], until=group[-1][1]) for group in groups]
-    for group, window in zip(groups, await source.read_records(spans, _hashed), strict=True):
-        for place in group:
-            if (anchor := anchor_of(window.records, place[1])) is not None:
-                anchors[place] = anchor
-            else:
-                last_ones.append(place)
+    spans = [Span(where=where, start=offset, until=offset) for where, offset in next_ones]
+    for place, window in zip(next_ones, await source.read_records(spans, _hashed), strict=True):
+        if window.records:
+            anchors[place] = window.records[0]
+        else:
+            last_ones.append(place)
     starts = [max(offset - _BEFORE, _bounds(ends, where)[0]) for where, offset in last_ones]
     spans = [Span(where=at[0], start=start, until=at[1]) for at, start in zip(last_ones, starts, strict=True)]
     for place, window in zip(last_ones, await source.read_records(spans, _hashed), strict=True):
@@ -271,18 +266,6 @@ def _hashed(record: LogRecord) -> Anchor:
 
 def _bounds(ends: Ends, where: TopicPartition) -> tuple[int, int]:
     return bounds if isinstance(bounds := ends.get(where), tuple) else (0, 0)
-
-
-def _close(places: Iterable[Place]) -> Iterator[list[Place]]:
-    """Yield places of one partition that are near to one another, of places in order."""
-    group: list[Place] = []
-    for place in places:
-        if group and (place[0] != group[-1][0] or place[1] > group[-1][1] + _NEAR):
-            yield group
-            group = []
-        group.append(place)
-    if group:
-        yield group
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -8,7 +8,7 @@ all later ones follow, so any copy is safe.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -209,12 +209,6 @@ class Anchor:
     timestamp: int
     digest: bytes
     is_next: bool = True
-
-
-def anchor_of(records: Sequence[Anchor], offset: int) -> Anchor | None:
-    """Return the first record at or after an offset, of records in order."""
-    at = bisect_left(records, offset, key=attrgetter("offset"))
-    return records[at] if at < len(records) else None
 
 
 @dataclass(frozen=True, slots=True)
