@@ -34,12 +34,12 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     answer itself, so that marking this task as success deletes nothing. Takes ``response_timeout``, ``assigned_users``
     and ``notifiers`` of Airflow's ``ApprovalOperator`` too.
 
-    :param plan_id: the plan (templated).
-    :param plan_digest: its digest as ``PlanCleanupOperator`` returned it (templated).
-    :param dry_run: a dry run needs no approval; default false (templated).
-    :param approval_rule: ``"always"`` (default) ask; ``"above_cap"``: for more than ``approve_above`` groups, or
-        topics; ``"never"`` (templated).
-    :param approve_above: the most groups, or topics, that ``"above_cap"`` lets pass. Default 100 (templated).
+    :param plan_id: the plan.
+    :param plan_digest: its digest as ``PlanCleanupOperator`` returned it.
+    :param dry_run: a dry run needs no approval; default false.
+    :param approval_rule: ``"always"`` (default) ask; ``"above_cap"``: for more than ``approve_above`` groups or topics;
+        ``"never"``.
+    :param approve_above: the most groups, or topics, that ``"above_cap"`` lets pass. Default 100.
 
     Returns ``{"required": false}``, or the answer: ``{"required", "plan_id", "plan_digest", "chosen_options",
     "params_input", "responded_at", "responded_by_user"}``.
@@ -229,7 +229,7 @@ class ApprovePruningOperator(ApproveCleanupOperator):
     Who approves types the number of planned topics, and may name some to keep, as ``group [topic]``.
     ``PruneTopicOffsetsOperator`` checks the answer itself. All else is as of ``ApproveCleanupOperator``.
 
-    :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it (templated).
+    :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it.
 
     Returns ``{"required": false}``, or the answer, as ``ApproveCleanupOperator``.
     """

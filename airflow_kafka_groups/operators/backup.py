@@ -34,10 +34,9 @@ class BackupGroupOffsetsOperator(SelectingOperator, StoredOperator):
     deleted. Without a plan: groups by name or pattern, in use or not, as they are at the moment. No deletion accepts
     such a backup; ``RestoreGroupOffsetsOperator`` accepts both kinds.
 
-    :param plan_id: the plan (templated).
-    :param plan_digest: the plan's digest as returned by ``PlanCleanupOperator``; another plan is refused (templated).
-    :param group_ids: without a plan: the groups; duplicates are ignored. Default: those of the cluster that match
-        (templated).
+    :param plan_id: the plan.
+    :param plan_digest: the plan's digest as returned by ``PlanCleanupOperator``; another plan is refused.
+    :param group_ids: without a plan: the groups; duplicates are ignored. Default: those of the cluster that match.
 
     Returns ``{"plan_id", "plan_digest", "path", "rows", "groups", "not_backed_up", "reasons"}``; without a plan,
     ``plan_id`` is the backup's own id. Groups that cannot be read, or moved since the plan, are not backed up and
@@ -91,12 +90,11 @@ class RestoreDrillOperator(StoredOperator):
     exactly the restored offsets. Those that a killed task leaves behind have no members, so brokers forget them.
 
     :param plan_id: the backup: its plan's id, as returned by ``BackupGroupOffsetsOperator``; or with ``plan_digest``,
-        the plan of a migration (templated).
+        the plan of a migration.
     :param plan_digest: the SHA-256 of that plan, which the dry run of ``MigrateGroupOffsetsOperator`` returned.
-        Default: a backup is rehearsed (templated).
-    :param max_groups: maximum number of groups to restore, those with the most partitions first. Default 20
-        (templated).
-    :param scratch_prefix: the prefix of the scratch groups' names. Default ``airflow-kafka-groups-drill.`` (templated).
+        Default: a backup is rehearsed.
+    :param max_groups: maximum number of groups to restore, those with the most partitions first. Default 20.
+    :param scratch_prefix: the prefix of the scratch groups' names. Default ``airflow-kafka-groups-drill.``.
 
     Returns ``{"backup_id", "restored", "partitions", "skipped", "failed", "left"}``; ``skipped`` are partitions whose
     topic was deleted or recreated, or lacks the offset by now, or that the plan refuses. Fails if the backup or the

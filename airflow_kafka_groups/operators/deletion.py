@@ -61,16 +61,16 @@ class _DeletingOperator(DryRunOperator):
     """The base class of operators that delete under the lease, and record it in the journal.
 
     :param approval_rule: of a plan: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has more
-        than ``approve_above`` groups, or topics; ``"never"`` (default) (templated).
-    :param approve_above: the most groups, or topics, that ``"above_cap"`` lets pass. Default 100 (templated).
+        than ``approve_above`` groups, or topics; ``"never"`` (default).
+    :param approve_above: the most groups, or topics, that ``"above_cap"`` lets pass. Default 100.
     :param lease: delete only while this run holds the cluster's lease, which one run has at a time, of groups or of
         topics: it needs READ on the group ``airflow-kafka-groups-lease``, with the connection's prefix. A dry run needs
-        none. Default true (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for, such as ``"5min"``, or seconds,
-        before the task is skipped. Default 60 (templated).
+        none. Default true.
+    :param lease_wait_seconds: how long a lease of another run is waited for before the task is skipped, such as
+        ``"5min"``. Default 60.
     :param stop_variable: an Airflow Variable that stops the deletion before its next intent, unless it does not exist
         or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
-        ``"kafka_groups_stop"`` (templated).
+        ``"kafka_groups_stop"``.
     """
 
     approval_rule = Argument(one_of(*RULES))
@@ -245,25 +245,23 @@ class DeleteGroupsOperator(_DeletingOperator):
     killed and cleared deletes no group twice. What was deleted is looked for once more. In quiet hours and on holidays
     of the policy, a task waits without a worker for their end, and is skipped if the plan does not last that long.
 
-    :param plan_id: the plan to apply; or ``group_ids`` (templated).
-    :param plan_digest: with ``plan_id``: its digest as ``PlanCleanupOperator`` returned it (templated).
-    :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error (templated).
+    :param plan_id: the plan to apply; or ``group_ids``.
+    :param plan_digest: with ``plan_id``: its digest as ``PlanCleanupOperator`` returned it.
+    :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error.
     :param ignore_missing: with ``group_ids``: groups that do not exist are fine. Default false: it fails before
-        anything is deleted, unless earlier tries of it deleted them, or found them gone.
-    :param observe_seconds: with ``group_ids``: how long they are watched, such as ``"5min"``, or seconds. Default 60
-        (templated).
-    :param types: with ``group_ids``: ``share`` or ``streams``, whose groups are kept otherwise; a policy names them in
-        its rules. Default: none (templated).
+        anything is deleted, unless earlier tries of it deleted them, or found them gone (not templated).
+    :param observe_seconds: with ``group_ids``: how long they are watched, such as ``"5min"``, or seconds. Default 60.
+    :param types: with ``group_ids``: ``share`` or ``streams``, whose groups are kept otherwise. Default: none.
     :param ignore_signs_of_life: with ``group_ids``: delete also groups that somebody saw alive within the site's least
-        idle time, or a day where it has none. Default false (templated).
+        idle time, or a day where it has none. Default false.
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
-        so that groups may have offsets that it does not see. A plan has its own. Default false (templated).
-    :param dry_run: make the checks of each group and delete nothing. Default false (templated).
-    :param groups_per_second: the most groups deleted a second, on average, to spare busy brokers; 0 for no limit.
-        Default 0 (templated).
+        so that groups may have offsets that it does not see. A plan has its own. Default false.
+    :param dry_run: make the checks of each group and delete nothing. Default false.
+    :param groups_per_second: the most groups deleted a second on average, to spare busy brokers; 0 for no limit.
+        Default 0.
     :param bytes_per_second: the most bytes a second that brokers write for it, before replication and estimated from
-        the number of offsets; 0 for no limit. Default 0 (templated).
-    :param fail_if_kept: fail the task when a group was kept. Default: true for ``group_ids``, false for a plan.
+        the number of offsets; 0 for no limit. Default 0.
+    :param fail_if_kept: fail if a group was kept. Default: true for ``group_ids``, false for a plan (not templated).
 
     Returns ``{"audit_path", "dry_run", "counts", "kept_reasons", "kept": {group: reason}, "verification", …}`` with the
     first 20 kept groups. Fails before anything is deleted when the connection is read-only, the plan is of another

@@ -28,7 +28,7 @@ def _read_policy_file(field: str, value: Any) -> str:
 class ListClustersOperator(DeclaredArguments, BaseOperator):
     """Return the clusters of a policy file, to map over: one run of a task group for each.
 
-    :param policy_file: the policy file with a section ``clusters``: an absolute path or a URL (templated).
+    :param policy_file: the policy file with a section ``clusters``: an absolute path or a URL.
 
     Returns ``[{"kafka_groups_conn_id", "cluster"}, …]`` in the order of the file. Fails if the file cannot be read, is
     wrong, or names no clusters.
@@ -69,10 +69,10 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
 
     Give it ``trigger_rule="all_done"``, so that it also reports clusters that failed.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param clusters: what ``ListClustersOperator`` returned (templated).
+    :param storage_path: folder above all clusters: an absolute path or a URL.
+    :param clusters: what ``ListClustersOperator`` returned.
     :param mapped_group: the complete id of the task group, whose tasks ``list_offsets``, ``plan``, ``notify``,
-        ``delete`` and ``report`` are those of ``cleanup_stale_groups``. Default ``clean_up``.
+        ``delete`` and ``report`` are those of ``cleanup_stale_groups``. Default ``clean_up`` (not templated).
 
     Returns ``{"report_path", "clusters", "done", "skipped", "failed", "groups", "stale", "planned", "outcomes",
     "failed_clusters"}``. It does not fail for a cluster that failed: the run does, because its task has.

@@ -48,8 +48,8 @@ MAX_XCOM_GROUPS = 1_000
 class _ListingOperator(KafkaGroupsOperator):
     """The base class of operators that return rows: a few in the XCom, many in a file.
 
-    :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param storage_path: folder above all clusters, for more than 1,000 groups.
+    :param cluster: name of the cluster's folder. Default: the connection's id.
     """
 
     storage_path = Argument(optional(read_storage_path))
@@ -80,8 +80,8 @@ class _ListingOperator(KafkaGroupsOperator):
 class ListGroupsOperator(MatchingOperator, _ListingOperator):
     """List the groups of all brokers with state, type and coordinator.
 
-    :param states: only groups in these states, such as ``Empty``. Default: all (templated).
-    :param types: only groups of these types, such as ``classic``. Default: all (templated).
+    :param states: only groups in these states, such as ``Empty``. Default: all.
+    :param types: only groups of these types, such as ``classic``. Default: all.
 
     Returns ``{"count", "states", "types", "groups": [{"group_id", "state", "type", "protocol_type", "coordinator"}] or
     None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails if a broker did not answer.
@@ -124,8 +124,8 @@ def _row(group: GroupListing | GroupDescription) -> dict[str, Any]:
 class DescribeGroupsOperator(_ListingOperator):
     """Describe groups of any type: state, members and the topics they read.
 
-    :param group_ids: the groups; duplicates are ignored (templated).
-    :param fail_on_error: fail the task if any group could not be described. Default false: it is in the result.
+    :param group_ids: the groups; duplicates are ignored.
+    :param fail_on_error: fail if any group could not be described. Default false: it is in the result (not templated).
 
     Returns ``{"count", "states", "failed", "failures", "groups": [{"group_id", "state", "type", "protocol_type",
     "coordinator", "members", "topics", "internal_topics"}] or None, "path"}``. A group that does not exist has
@@ -161,7 +161,7 @@ class DescribeGroupsOperator(_ListingOperator):
 class ChunkGroupsOperator(SelectingOperator):
     """Split groups into even chunks by coordinator, for ``.expand(group_ids=chunks.output)``.
 
-    :param chunk_size: maximum number of groups per chunk. Default 5,000 (templated).
+    :param chunk_size: maximum number of groups per chunk. Default 5,000.
 
     Returns a list of lists of group ids; every group is in exactly one. Fails if a broker did not answer the listing,
     or a group has no coordinator at the moment, because it would be missing without notice.
@@ -198,10 +198,9 @@ def _even(group_ids: list[str], size: int) -> list[list[str]]:
 class FindCoordinatorsOperator(SelectingOperator):
     """Find the coordinator of every group or transactional id, and count them by broker.
 
-    :param group_ids: the groups; duplicates are removed and counted. Default: those of the cluster that match
-        (templated).
-    :param transactional_ids: transactional ids to look up instead of groups (templated).
-    :param fail_on_error: fail the task if any id has no coordinator. Default false: it is in the result.
+    :param group_ids: the groups; duplicates are removed and counted. Default: those of the cluster that match.
+    :param transactional_ids: transactional ids to look up instead of groups.
+    :param fail_on_error: fail if any id has no coordinator. Default false: it is in the result (not templated).
 
     Returns ``{"groups", "brokers": {id: {"address", "groups"}}, "failed", "failures": {group: reason},
     "duplicates_removed"}``, with the first 20 failures; for transactional ids ``groups`` becomes ``transactional_ids``.
@@ -262,12 +261,11 @@ class RemoveMembersOperator(DryRunOperator):
     and its group rebalances. Who is meant is written to ``changes/`` before. A retry, or the task cleared, removes
     nobody who has joined since the first try.
 
-    :param group_id: the group (templated).
-    :param member_ids: members by their ids; duplicates are ignored. Default: none (templated).
-    :param instance_ids: static members by their ``group.instance.id``; duplicates are ignored. Default: none
-        (templated).
-    :param all_members: remove all members. Default false (templated).
-    :param reason: what brokers log (KIP-800). Default ``"removed by airflow-kafka-groups"`` (templated).
+    :param group_id: the group.
+    :param member_ids: members by their ids; duplicates are ignored. Default: none.
+    :param instance_ids: static members by their ``group.instance.id``; duplicates are ignored. Default: none.
+    :param all_members: remove all members. Default false.
+    :param reason: what brokers log (KIP-800). Default ``"removed by airflow-kafka-groups"``.
 
     Returns ``{"dry_run", "counts", "members": [{"member_id", "group_instance_id", "client_id", "host", "outcome",
     "reason"}], "kept", "result_path"}``, with the first 20 members. Members that use the protocol of KIP-848 are kept:

@@ -38,12 +38,12 @@ class NotifyOwnersOperator(DryRunOperator):
     escaped), for example
     ``SmtpNotifier(to="{{ notice.contact }}", subject="{{ notice.subject }}", html_content="{{ notice.html }}")``.
 
-    :param plan_id: the plan (templated).
-    :param plan_digest: its digest as ``PlanCleanupOperator`` returned it (templated).
-    :param dry_run: mark and notify nobody, and return what would be sent. Default false (templated).
+    :param plan_id: the plan.
+    :param plan_digest: its digest as ``PlanCleanupOperator`` returned it.
+    :param dry_run: mark and notify nobody, and return what would be sent. Default false.
     :param notifiers: Airflow's notifiers, which have to raise where a message could not be sent. Default: the one that
         ``notify`` of the plan's policy file or of ``KAFKA_GROUPS_DEFAULTS`` names. Without any, nobody is notified, and
-        what needs a notice is kept.
+        what needs a notice is kept (not templated).
 
     Returns ``{"dry_run", "marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be
     notified, after the others were: the next try notifies only those that are left. A task that is cleared later

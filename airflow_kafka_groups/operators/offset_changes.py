@@ -97,8 +97,8 @@ class DeleteGroupOffsetsOperator(_OffsetChangeOperator):
     it, is kept, and the task fails, also in a dry run. The deleted offsets are written to ``changes/`` first. A retry,
     or the task cleared, keeps a group that has committed offsets of these topics since an earlier try, and fails.
 
-    :param group_ids: the groups; duplicates are ignored (templated).
-    :param topics: the topics, by their exact names (templated).
+    :param group_ids: the groups; duplicates are ignored.
+    :param topics: the topics, by their exact names.
 
     Returns what ``ResetGroupOffsetsOperator`` does. Fails before anything is deleted if a group cannot be read or is
     protected, and afterwards if a deletion failed: a group whose offsets of these topics moved since they were recorded
@@ -123,15 +123,15 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     the offsets that the first try meant to set, and keeps groups that were used since.
 
     :param group_ids: the groups; duplicates are ignored. Required without ``from_file``, whose groups they select; a
-        file without groups needs exactly one (templated).
-    :param topics: only these topics. Default: all topics with a commit (templated).
-    :param to: ``"earliest"`` or ``"latest"`` (templated).
+        file without groups needs exactly one.
+    :param topics: only these topics. Default: all topics with a commit.
+    :param to: ``"earliest"`` or ``"latest"``.
     :param timestamp: the first record at or after this time: ISO 8601 or a ``datetime``, with a zone, or milliseconds
-        since 1970 (templated).
-    :param ago: the first record at or after the time so long before the task runs: a duration (templated).
-    :param shift_by: the number of records to move forward, or back if negative. A retry moves none twice (templated).
+        since 1970.
+    :param ago: the first record at or after the time so long before the task runs: a duration.
+    :param shift_by: the number of records to move forward, or back if negative. A retry moves none twice.
     :param from_file: path or URL of a CSV file as ``kafka-consumer-groups --export`` writes it: lines
-        ``topic,partition,offset``, or ``group,topic,partition,offset`` (templated).
+        ``topic,partition,offset``, or ``group,topic,partition,offset``.
 
     Returns ``{"dry_run", "counts", "partitions", "skips", "rereads", "kept", "skipped", "result_path"}``; ``skips`` and
     ``rereads`` are the most records that the groups will not read, or read again. A group that has members, does not
@@ -179,8 +179,8 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
     """Set the committed offsets of groups without members to given values, limited to each log.
 
     :param offsets: ``{group: {topic: {partition: offset}}}``; numbers may be strings, and all of it may be a JSON
-        string (templated).
-    :param create: also create groups that do not exist. Default false: they are kept.
+        string.
+    :param create: also create groups that do not exist. Default false: they are kept (not templated).
 
     Results and failures are those of ``ResetGroupOffsetsOperator``.
     """
@@ -206,10 +206,10 @@ class CopyGroupOffsetsOperator(_OffsetChangeOperator):
     To rename a group, copy it, and delete the source by ``DeleteGroupsOperator``. A source may have members: its
     offsets are copied as they are when they are read. A target that has members is kept.
 
-    :param groups: the target of each source, ``{source: target}``; it may be a JSON string (templated).
-    :param topics: only these topics. Default: all topics with a commit (templated).
+    :param groups: the target of each source, ``{source: target}``; it may be a JSON string.
+    :param topics: only these topics. Default: all topics with a commit.
     :param existing: what happens where a target has a commit: ``"keep"`` it, ``"replace"`` it, or take the ``"lower"``
-        of both. Default ``"keep"`` (templated).
+        of both. Default ``"keep"``.
 
     Results and failures are those of ``ResetGroupOffsetsOperator``.
     """
@@ -243,27 +243,26 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
     topic has another number of partitions. A target's group that has members is kept.
 
     :param source_conn_id: the connection of the source. Required for the methods ``payload`` and ``timestamp``, and
-        without a backup (templated).
-    :param backup_id: take the offsets of this backup instead of the source's (templated).
-    :param source_cluster: with ``backup_id``: the source's folder in the storage (templated).
-    :param group_ids: only these groups. Default: all of the backup, or all that the source lists (templated).
-    :param topics: only these topics of the source. Default: all topics with a commit (templated).
+        without a backup.
+    :param backup_id: take the offsets of this backup instead of the source's.
+    :param source_cluster: with ``backup_id``: the source's folder in the storage.
+    :param group_ids: only these groups. Default: all of the backup, or all that the source lists.
+    :param topics: only these topics of the source. Default: all topics with a commit.
     :param method: what offsets are translated by: ``"header"`` (a record header with the source offset),
         ``"offset-syncs"`` or ``"checkpoints"`` (of MirrorMaker 2), ``"payload"`` or ``"timestamp"``. Required without
-        ``plan_id`` (templated).
+        ``plan_id``.
     :param position: ``"at-or-before"`` (no record is skipped), ``"exact"`` or ``"at-or-after"``. Default
-        ``"at-or-before"`` (templated).
+        ``"at-or-before"``.
     :param existing: what happens where a group has a commit in the target: ``"keep"`` it, ``"replace"`` it, or take the
-        ``"lower"`` of both. Default ``"keep"`` (templated).
-    :param topic_pattern: the name of a mirror, with ``{topic}`` in it. Default ``"{topic}"`` (templated).
-    :param mapping: topics, or partitions as ``topic:0``, with a counterpart of another name, ``{source: target}``
-        (templated).
-    :param header: the name of the header. Default ``"redpanda-migrator-offset"`` (templated).
-    :param mirror_topic: MirrorMaker 2's topic, such as ``mm2-offset-syncs.west.internal`` (templated).
-    :param plan_id: the plan to apply, with ``plan_digest`` (templated).
-    :param plan_digest: its SHA-256, which the dry run returned (templated).
-    :param on_spark: compare payloads in a Spark job, for hundreds of thousands of offsets. Default false (templated).
-    :param spark: with ``on_spark``: as of ``KafkaSparkSubmitOperator`` (templated).
+        ``"lower"`` of both. Default ``"keep"``.
+    :param topic_pattern: the name of a mirror, with ``{topic}`` in it. Default ``"{topic}"``.
+    :param mapping: topics, or partitions as ``topic:0``, with a counterpart of another name, ``{source: target}``.
+    :param header: the name of the header. Default ``"redpanda-migrator-offset"``.
+    :param mirror_topic: MirrorMaker 2's topic, such as ``mm2-offset-syncs.west.internal``.
+    :param plan_id: the plan to apply, with ``plan_digest``.
+    :param plan_digest: its SHA-256, which the dry run returned.
+    :param on_spark: compare payloads in a Spark job, for hundreds of thousands of offsets. Default false.
+    :param spark: with ``on_spark``: as of ``KafkaSparkSubmitOperator``.
 
     Returns what ``ResetGroupOffsetsOperator`` does, and ``{"plan_id", "plan_digest", "method", "position", "distance",
     "refused"}``: the most records that are read twice (or skipped), and the number of partitions left out. Failures are
@@ -354,13 +353,12 @@ class MigrateGroupOffsetsOperator(_OffsetChangeOperator):
 class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     """Restore the offsets of a backup written by ``BackupGroupOffsetsOperator`` or by a deletion.
 
-    :param plan_id: id of the plan of the backup, or of a backup without a plan, such as
-        ``20261122T081500Z-1a2b3c4d``; the report has it (templated).
+    :param plan_id: id of the plan of the backup, or of a backup without a plan, such as ``20261122T081500Z-1a2b3c4d``;
+        the report has it.
     :param group_ids: only these groups; duplicates are ignored. Default, also for a template that renders to ``null``:
-        all in the backup (templated).
+        all in the backup.
     :param overwrite: also set groups back that were used since: their consumers read records again, or skip some. A
-        retry, or the task cleared, keeps those that did after an earlier try had reset them. Default
-        false (templated).
+        retry, or the task cleared, keeps those that did after an earlier try had reset them. Default false.
 
     Returns what ``ResetGroupOffsetsOperator`` does. A group that has members, has committed other offsets since the
     backup, or exists and was seen alive since then, is kept; a partition whose topic was deleted or recreated is
@@ -392,17 +390,17 @@ class KeepOffsetsAliveOperator(SelectingOperator, DryRunOperator):
     is recorded. Groups that have members, moved, or are protected by the connection are left alone. Pass ``group_ids``
     or ``include``. What was committed is recorded in ``changes/`` before and afterwards.
 
-    :param group_ids: the groups; duplicates are ignored. Default: those that ``include`` matches (templated).
-    :param include: patterns of the groups. Default: none (templated).
+    :param group_ids: the groups; duplicates are ignored. Default: those that ``include`` matches.
+    :param include: patterns of the groups. Default: none.
     :param allow_membership: join and leave classic groups that had members: brokers count from when the last member
-        left, and a commit does not change that. It adds to the group's generation. Default false (templated).
-    :param assignors: the assignors that the brief member offers. Default: those of Kafka's own clients (templated).
+        left, and a commit does not change that. It adds to the group's generation. Default false.
+    :param assignors: the assignors that the brief member offers. Default: those of Kafka's own clients.
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``, where they do not report it. Default:
-        what they report (templated).
+        what they report.
     :param margin_seconds: the remaining time at which a group is due. Default: a third of the retention, and at least
-        two intervals (templated).
-    :param interval_seconds: the time between two runs of the schedule. Default: not known (templated).
-    :param observe_seconds: the time between two readings of a group that must be equal. Default 10 (templated).
+        two intervals.
+    :param interval_seconds: the time between two runs of the schedule. Default: not known.
+    :param observe_seconds: the time between two readings of a group that must be equal. Default 10.
 
     Returns ``{"dry_run", "counts", "partitions", "retention_seconds", "margin_seconds", "next_due", "missing_brokers",
     "result_path", "left_alone", "not_kept"}``. Fails, after all other groups were kept alive, if a group failed, does

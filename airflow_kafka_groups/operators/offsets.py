@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
     """Write a snapshot: every group with its state, committed offsets and log ends, as Parquet.
 
-    :param group_ids: only these groups; duplicates are ignored. The clean-up does not judge such a snapshot. Default:
-        those of the cluster that match (templated).
+    :param group_ids: only these groups, whose snapshot the clean-up does not judge. Default: those of the cluster that
+        match.
     :param require_complete: fail the task if a broker did not answer the listing, so that groups may be missing.
-        Default true. The snapshot is stored, but never judged.
+        Default true. The snapshot is stored, but never judged (not templated).
     :param fail_on_error: fail the task if any group could not be read. Default false: it is in the snapshot with the
-        reason, and never judged.
+        reason, and never judged (not templated).
 
     Returns the snapshot's summary: ``snapshot_id``, ``manifest``, ``data``, ``groups``, ``failed_groups``, ``rows``,
     ``states``, ``types`` and more. Fails if a group in ``group_ids`` does not exist, and according to
@@ -102,8 +102,8 @@ FIRST_GROUPS = 100
 class ListGroupLagOperator(SelectingOperator):
     """Measure the lag of all or given groups, and report those with more than ``max_lag``.
 
-    :param max_lag: the largest acceptable lag of a group, in messages over all its partitions. Default 0 (templated).
-    :param fail_if_lagging: fail the task if a group lags more. Default false: it is in the result.
+    :param max_lag: the largest acceptable lag of a group, in messages over all its partitions. Default 0.
+    :param fail_if_lagging: fail the task if a group lags more. Default false: it is in the result (not templated).
 
     Returns ``{"groups", "total_lag", "total_lost", "lagging", "lagging_groups": {group: lag}, "unknown",
     "unknown_groups": {group: reason}}``, with the 100 most lagging groups and the first 20 with unknown lag: they

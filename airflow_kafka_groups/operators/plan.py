@@ -63,16 +63,14 @@ class _JudgingArguments(DeclaredArguments, BaseOperator):
 class _PlanningOperator(_JudgingArguments, MatchingOperator, StoredOperator):
     """The base class of operators that write a plan. Each says what its evidence and its policy file are.
 
-    :param include: patterns of the groups to consider, such as ``orders-*``, or ``re:`` and a regular expression.
-        Default: all that have a name (templated).
-    :param exclude: patterns of the groups to keep; platform groups (``connect-*``, ``__*`` …) are kept, too. Default:
-        none (templated).
+    :param include: patterns of the groups to consider: ``orders-*``, or ``re:`` and a regular expression. Default: all
+        with a name.
+    :param exclude: patterns of groups to keep; platform groups (``connect-*``, ``__*`` …) are kept, too. Default: none.
     :param protected: patterns of groups to keep; replaces the built-in list, including ``connect-*``: use ``exclude``
-        to add patterns. Default: the built-in list (templated).
-    :param max_groups: maximum number of groups in a plan, the longest idle first. Default 500 (templated).
-    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
-    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.
-        Default 1d (templated).
+        to add patterns. Default: the built-in list.
+    :param max_groups: maximum number of groups in a plan, the longest idle first. Default 500.
+    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5.
+    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``. Default 1d.
     """
 
     snapshot_id = Argument(optional(read_text))
@@ -119,24 +117,21 @@ class PlanCleanupOperator(_PlanningOperator):
     """Check the Spark job's verdicts and write the plan: the groups to delete, fixed by a digest.
 
     Nothing is deleted. A plan may be empty. Groups protected by the connection are kept, as are platform groups
-    (``connect-*``, ``__*`` and others) and those that ``exclude`` matches. Also writes the report, which later tasks of
-    the run update.
+    (``connect-*``, ``__*`` and others) and those that ``exclude`` matches. Also writes the report.
 
-    :param snapshot_id: the judged snapshot. Default: the newest complete one that is not of named groups (templated).
-    :param min_idle_seconds: how long a group must have been without a member and without a commit, such as ``"36h"``,
-        or seconds. Default 7d (templated).
-    :param min_observations: number of complete snapshots that show it so, at least 2. Default 2 (templated).
+    :param snapshot_id: the judged snapshot. Default: the newest complete one that is not of named groups.
+    :param min_idle_seconds: how long a group must have had no member and no commit, such as ``"36h"``. Default 7d.
+    :param min_observations: number of complete snapshots that show it so, at least 2. Default 2.
     :param allow_hidden_topics: plan even if the connection's user may not describe all topics, so that groups may have
-        offsets that are not visible. Default false (templated).
+        offsets that are not visible. Default false.
     :param max_gap_seconds: the longest time between two snapshots, such as ``"2d"``, or seconds; 0 for no limit. A
-        longer one resets the idle time: pass the job's ``--max-gap-seconds``. Default 0 (templated).
+        longer one resets the idle time: pass the job's ``--max-gap-seconds``. Default 0.
     :param policy_file: a policy file: an absolute path or a URL. Its rules decide about idle time and number of
         snapshots instead of ``min_idle_seconds`` and ``min_observations``; patterns and limits here narrow it further.
-        Default: none (templated).
-    :param require_commit_log: plan only if the job read the log of commits until after the snapshot. Default false
-        (templated).
+        Default: none.
+    :param require_commit_log: plan only if the job read the log of commits until after the snapshot. Default false.
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 for what the snapshot has. The plan
-        shows when offsets expire, and warns of idle times that do not fit. Default 0 (templated).
+        shows when offsets expire, and warns of idle times that do not fit. Default 0.
 
     The event of an asset in ``outlets`` has the counts, and ``growing_families`` if families grow faster than their
     rules allow.
@@ -207,11 +202,11 @@ class CheckPolicyOperator(_JudgingArguments):
     The job judges by one idle time: the smallest of the policy's rules that delete. The plan then decides by each
     group's own rule. Without a file, the arguments are returned as they are.
 
-    :param policy_file: the policy file: an absolute path or a URL; empty or ``None`` for none (templated).
-    :param min_idle_seconds: the idle time without a file, such as ``"36h"``, or seconds. Default 7d (templated).
-    :param min_observations: the number of snapshots without a file. Default 2 (templated).
+    :param policy_file: the policy file: an absolute path or a URL; empty or ``None`` for none.
+    :param min_idle_seconds: the idle time without a file, such as ``"36h"``, or seconds. Default 7d.
+    :param min_observations: the number of snapshots without a file. Default 2.
     :param max_gap_seconds: the longest time between two snapshots that the job may bridge, such as ``"2d"``, or
-        seconds; 0 for no limit. The stricter of this and the file's counts. Default 0 (templated).
+        seconds; 0 for no limit. The stricter of this and the file's counts. Default 0.
 
     Returns ``{"policy_file", "digest", "rules", "warnings", "min_idle_seconds", "min_observations",
     "max_gap_seconds"}``. Fails if the file cannot be read, is wrong, or one of its tests fails.

@@ -23,17 +23,15 @@ class PlanTopicPruningOperator(_PlanningOperator):
     its offsets did not move, while those of another topic did. Only groups that snapshots saw Stable can be judged.
     Take snapshots on a schedule (``ListGroupOffsetsOperator``).
 
-    :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one that is not of named groups
-        (templated).
+    :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one that is not of named groups.
     :param policy_file: a policy file: an absolute path or a URL. Groups are pruned whose rule has the action
         ``prune-topics``; patterns and limits here narrow it further. Default: none, and all groups that match may be
-        pruned (templated).
+        pruned.
     :param min_idle_seconds: without a policy file: how long a topic must have been without subscription and movement,
-        such as ``"36h"``, or seconds. Default 7d (templated).
-    :param min_observations: without a policy file: number of complete snapshots that show it, at least 2. Default 2
-        (templated).
+        such as ``"36h"``, or seconds. Default 7d.
+    :param min_observations: without a policy file: number of complete snapshots that show it, at least 2. Default 2.
     :param max_gap_seconds: the longest time between two snapshots that show the subscriptions, such as ``"2d"``, or
-        seconds; 0 for no limit. Default 2d (templated).
+        seconds; 0 for no limit. Default 2d.
 
     Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_topics"}``.
     Fails if the snapshot is incomplete or too old.
@@ -66,11 +64,10 @@ class PruneTopicOffsetsOperator(_DeletingOperator):
     Afterwards the offsets are looked for once more. Undo it by ``RestoreGroupOffsetsOperator``, while the group has no
     members.
 
-    :param plan_id: the plan (templated).
-    :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it; another plan is refused (templated).
-    :param dry_run: make the checks of each topic; back up and delete nothing. Default true (templated).
-    :param topics_per_second: the most topics of groups pruned a second, on average; 0 for no limit. Default 0
-        (templated).
+    :param plan_id: the plan.
+    :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it; another plan is refused.
+    :param dry_run: make the checks of each topic; back up and delete nothing. Default true.
+    :param topics_per_second: the most topics of groups pruned a second, on average; 0 for no limit. Default 0.
 
     Returns ``{"audit_path", "dry_run", "counts", "partitions", "kept_reasons", "kept": {topic: reason}, "verification",
     …}`` with the first 20 kept topics. Fails before anything is deleted when the connection is read-only, the plan is
@@ -123,14 +120,14 @@ class PruneFilesOperator(DryRunOperator):
     accessed. A backup is the only copy of deleted groups' offsets: keep clean-ups as long as a restore may be needed.
 
     :param snapshot_days: age limit of snapshots, in days or such as ``"8w"``: longer than the idle time of stale
-        groups, which they show; a snapshot stays for 32 days in any case. Default 60 (templated).
-    :param cleanup_days: age limit of plans, backups, records and reports in days: a backup is the only copy of what was
-        deleted. Default 730 (templated).
-    :param change_days: age limit of records of changed offsets, of long listings and of backlogs for Spark in days:
-        a task that set offsets fails when it is cleared later. Default 365 (templated).
-    :param keep_newest: number of each kind that are kept regardless of age, at least 1. Default 10 (templated).
-    :param dry_run: only report what would be removed. Default true (templated).
-    :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default`` (templated).
+        groups, which they show; a snapshot stays for 32 days in any case. Default 60.
+    :param cleanup_days: age limit of plans, records, reports and backups, the only copy of what was deleted. Default
+        730.
+    :param change_days: age limit of records of changed offsets, of long listings and of backlogs for Spark in days: a
+        task that set offsets fails when it is cleared later. Default 365.
+    :param keep_newest: number of each kind that are kept regardless of age, at least 1. Default 10.
+    :param dry_run: only report what would be removed. Default true.
+    :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default``.
 
     Returns ``{"dry_run", "removed": {kind: count}, "files", "kept": {kind: count}, "foreign": {set: reason}}`` with the
     first 20 sets that are old but kept because they contain something that this package did not write. Fails, and

@@ -24,8 +24,8 @@ from airflow_kafka_groups.shown import storable
 class CleanupReportOperator(StoredOperator):
     """Write the report of a plan and all its runs: one HTML file without external assets.
 
-    :param plan_id: the plan. An empty string skips the task (templated).
-    :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default`` (templated).
+    :param plan_id: the plan. An empty string skips the task.
+    :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default``.
 
     Returns ``{"report_path", "plan_id", "dry_run", "counts", "outcomes", "verified_gone", "runs", "warnings"}``:
     ``counts`` are the plan's, ``outcomes`` the number of groups by outcome, ``dry_run`` is null without a run. Fails if
@@ -62,12 +62,12 @@ class ExportGroupMetricsOperator(MatchingOperator, StoredOperator):
     They go to an OpenMetrics file for a scraper. Groups with generated ids are exported as their family. No cluster is
     accessed.
 
-    :param snapshot_id: the judged snapshot. Default: the newest judged one (templated).
+    :param snapshot_id: the judged snapshot. Default: the newest judged one.
     :param max_groups: maximum number of single groups, and of families, those with the largest lag first; at most
-        10,000. The number left out is a metric. Default 500 (templated).
+        10,000. The number left out is a metric. Default 500.
     :param openmetrics_path: the file to replace: an absolute path or a URL. For node_exporter, a file in its textfile
-        folder that ends with ``.prom`` (templated).
-    :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default`` (templated).
+        folder that ends with ``.prom``.
+    :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default``.
 
     Returns ``{"snapshot_id", "groups", "families", "omitted", "openmetrics_path"}``. Fails if the snapshot is not
     judged.

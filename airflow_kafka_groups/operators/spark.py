@@ -51,11 +51,10 @@ def _read_application(field: str, value: Any) -> str:
 class GroupOffsetsToSparkOperator(StoredOperator):
     """Write the committed offsets and log ends of one group for the Spark job that processes its backlog.
 
-    :param group_id: the group; it must be Empty in the snapshot (templated).
-    :param snapshot_id: the snapshot taken by ``ListGroupOffsetsOperator``. Default: the newest complete one
-        (templated).
+    :param group_id: the group; it must be Empty in the snapshot.
+    :param snapshot_id: the snapshot taken by ``ListGroupOffsetsOperator``. Default: the newest complete one.
     :param for_commit: the offsets will be committed afterwards, so refuse a group that the connection must not change
-        before any work is done. Default true.
+        before any work is done. Default true (not templated).
 
     Returns ``{"backlog_id", "group_id", "snapshot_id", "path", "result_path", "output_path", "partitions",
     "offsets"}``: the path of the offsets, the paths for the job's result and output, and the number of unread offsets.
@@ -97,12 +96,12 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     are the variables in ``spark["env_vars"]`` that a driver on YARN or Kubernetes gets.
 
     :param application: a job of this package, e.g. ``process_group_backlog``, or the path of your own job that accepts
-        ``--kafka-properties`` (templated).
-    :param application_args: the job's other arguments (templated).
-    :param spark: arguments of ``SparkSubmitHook``, e.g. ``conn_id``, ``conf``, ``py_files``, ``packages``,
-        ``spark_binary`` (templated).
+        ``--kafka-properties``.
+    :param application_args: the job's other arguments.
+    :param spark: arguments of ``SparkSubmitHook``: ``conn_id``, ``conf``, ``py_files``, ``packages``, ``spark_binary``
+        …
     :param kafka: ``"required"`` (default) passes ``--kafka-properties``; ``"auto"`` runs the job without it if the
-        connection has settings that Kafka's Java client does not support; ``"off"`` never passes it (templated).
+        connection has settings that Kafka's Java client does not support; ``"off"`` never passes it.
 
     While the job runs, the log shows a bar of its stages, a line every ten seconds at most (deploy mode ``client``).
 
@@ -165,8 +164,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 class CommitGroupBacklogOperator(_OffsetChangeOperator):
     """Commit what ``process_group_backlog --no-commit`` processed, unless the group was used meanwhile.
 
-    :param backlog_id: the id that the result must have, as returned by ``GroupOffsetsToSparkOperator`` (templated).
-    :param result_path: the job's ``--result``: with the floor ``storage_path``, a file in that storage (templated).
+    :param backlog_id: the id that the result must have, as returned by ``GroupOffsetsToSparkOperator``.
+    :param result_path: the job's ``--result``: with the floor ``storage_path``, a file in that storage.
 
     Returns what ``ResetGroupOffsetsOperator`` does, and ``"targets"``: pass these to ``ListGroupOffsetsSensor``. Fails
     without a commit if the group has members, has moved or is protected. A retry commits nothing twice.

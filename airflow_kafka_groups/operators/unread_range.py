@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class FixUnreadRangeOperator(StoredOperator):
     """Fix what a group has not read, up to the end of the log, for the tasks that follow: the same for each try.
 
-    :param group_id: the group; it must have no members, and may not exist yet (templated).
-    :param topics: the topics. Default: those with a commit (templated).
-    :param on_no_commit: what to do with a partition without a commit: ``"fail"`` (default), or read it
-        ``"from-start"`` or ``"from-end"`` of its log (templated).
+    :param group_id: the group; it must have no members, and may not exist yet.
+    :param topics: the topics. Default: those with a commit.
+    :param on_no_commit: what to do with a partition without a commit: ``"fail"`` (default), or read it ``"from-start"``
+        or ``"from-end"`` of its log.
     :param on_data_loss: what to do where retention has removed unread records: ``"fail"`` (default) or
-        ``"skip-to-start"`` (templated).
+        ``"skip-to-start"``.
 
     Returns ``{"group_id", "range_path", "partitions", "offsets"}``. ``read_range(range_path)`` returns the range of
     each partition. Fails if the group has members, is protected, or cannot be read, and where a commit is beyond the
@@ -84,8 +84,8 @@ class CommitUnreadRangeOperator(_OffsetChangeOperator):
 
     As a teardown, which Airflow runs after failed work, too, it commits only if all tasks right before it succeeded.
 
-    :param range_path: what ``FixUnreadRangeOperator`` returned: with the floor ``storage_path``, a file in that storage
-        (templated).
+    :param range_path: what ``FixUnreadRangeOperator`` returned: with the floor ``storage_path``, a file in that
+        storage.
 
     Returns what ``ResetGroupOffsetsOperator`` does. Fails without a commit if the group has members, has moved, is
     protected, or a topic was recreated.

@@ -34,8 +34,8 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     Subclasses define the condition in ``condition()``. A broker that cannot be reached at the moment, or an Airflow
     that cannot be asked for the connection, counts as "not yet"; a wrong password or argument fails the task at once.
 
-    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
+    :param deferrable: wait in the triggerer. Default: Airflow's ``[operators] default_deferrable`` (not templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default``.
     """
 
     kafka_groups_conn_id = Argument(read_text)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class _NamedGroupsSensor(KafkaGroupsSensor):
     """The base class of conditions on all or any of the given groups.
 
-    :param group_ids: the groups; duplicates are ignored (templated).
-    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
+    :param group_ids: the groups; duplicates are ignored.
+    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them (not templated).
     """
 
     kind: ClassVar[str]  # of condition
@@ -67,8 +67,8 @@ class GroupsEmptySensor(_NamedGroupsSensor):
 class GroupsStalledSensor(_NamedGroupsSensor):
     """Wait until groups have made no progress for some time, e.g. to start an alert.
 
-    :param seconds: how long no committed offset has moved: ``"30 min"``, or a number of seconds (templated).
-    :param only_with_lag: only groups with unread records count. Default true.
+    :param seconds: how long no committed offset has moved: ``"30 min"``, or a number of seconds.
+    :param only_with_lag: only groups with unread records count. Default true (not templated).
 
     The time starts with the sensor. It restarts when the triggerer takes over or is restarted, and after each poll that
     could not read the group. A group without commits does not count.
@@ -90,7 +90,7 @@ class GroupsStalledSensor(_NamedGroupsSensor):
 class FindCoordinatorsSensor(KafkaGroupsSensor):
     """Wait until every given group has an available coordinator.
 
-    :param group_ids: the groups; duplicates are ignored (templated).
+    :param group_ids: the groups; duplicates are ignored.
 
     A group whose coordinator cannot be found, for any reason, has none.
     """
@@ -111,9 +111,9 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
 
     Pass either the group ids or the audit record of a deletion.
 
-    :param group_ids: the groups; duplicates are ignored (templated).
+    :param group_ids: the groups; duplicates are ignored.
     :param audit_path: audit record of a ``DeleteGroupsOperator``: waits for the groups that it deleted, and succeeds at
-        once if there are none (templated).
+        once if there are none.
 
     While a listing lacks a broker, or a group cannot be described, the sensor keeps waiting. It fails if the audit
     record is of another Kafka cluster than the connection's.

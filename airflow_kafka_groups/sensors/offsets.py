@@ -29,15 +29,15 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     ``max_lag_seconds``, or ``group_ids`` with ``to_end``. A poll is one batched call for any number of groups.
 
     :param targets: the target offset of each partition, as ``{group: {topic: {partition: offset}}}``; numbers may be
-        strings, and all of it may be a JSON string (templated).
-    :param group_ids: the groups; duplicates are ignored (templated).
-    :param max_total_lag: maximum total lag of a group, in messages (templated).
-    :param max_partition_lag: maximum lag of any single partition, in messages (templated).
-    :param max_lag_seconds: maximum age of the next unread record of any partition by the records' timestamps:
-        ``"15 min"``, or a number of seconds (templated).
+        strings, and all of it may be a JSON string.
+    :param group_ids: the groups; duplicates are ignored.
+    :param max_total_lag: maximum total lag of a group, in messages.
+    :param max_partition_lag: maximum lag of any single partition, in messages.
+    :param max_lag_seconds: maximum age of the next unread record of any partition, by the records' timestamps, such as
+        ``"15 min"``.
     :param to_end: wait for the end offsets at the start of the wait: at the first poll that found commits of the group.
-        Default false.
-    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
+        Default false (not templated).
+    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them (not templated).
 
     A group that cannot be read, has no commit, or has committed beyond the end of a topic has not reached anything.
     Only partitions with a commit count for the lag; records that were removed unread are no lag.

@@ -46,8 +46,7 @@ class GroupsEventTrigger(BaseEventTrigger):
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default``.
     :param include: patterns of the groups to watch. Default: all.
     :param exclude: patterns of the groups to ignore. Default: none.
-    :param seconds: for ``"stale"``: the idle time, such as ``"1h"`` or in seconds, counted from when the triggerer
-        starts to watch.
+    :param seconds: for ``"stale"``: the idle time, such as ``"1h"``, counted from when the triggerer starts to watch.
     :param max_lag: for ``"lagging"``: the highest acceptable lag of a group, in messages.
     :param max_growth_per_day: for ``"growing"`` without a policy file: how many new groups a day a family may get. They
         are counted from when the triggerer starts to watch.

@@ -69,8 +69,7 @@ class ConditionTrigger(BaseTrigger):
     :param kafka_groups_conn_id: the connection.
     :param condition: the condition, as returned by ``condition_to_json()``.
     :param poll_interval: seconds between polls.
-    :param deadline: when to give up, in seconds since 1970, so that a restart of the triggerer does not move it;
-        ``None`` for never.
+    :param deadline: when to give up, in seconds since 1970; ``None`` for never.
     :param backoff: double the time after every poll, up to five minutes. Default false.
     :param max_wait: with ``backoff``, the most seconds between polls. Default: no other limit.
     :param silent_fail: go on polling after any error but a wrong password, as Airflow's sensors do. Default false.

@@ -50,8 +50,7 @@ FIRST_FAILURES = 20
 class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
     """The base class of operators that access a cluster.
 
-    :param kafka_groups_conn_id: id of a connection of type ``kafka_groups`` or ``kafka``. Default
-        ``kafka_groups_default`` (templated).
+    :param kafka_groups_conn_id: a connection of type ``kafka_groups`` or ``kafka``. Default ``kafka_groups_default``.
     """
 
     mended_by_retry: ClassVar[tuple[type[Exception], ...]] = ()
@@ -85,9 +84,8 @@ class StoredOperator(KafkaGroupsOperator):
     """The base class of operators that store files.
 
     :param storage_path: folder above all clusters: an absolute path, or a URL that Airflow's workers and Spark can both
-        access, such as ``s3a://bucket/folder`` (templated).
-    :param cluster: name of the cluster's folder in the storage, one for each cluster. Default: the connection's id
-        (templated).
+        access, such as ``s3a://bucket/folder``.
+    :param cluster: name of the cluster's folder in the storage, one for each cluster. Default: the connection's id.
     """
 
     storage_path = Argument(read_storage_path)
@@ -133,7 +131,7 @@ class StoredOperator(KafkaGroupsOperator):
 class DryRunOperator(StoredOperator):
     """The base class of operators that can show what they would change, without changing it.
 
-    :param dry_run: only show what would be changed or deleted. Default false (templated).
+    :param dry_run: only show what would be changed or deleted. Default false.
     """
 
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
@@ -162,9 +160,9 @@ def first_failures(failed: Mapping[str, Any]) -> dict[str, str]:
 class MatchingOperator(KafkaGroupsOperator):
     """The base class of operators about groups that match patterns.
 
-    :param include: patterns of the groups, where none are named: ``orders-*``, or ``re:`` and a regular expression.
-        Default: all (templated).
-    :param exclude: patterns of the groups to leave out, where none are named. Default: none (templated).
+    :param include: patterns of the groups, where none are named: ``orders-*``, ``re:`` and a regular expression.
+        Default: all.
+    :param exclude: patterns of the groups to leave out, where none are named. Default: none.
     """
 
     include = Argument(read_patterns)
@@ -183,7 +181,7 @@ class MatchingOperator(KafkaGroupsOperator):
 class SelectingOperator(MatchingOperator):
     """The base class of operators about named groups, or those of the cluster that match patterns.
 
-    :param group_ids: the groups; duplicates are ignored. Default: those of the cluster that match (templated).
+    :param group_ids: the groups; duplicates are ignored. Default: those of the cluster that match.
     """
 
     group_ids = Argument(optional(read_group_ids))

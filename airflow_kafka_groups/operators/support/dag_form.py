@@ -183,4 +183,4 @@ def _classes() -> dict[str, tuple[list[str], dict[str, str]]]:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split()).removesuffix(".").replace(" (templated)", "")
+    return " ".join(text.split()).removesuffix(".").replace(" (not templated)", "")

@@ -108,7 +108,7 @@ def test_template_fields_are_attributes_and_arguments(operator: type[BaseOperato
 def test_every_argument_is_documented_and_says_whether_it_is_templated(operator: type[BaseOperator]) -> None:
     documented = arguments(operator)
     assert documented.keys() == own_arguments(operator)
-    templated = {name for name, text in documented.items() if "(templated)" in text}
+    templated = {name for name, text in documented.items() if "not templated" not in text}
     assert templated == set(operator.template_fields)
 
 

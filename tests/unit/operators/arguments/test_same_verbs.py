@@ -121,7 +121,7 @@ def test_the_help_of_an_option_says_what_the_docstring_says(command: str, name: 
     actions = actions_of(command)
     if name not in actions or name in OTHERS.get(command, ()):
         return
-    said = " ".join(arguments(VERBS[command][0])[name].replace("(templated)", "").split())
+    said = " ".join(arguments(VERBS[command][0])[name].replace("(not templated)", "").split())
     plain = [word for word in re.findall(r"[a-zA-Z]{4,}", re.sub(r"`.*?`|^with .*?: ", "", said))]
     help_words = re.findall(r"[a-zA-Z]{4,}", actions[name].help or "")
     in_order = iter(help_words)
@@ -136,7 +136,7 @@ def test_a_field_of_the_form_says_what_the_docstring_says(name: str) -> None:
     if where:
         operator, _, argument = where.partition(".")
         known = {base.__name__: base for each in classes("operators") for base in own_bases(each)}
-        said = " ".join(arguments(known[operator])[argument or name].replace("(templated)", "").split())
+        said = " ".join(arguments(known[operator])[argument or name].replace("(not templated)", "").split())
         first = re.findall(r"[a-zA-Z]{4,}", re.sub(r"`.*?`", "", re.split(r"[.;] [Dd]efault", said)[0]))
         in_order = iter(re.findall(r"[a-zA-Z]{4,}", shown))
         assert all(word.lower() in (each.lower() for each in in_order) for word in first), (first, shown)
