@@ -11,29 +11,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
 from hashlib import sha256
-from itertools import chain, pairwise
-from operator import itemgetter, lt
+from itertools import pairwise
 from typing import Any
 
-from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
+from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, literal, repeat
 
 OFFSET_COLUMNS = ("topic", "partition", "committed_offset", "leader_epoch", "metadata")
 """The columns of stored rows that a fingerprint is computed from."""
 
 _KEY_LIMIT = 1 << 63
-_FEW_PARTITIONS = 256
-"""The most partitions of a topic whose order is remembered."""
+_EMPTY = '""'
 
 
 def fingerprint(offsets: GroupOffsets) -> str:
     """Return the fingerprint. Partitions without a commit are ignored."""
-    by_topic: dict[str, list[TopicOffsets]] = {}
-    for topic in offsets.topics:
-        by_topic.setdefault(topic.topic, []).append(topic)
-    lines = [_lines(name, by_topic[name]) for name in sorted(by_topic)]
+    rows = sorted((topic.topic, *row) for topic in offsets.topics for row in topic.rows() if row[1] >= 0)
+    lines = [
+        f"{topic}\t{partition}\t{offset}\t{max(epoch, -1)}\t{json.dumps(metadata) if metadata else _EMPTY}\n"
+        for topic, partition, offset, epoch, metadata in rows
+    ]
     return sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -74,40 +72,6 @@ def fingerprints(rows: Any, ends: Sequence[int]) -> tuple[list[str], list[int]]:
     digests = [sha256(data[start:end]).hexdigest() for start, end in pairwise(bounds)]
     counted = [0, *pc.cumulative_sum(committed.cast(pa.int64())).to_pylist()]
     return digests, [counted[end] - counted[start] for start, end in pairwise((0, *ends))]
-
-
-def _lines(name: str, parts: Sequence[TopicOffsets]) -> str:
-    """Return the lines of one topic, which a broker may have named more than once."""
-    if len(parts) > 1 or parts[0].metadata is not None:
-        rows = sorted((row[0], row[1], max(row[2], -1), row[3]) for topic in parts for row in topic.rows())
-        return "".join([f"{name}\t{row[0]}\t{row[1]}\t{row[2]}\t{json.dumps(row[3])}\n" for row in rows if row[1] >= 0])
-    flat = parts[0].flat_rows()
-    order, offsets, epochs = _ascending(flat[0::3]), flat[1::3], flat[2::3]
-    if order is None or min(offsets, default=0) < 0 or min(epochs, default=0) < -1:
-        plain = sorted(zip(flat[0::3], offsets, (max(epoch, -1) for epoch in epochs), strict=True))
-        flat = tuple(chain.from_iterable(row for row in plain if row[1] >= 0))
-    elif order:
-        flat = itemgetter(*order)(flat)
-    line = f'{name.replace("%", "%%")}\t%d\t%d\t%d\t""\n'
-    return line * (len(flat) // 3) % flat
-
-
-def _ascending(partitions: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the places that sort flat rows by partition: none if they are sorted, ``None`` if a partition repeats."""
-    return (_known_order if len(partitions) <= _FEW_PARTITIONS else _order_of)(partitions)
-
-
-def _order_of(partitions: tuple[int, ...]) -> tuple[int, ...] | None:
-    if all(map(lt, partitions, partitions[1:])):
-        return ()
-    if len(set(partitions)) < len(partitions):
-        return None
-    rows = sorted(range(len(partitions)), key=partitions.__getitem__)
-    return tuple([place for row in rows for place in range(3 * row, 3 * row + 3)])
-
-
-_known_order = lru_cache(1000)(_order_of)
-"""Groups read the same topics, and a broker answers in the order of its hash table."""
 
 
 def _order(columns: Sequence[Any], ends: Sequence[int]) -> Any:

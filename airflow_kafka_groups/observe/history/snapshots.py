@@ -24,9 +24,6 @@ from airflow_kafka_groups.storage.paths import is_cluster_name, is_id, time_of
 FEWER = "looked for some groups only"
 """Why a snapshot is passed over."""
 
-_OTHERWISE = "chose groups by other patterns than those before and after it"
-_ONLY_LIFE = ": only signs of life in it count"
-
 _AT_FIRST = 8
 """The least number of manifests that are read at once. The one to judge, or to report on, is mostly the first."""
 
@@ -116,7 +113,6 @@ def newest_complete(
     used: list[SnapshotManifest] = []
     incomplete: list[SnapshotManifest] = []
     skipped: list[tuple[str, str]] = []
-    others: list[SnapshotManifest] = []  # by other patterns than the judged one
     for manifest in manifests.backwards(ids, max(wanted, _AT_FIRST)):
         why = _unfit(manifest, used[0] if used else None)
         if why and not used:
@@ -125,12 +121,7 @@ def newest_complete(
                 "one, or name an older one by --snapshot-id"
             )
         if not why:
-            same = not used or manifest.scope == used[0].scope
-            if same and others:  # the patterns were not changed for good
-                incomplete += others
-                skipped += [(other.snapshot_id, f"{_OTHERWISE}{_ONLY_LIFE}") for other in others]
-                others = []
-            (used if same or not has_patterns(manifest.scope) else others).append(manifest)
+            used.append(manifest)
             if len(used) == wanted:
                 break
             continue
@@ -138,9 +129,9 @@ def newest_complete(
         ids_of_both = {manifest.kafka_cluster_id, used[0].kafka_cluster_id}
         if len(ids_of_both - {None}) < 2:
             incomplete.append(manifest)
-            why += _ONLY_LIFE
+            why += ": only signs of life in it count"
         skipped.append((manifest.snapshot_id, why))
-    return _oldest_first([*used, *others])[-wanted:], _oldest_first(incomplete), skipped
+    return _oldest_first(used), _oldest_first(incomplete), skipped
 
 
 def _oldest_first(manifests: Sequence[SnapshotManifest]) -> tuple[SnapshotManifest, ...]:
@@ -159,16 +150,13 @@ def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str |
 
 
 def _looked_for_fewer(scope: Mapping[str, Any], judged: Mapping[str, Any]) -> bool:
-    """Return whether a snapshot lacks groups only because it did not look for them.
+    """Return whether a snapshot may lack groups that the judged one looked for only because it did not look for them.
 
-    Where the patterns of all snapshots were changed, the older ones still count: for the groups that both select.
-    Whether they were is seen by ``newest_complete``. So do those of named groups that name all of the judged one's.
+    One of named groups has all of them if it names all of the judged one's.
     """
-    if scope == judged:
-        return False
-    if "group_ids" in scope and not ("group_ids" in judged and {*judged["group_ids"]} <= {*scope["group_ids"]}):
-        return True
-    return has_patterns(scope) and not has_patterns(judged)
+    if "group_ids" in scope:
+        return not ("group_ids" in judged and {*judged["group_ids"]} <= {*scope["group_ids"]})
+    return scope != judged and has_patterns(scope)
 
 
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"

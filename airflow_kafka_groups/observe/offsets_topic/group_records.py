@@ -2,7 +2,7 @@
 
 Classic groups (key type 2) have one record each: protocol, generation, leader, members, and since v2 the time of the
 last state change. Groups of the newer protocols consist of many records; the one with the group's epoch is decoded (key
-types 3, 11, 17), the others are counted by name. Of all of them, the key names the group.
+types 3, 11, 17), the others are counted by type. Of all of them, the key names the group.
 """
 
 from __future__ import annotations
@@ -16,28 +16,11 @@ MAX_GROUP_VALUE = 4
 EPOCH_TYPES = {3: "consumer", 11: "share", 17: "streams"}
 """The key types of records with a group's epoch, and the group's type."""
 
-RECORD_NAMES = {
-    4: "consumer group partition metadata",
-    5: "consumer group member",
-    6: "consumer group target assignment",
-    7: "consumer group target assignment of a member",
-    8: "consumer group assignment of a member",
-    10: "share group member",
-    12: "share group target assignment",
-    13: "share group target assignment of a member",
-    14: "share group assignment of a member",
-    15: "share group state",
-    16: "consumer group regular expression",
-    19: "streams group member",
-    20: "streams group target assignment",
-    21: "streams group target assignment of a member",
-    22: "streams group assignment of a member",
-    23: "streams group topology",
-}
-"""The key types of Kafka 4.4 whose values are not decoded."""
-
-MEMBER_TYPES = [kind for kind, name in RECORD_NAMES.items() if "member" in name]
+MEMBER_TYPES = (5, 7, 8, 10, 13, 14, 19, 21, 22)
 """The key types of records of one member; their tombstones are written when it leaves or its session ends."""
+
+OTHER_TYPES = (4, 6, 12, 15, 16, 20, 23, *MEMBER_TYPES)
+"""The key types of Kafka 4.4 whose values are not decoded: they begin with a group, too."""
 
 
 class CorruptRecordError(ValueError):

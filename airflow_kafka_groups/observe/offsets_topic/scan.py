@@ -25,7 +25,7 @@ from airflow_kafka_groups.observe.offsets_topic.group_records import (
     CLASSIC_GROUP,
     EPOCH_TYPES,
     MEMBER_TYPES,
-    RECORD_NAMES,
+    OTHER_TYPES,
     CorruptRecordError,
     FutureRecordError,
     decode_group,
@@ -114,7 +114,7 @@ def last_records(table: Any, counts: Counter[str]) -> Iterator[Any]:
             key.integer(2)
             name = key.text()
             good, texts = valid_texts({"group_id": (key, name)}, key.whole)
-            counts[CORRUPT] += int((~good & np.isin(types[is_sign], [*RECORD_NAMES])).sum())
+            counts[CORRUPT] += int((~good & np.isin(types[is_sign], OTHER_TYPES)).sum())
             if good.any():
                 at = signs["timestamp"].filter(pa.array(good))
                 found.append(pa.table({"group_id": texts["group_id"], "recorded_at": at}))
@@ -154,7 +154,7 @@ def _decode_batch(batch: Any, counts: Counter[str]) -> Iterator[Any]:
 
 def _decode_groups(batch: Any, types: Any, counts: Counter[str]) -> Iterator[Any]:
     decoded = np.isin(types, [CLASSIC_GROUP, *EPOCH_TYPES])
-    counts.update(map(_other, types[~decoded].tolist()))
+    counts.update(CORRUPT if kind < 0 else f"other: key type {kind}" for kind in types[~decoded].tolist())
     rows = []
     for record in batch.filter(pa.array(decoded)).to_pylist():
         try:
@@ -167,9 +167,3 @@ def _decode_groups(batch: Any, types: Any, counts: Counter[str]) -> Iterator[Any
             rows.append({"kind": "group", **columns, "recorded_at": record["timestamp"]})
     counts[GROUPS] += len(rows)
     yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
-
-
-def _other(kind: int) -> str:
-    if kind < 0:
-        return CORRUPT
-    return f"other: {RECORD_NAMES.get(kind, f'unknown key type {kind}')}"

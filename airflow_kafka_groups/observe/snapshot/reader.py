@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -104,10 +105,8 @@ def _joined(pa: Any, batches: list[Any]) -> Any:
 
 
 _FACTS = ("group_type", "protocol_type", "state", "members", "group_epoch")
-_MOST_READ = 100
-"""The most manifests that are read to find a complete one, or one of the same groups: each is a request."""
 MOST_PASSED = 1_000
-"""The most that are read where many are of named groups: one each ten minutes for a week."""
+"""The most manifests that are read to find one: some take named groups each ten minutes, which is one week's."""
 
 
 class GroupSummary(NamedTuple):
@@ -170,39 +169,34 @@ def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[st
 
 def newest_manifest(layout: Layout) -> SnapshotManifest | None:
     """Return the newest snapshot, complete or not. Raises ``SnapshotError`` for a manifest that is damaged."""
-    ids = snapshot_ids(layout)
-    return load_manifest(layout, ids[-1]) if ids else None
+    return next(_newest_first(layout), None)
+
+
+def _newest_first(layout: Layout, until: datetime | None = None) -> Iterator[SnapshotManifest]:
+    """Read manifests, each with a request; not those of a whole history."""
+    ids = (id_ for id_ in reversed(snapshot_ids(layout)) if until is None or time_of(id_) <= until)
+    return (load_manifest(layout, id_) for id_ in islice(ids, MOST_PASSED))
 
 
 def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
-    """Return the newest complete snapshot. Raises ``SnapshotError`` if 100 newer ones are incomplete, or all are.
+    """Return the newest complete snapshot of the newest 1,000. Raises ``SnapshotError`` if there is none.
 
     A damaged manifest stops the search: using an older snapshot would hide the problem.
 
-    :param to_judge: pass over snapshots of named groups, where there is another one behind at most 1,000: they show
-        nothing of all others.
+    :param to_judge: pass over snapshots of named groups, where there is another one: they show nothing of all others.
     """
-    incomplete, named = 0, list[SnapshotManifest]()
-    ids = snapshot_ids(layout)
-    for snapshot_id in reversed(ids):
-        manifest = load_manifest(layout, snapshot_id)
-        if not manifest.complete:
-            incomplete += 1
-        elif to_judge and manifest.of_named_groups:
-            named.append(manifest)
-        else:
+    named, count = None, 0
+    for manifest in _newest_first(layout):
+        count += 1
+        if manifest.complete and not (to_judge and manifest.of_named_groups):
             return manifest
-        if incomplete == _MOST_READ or len(named) == MOST_PASSED:
-            break
-    if named:
-        return named[0]
-    if incomplete < len(ids):
-        raise SnapshotError(
-            f"the newest {incomplete} of {len(ids)} snapshots in {layout.manifests} are incomplete, and older ones are "
-            "not looked through: take one while all brokers answer, or pass the id of an older one"
-        )
-    seen = f"{incomplete} snapshot(s), none of them complete" if incomplete else "no snapshot"
-    raise SnapshotError(f"there is {seen} in {layout.manifests}: run the snapshot first")
+        named = named or (manifest if manifest.complete else None)
+    if named is not None:
+        return named
+    seen = f"no snapshot in {layout.manifests}"
+    if count:
+        seen = f"none of the newest {count} snapshots in {layout.manifests} is complete"
+    raise SnapshotError(f"{seen}: take one while all brokers answer")
 
 
 def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> datetime | None:
@@ -214,20 +208,11 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
     ``None`` if there is none among the newest of that age, or if one that may be it cannot be read. Raises
     ``StorageError``.
     """
-    latest = manifest.observed_at - ago
-    older = (id_ for id_ in reversed(snapshot_ids(layout)) if time_of(id_) <= latest)
-    others = 0  # after a change of what is snapshotted, no older one is of the same groups
-    for snapshot_id in islice(older, MOST_PASSED):
-        try:
-            found = load_manifest(layout, snapshot_id)
-        except SnapshotError:
-            return None
-        same = (found.kafka_cluster_id, found.scope) == (manifest.kafka_cluster_id, manifest.scope)
-        if found.complete and found.observed_at <= latest and same:
-            return found.observed_at
-        others += not found.of_named_groups
-        if others == _MOST_READ:
-            break
+    latest, asked = manifest.observed_at - ago, (manifest.kafka_cluster_id, manifest.scope)
+    with suppress(SnapshotError):
+        for found in _newest_first(layout, latest):
+            if found.complete and found.observed_at <= latest and (found.kafka_cluster_id, found.scope) == asked:
+                return found.observed_at
     return None
 
 

@@ -52,11 +52,8 @@ async def test_a_judged_snapshot_of_named_groups_counts_only_where_no_other_one_
     assert newest_judged(layout) == first
 
 
-async def test_however_many_snapshots_of_named_groups_were_taken_since(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_however_many_snapshots_of_named_groups_were_taken_since(tmp_path: Path) -> None:
     """offsets_to_spark takes one a run: the job looks through all of them, too."""
-    monkeypatch.setattr(reader, "_MOST_READ", 2)
     layout = layout_in(tmp_path)
     first, *_ = await take(layout, ALL, NAMED, NAMED, NAMED)
     assert reader.latest_manifest(layout, to_judge=True).snapshot_id == first

@@ -261,8 +261,8 @@ def test_what_is_not_known_is_counted_by_name_and_never_a_crash() -> None:
         "commits": 1,
         "corrupt": 5,
         "future": 2,
-        "other: consumer group member": 1,
-        "other: unknown key type 99": 1,
+        "other: key type 5": 1,
+        "other: key type 99": 1,
     }
 
 
