@@ -193,10 +193,10 @@ def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManife
         named = named or (manifest if manifest.complete else None)
     if named is not None:
         return named
-    seen = f"no snapshot in {layout.manifests}"
-    if count:
-        seen = f"none of the newest {count} snapshots in {layout.manifests} is complete"
-    raise SnapshotError(f"{seen}: take one while all brokers answer")
+    if not count:
+        raise SnapshotError(f"there is no snapshot in {layout.manifests}: run the snapshot first")
+    where = f"the newest {count} snapshots in {layout.manifests}"
+    raise SnapshotError(f"none of {where} is complete: take one while all brokers answer")
 
 
 def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> datetime | None:
