@@ -53,7 +53,7 @@ def make_folder(path: Path, *, durable: bool = True) -> None:
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
         if durable:
-            _sync_folder_if_possible(folder.parent)
+            _sync_folder(folder.parent)
 
 
 class Disk:
@@ -85,7 +85,7 @@ class Disk:
             written = _write(part, parts, durable=True)
             checksum_of(path).unlink(missing_ok=True)
             part.replace(path)
-            _sync_folder_if_possible(path.parent)
+            _sync_folder(path.parent)
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest() == written
 
@@ -170,15 +170,6 @@ def _write(path: Path, parts: Iterable[bytes], *, durable: bool) -> bytes:
         if durable:
             os.fsync(file.fileno())
     return written.digest()
-
-
-def _sync_folder_if_possible(folder: Path) -> None:
-    """Make the names in a local folder durable, unless its file system cannot, such as that of some network shares."""
-    try:
-        _sync_folder(folder)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
 
 
 def _sync_folder(folder: Path) -> None:

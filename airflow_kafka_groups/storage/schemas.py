@@ -66,23 +66,15 @@ SNAPSHOT_COLUMNS = columns(
 
 MEMBER_COLUMNS = columns(
     {
-        **_GROUP,
-        "state": "string",
+        "group_id": "string",
         "snapshot_id": "string",
         "seen_at": "timestamp",
-        "protocol": "string",
         "members": "int32",
         "clients": "int32",
         "client_id": "string",
         "host": "string",
         "client_members": "int32",
-        "static_members": "int32",
-        "instance_ids": "strings",
-        "topics": "strings, null",
-        "topic_count": "int32, null",
-        "pattern": "string, null",
-        "assigned_topics": "strings",
-        "assigned_partitions": "int32",
+        "topics": "strings",
     }
 )
 """One row for each client id and host of the members that a group was last seen with."""

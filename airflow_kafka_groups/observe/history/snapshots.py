@@ -159,9 +159,6 @@ def _looked_for_fewer(scope: Mapping[str, Any], judged: Mapping[str, Any]) -> bo
     return scope != judged and has_patterns(scope)
 
 
-_TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """The snapshots of a judgement, oldest first; the last one is judged.
@@ -223,7 +220,7 @@ def find_history(
     ids = [name for name in ids if is_id(name)]
     stored = storage.sizes_below(f"{folder}/{paths.DATA}")
     if not ids:
-        raise SnapshotError(_nothing_there(storage, base, cluster, half=bool(stored)))
+        raise SnapshotError(_nothing_there(storage, base, cluster))
     if snapshot_id is not None and snapshot_id not in ids:
         raise SnapshotError(
             f"snapshot {snapshot_id} has no manifest in {folder}/manifests: it is incomplete or was never taken. "
@@ -278,13 +275,10 @@ def rows_of(history: History, manifest: SnapshotManifest) -> list[str]:
     return [f"{folder}/{file.name}" for file in manifest.files]
 
 
-def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> str:
-    if half:
-        return (
-            f"cluster {cluster} has data but no manifest in {base}/{cluster}/manifests: its snapshots are "
-            f"incomplete. {_TAKE_ONE}"
-        )
+def _nothing_there(storage: Storage, base: str, cluster: str) -> str:
     others = list(filter(is_cluster_name, storage.folders(base)))  # not the journal
     known = f" Clusters there: {', '.join(others[:10])}." if others else ""
-    where = f"no snapshot of cluster {cluster} in {base}/{cluster}/manifests"
-    return f"{where}. {_TAKE_ONE}, or check the storage path (a job's --base) and the cluster.{known}"
+    return (
+        f"no snapshot of cluster {cluster} in {base}/{cluster}/manifests. Run the DAG that takes snapshots "
+        f"(snapshot_group_offsets) first, or check the storage path (a job's --base) and the cluster.{known}"
+    )

@@ -9,7 +9,7 @@ them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,13 +29,10 @@ CLIENTS_KEPT = 10
 """The most clients of a group that are kept, those with the most members first."""
 
 TEXT_LIMIT = 200
-"""The most characters that are kept of a client id, a host, an instance id, a pattern or a protocol's name."""
+"""The most characters that are kept of a client id or a host."""
 
 TOPICS_KEPT = 20
 """The most topics that are kept of a client, in alphabetical order."""
-
-INSTANCES_KEPT = 5
-"""The most static members that are kept of a client."""
 
 _TABLES_READ = 3
 _MOST_UNREADABLE = 10
@@ -122,35 +119,20 @@ def member_rows(group: GroupDescription, snapshot_id: str, seen_at: datetime) ->
     by_client: dict[tuple[str, str], list[MemberDescription]] = defaultdict(list)
     for member in group.members:
         by_client[_cut(member.client_id), _cut(member.host)].append(member)
-    of_group = {
-        "group_id": group.group_id,
-        "group_type": group.type.value,
-        "protocol_type": group.protocol_type,
-        "state": group.state.value,
-        "snapshot_id": snapshot_id,
-        "seen_at": seen_at,
-        "protocol": _cut(group.protocol),
-        "members": len(group.members),
-        "clients": len(by_client),
-    }
     most_members = sorted(by_client.items(), key=lambda item: (-len(item[1]), item[0]))
     for (client_id, host), members in most_members[:CLIENTS_KEPT]:
-        static = sorted({member.group_instance_id for member in members if member.group_instance_id is not None})
-        known = [member.subscribed_topics for member in members if member.subscribed_topics is not None]
-        topics = {topic for subscribed in known for topic in subscribed}
-        assigned = Counter(where.topic for member in members for where in member.assignment)
+        topics = {topic for member in members for topic in member.subscribed_topics or ()}
+        topics |= {where.topic for member in members for where in member.assignment}
         yield {
-            **of_group,
+            "group_id": group.group_id,
+            "snapshot_id": snapshot_id,
+            "seen_at": seen_at,
+            "members": len(group.members),
+            "clients": len(by_client),
             "client_id": client_id,
             "host": host,
             "client_members": len(members),
-            "static_members": len(static),
-            "instance_ids": [_cut(name) for name in static[:INSTANCES_KEPT]],
-            "topics": sorted(topics)[:TOPICS_KEPT] if known else None,
-            "topic_count": len(topics) if known else None,
-            "pattern": next((_cut(member.subscribed_pattern) for member in members if member.subscribed_pattern), None),
-            "assigned_topics": sorted(assigned)[:TOPICS_KEPT],
-            "assigned_partitions": assigned.total(),
+            "topics": sorted(topics)[:TOPICS_KEPT],
         }
 
 
@@ -298,7 +280,7 @@ def _of_rows(rows: list[dict[str, Any]]) -> LastMembers:
             client_id=row["client_id"],
             host=row["host"],
             members=row["client_members"],
-            topics=frozenset((*(row["topics"] or ()), *row["assigned_topics"])),
+            topics=frozenset(row["topics"]),
         )
         for row in rows
     )
