@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.change.backup.file import find_backup
 from airflow_kafka_groups.change.backup.make_backup import require_backup_of
+from airflow_kafka_groups.change.deletion.chunk_reader import by_unseen_offsets, offsets_in_snapshot
 from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
 from airflow_kafka_groups.change.deletion.recheck import decide
-from airflow_kafka_groups.change.deletion.unseen import by_unseen_offsets, offsets_in_snapshot
 from airflow_kafka_groups.change.plan.objections import COUNTS_ANEW
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, PlanError, QuietTimeError

@@ -51,9 +51,6 @@ def groups_of(block: GroupBlock, entries: Sequence[Target]) -> Iterator[BackedUp
     none = len(names)
     key = pc.add(pc.multiply(group, literal(none + 1)), fill_nulls(topics.indices, none))
     runs, rows = pc.run_end_encode(key), block.rows
-    if pc.count_distinct(runs.values).as_py() < len(runs.values):  # rows of a topic lie apart
-        order = pc.sort_indices(key)  # which keeps their order
-        runs, rows = pc.run_end_encode(key.take(order)), rows.take(order)
     numbers = {name: to_numpy(fill_nulls(rows[name], -1)) for name in _NUMBERS}
     packed = packed_rows(*(numbers[name] for name in ("partition", "committed_offset", "leader_epoch")))
     metadata = fill_nulls(rows["metadata"], "")

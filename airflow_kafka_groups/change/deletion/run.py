@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.change.backup.file import Backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan, find_backup_of
 from airflow_kafka_groups.change.deletion.chunk_loop import ChunkedDeletion
-from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
+from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, offsets_in_snapshot
 from airflow_kafka_groups.change.deletion.guards.exclusions import (
     NamedSigns,
     exclude,
@@ -24,7 +24,6 @@ from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_new
 from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
-from airflow_kafka_groups.change.deletion.unseen import offsets_in_snapshot
 from airflow_kafka_groups.change.deletion.verify import Verification, settle, verify_targets
 from airflow_kafka_groups.change.lease import RECENT, LeaseGuard, other_leases
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, PlanError

@@ -12,8 +12,7 @@ from typing import Any
 
 from airflow_kafka_groups.change.lease import RECENT, other_leases
 from airflow_kafka_groups.change.plan.caps import Ranked, capped
-from airflow_kafka_groups.change.plan.objections import Objections, keep
-from airflow_kafka_groups.change.plan.rulings import RuledGroups
+from airflow_kafka_groups.change.plan.objections import Objections, RuledGroups, keep
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.notice import Notice, without_notifier

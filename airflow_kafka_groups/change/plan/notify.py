@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from html import escape
 from typing import Any
 
@@ -98,8 +97,6 @@ def notify_owners(
 ) -> Notified:
     """Mark what waits for a notice, and send one message to each owner of marked groups that has had none yet.
 
-    An owner whose message named a longer period than the policy has now is notified once more, if that ends sooner.
-
     A mark is durable before its message is sent. A message counts from when it was sent, and only if its sending did
     not fail; where the clock is behind, both count from when the plan was made. Owners are independent of each other:
     one that cannot be notified does not hold the others up.
@@ -130,7 +127,7 @@ def notify_owners(
     if not dry_run:
         done.notified |= told
         done.marked += sum(entry.get("marked", 0) for entry in earlier)
-    for notice in _messages(layout, plan, marks, report, done, told.keys(), None if marks_none else at):
+    for notice in _messages(layout, plan, marks, report, done, told.keys()):
         name = notice.owner or ""
         if not dry_run:
             try:
@@ -164,12 +161,10 @@ def _messages(
     report: str,
     done: Notified,
     told: Set[str],
-    at: datetime | None,
 ) -> list[OwnerNotice]:
-    """Return one message for each owner of groups that wait and have had no notice, or one that ends later.
+    """Return one message for each owner of groups that wait and have had no notice.
 
     :param told: the owners that earlier runs notified by the same plan.
-    :param at: when they are sent; ``None`` for a repeated plan, which tells nobody of a shorter period.
     """
     waiting = [group for group in plan.kept if group.verdict == KeptName.NOTICE]
     before = plan.policy.rules_before()
@@ -183,8 +178,7 @@ def _messages(
         period = notice_of(group, before)
         if not period:  # it only waits for the end of what the message said
             continue
-        is_told = mark.notified_at is not None and mark.contact is not None
-        if not is_told or (at is not None and mark.ends_later_than(period, at)):
+        if mark.notified_at is None or mark.contact is None:
             of_owner.setdefault(group.owner, []).append((group.group_id, period))
     found = []
     for owner in sorted(of_owner, key=lambda owner: owner or ""):

@@ -70,17 +70,6 @@ class Notice:
         if (self.notified_at is None) != (self.told_seconds is None):
             raise ValueError("a notice has a time and the period that it named, or neither")
 
-    def ends_later_than(self, seconds: float, at: datetime) -> bool:
-        """Return whether the period that the message named ends, or may end, later than one of another message.
-
-        :param seconds: the period that another message would name.
-        :param at: when it would be sent.
-        """
-        if self.notified_at is None or self.told_seconds is None or self.told_seconds <= seconds:
-            return False
-        passed = (at - max(self.marked_at, self.notified_at)).total_seconds()
-        return passed + seconds < self.told_seconds
-
 
 def is_of_this_idle_time(notice: Notice, fingerprint: str, alive_at: datetime | None) -> bool:
     """Return whether a mark is about the present idle time of a group, and not one before it.
@@ -140,8 +129,7 @@ def _why_told(notice: Notice, at: datetime) -> str | None:
         return None
     if (at - max(notice.marked_at, notice.notified_at)).total_seconds() >= notice.told_seconds:
         return None
-    told = shown_period(notice.told_seconds)
-    return f"the notice to its owner named {told}: before, its owner has to be notified of the shorter period"
+    return f"the notice to its owner named {shown_period(notice.told_seconds)}, which are not over"
 
 
 def shown_owner(owner: str | None) -> str:

@@ -5,17 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.change.backup.file import Backup, groups_of, load_backup, open_backup
+from airflow_kafka_groups.change.backup.file import Backup, load_backup, open_backup
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError, PlanError, StorageError
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.ledger.plan_rows import Target
-from airflow_kafka_groups.observe.snapshot.reader import GroupBlock
 from airflow_kafka_groups.storage.file_storage import FILES, Storage
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -239,30 +236,3 @@ async def test_reading_that_fails_as_a_whole_leaves_no_backup(tmp_path: Path) ->
         await back_up_plan(admin, layout, plan, now=Ticking(LATER))
     with pytest.raises(BackupError, match="there is no backup"):
         load_backup(layout, plan.plan_id)
-
-
-def test_rows_of_a_topic_that_lie_apart_come_together_and_keep_their_order() -> None:
-    names = ("topic", "partition", "committed_offset", "leader_epoch", "metadata", "log_start", "log_end")
-    rows = [
-        ("x", 9, 90, 1, "", 0, 99),  # of a group before: the columns of the next one begin in the middle
-        ("t", 1, 10, None, "", 0, 11),
-        ("u", 0, 20, 2, "m", None, None),
-        ("t", 0, 30, 3, "", 1, 31),
-    ]
-    types = (pa.string(), pa.int32(), pa.int64(), pa.int32(), pa.string(), pa.int64(), pa.int64())
-    columns = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)]
-    ids = pa.array(["before", "g", "g", "g"])
-    block = GroupBlock(pa.record_batch([ids, *columns], names=["group_id", *names]).slice(1))
-    entry = Target(group_id="g", group_type="classic", protocol_type="consumer", partitions=3, fingerprint="f")
-    (group,) = groups_of(block, [entry])
-    assert [(topic.topic, len(topic)) for topic in group.offsets.topics] == [("t", 2), ("u", 1)]
-    assert dict(group.offsets) == {
-        TopicPartition("t", 1): OffsetAndMetadata(10),
-        TopicPartition("t", 0): OffsetAndMetadata(30, "", 3),
-        TopicPartition("u", 0): OffsetAndMetadata(20, "m", 2),
-    }
-    assert log_ends_of(group) == {
-        TopicPartition("t", 1): (0, 11),
-        TopicPartition("t", 0): (1, 31),
-        TopicPartition("u", 0): (-1, -1),
-    }

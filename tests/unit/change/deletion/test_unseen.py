@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.deletion import run as run_module
-from airflow_kafka_groups.change.deletion.unseen import unseen_topics
+from airflow_kafka_groups.change.deletion.chunk_reader import unseen_topics
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import read_history
