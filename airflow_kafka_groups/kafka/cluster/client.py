@@ -1,14 +1,11 @@
 """The connections to the brokers of a cluster: bootstrap, broker ids, addresses. No group logic.
 
-A connection is opened when it is first needed, one for each broker. Concurrent callers share the attempt: when it
-fails, it fails for all of them, and the next caller tries again.
+A connection is opened when it is first needed, one for each broker; concurrent callers share the attempt. A broker
+works on one request of a connection at a time, so callers may number further connections: an extra, opened after the
+broker's own one, which is used in their place where they cannot be opened.
 
-A broker works on one request of a connection at a time. Where each request makes it wait, callers number further
-connections. These are opened after the broker's own one, so that a refused login is tried once, and are an extra: while
-one cannot be opened, the broker's own one is used in its place.
-
-A client stays with the cluster that answered first. An advertised address may lead to another one, or be given to it
-while a job runs, and its groups have the same names; so a broker says which cluster it is of before it is asked.
+A client stays with the cluster that answered first. An advertised address may lead to another one, whose groups have
+the same names; so a broker says which cluster it is of before it is asked.
 """
 
 from __future__ import annotations
@@ -236,11 +233,9 @@ class ClusterClient:
         return self.metadata if time.monotonic() - self._fresh_at < _JUST_NOW else await self.refresh()
 
     async def _ask_anyone(self) -> ClusterMetadata:
-        # A connection that is being opened may be waiting for this metadata (``_address_of``).
-        settled = [broker_id for broker_id in self.metadata.brokers if (broker_id, 0) not in self._opening]
-        random.shuffle(settled)
-        # Those that are connected to come first: of the others, each that is down takes the time of a connection.
-        for broker_id in sorted(settled, key=lambda id_: (self.patience.is_silent(id_), not self.open_connection(id_))):
+        for broker_id in self._in_order():
+            if (broker_id, 0) in self._opening:  # it may be waiting for this metadata (``_address_of``)
+                continue
             try:
                 return await self._ask_metadata(await self.connection(broker_id), broker_id)
             except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
@@ -320,10 +315,7 @@ class ClusterClient:
 
         Open connections come first, silent brokers and those to ``avoid`` last. Raises what ``connection`` raises.
         """
-        silent, known = self.patience.is_silent, self._connections
-        *others, last = sorted(
-            self.metadata.brokers, key=lambda id_: (id_ in avoid, silent(id_), (id_, 0) not in known)
-        )
+        *others, last = self._in_order(avoid)
         for broker_id in others:
             try:
                 return broker_id, await self.connection(broker_id)
@@ -332,6 +324,11 @@ class ClusterClient:
             except KafkaGroupsError as error:
                 log.debug("broker %s is not asked: %s", broker_id, error)
         return last, await self.connection(last)
+
+    def _in_order(self, avoid: Collection[BrokerId] = ()) -> list[BrokerId]:
+        """Return the brokers: of those that are not connected to, each that is down takes the time of a connection."""
+        silent, brokers = self.patience.is_silent, random.sample([*self.metadata.brokers], len(self.metadata.brokers))
+        return sorted(brokers, key=lambda id_: (id_ in avoid, silent(id_), not self.open_connection(id_)))
 
     def open_connection(self, broker_id: BrokerId, number: int = 0) -> BrokerConnection | None:
         """Return the connection to a broker if there is one that may be used now, by default the broker's own."""

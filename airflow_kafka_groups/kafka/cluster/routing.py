@@ -1,15 +1,12 @@
 """The coordinator of a group, computed instead of looked up.
 
 A group lives in one partition of ``__consumer_offsets``, and that partition's leader coordinates it:
-``abs(groupId.hashCode()) % partitions``. Kafka's own ``Utils.abs`` gives 0 for the smallest integer; it is not
-``& 0x7fffffff`` (with that, half of 50,000 groups came back NOT_COORDINATOR).
-Kafka-compatible brokers may use another hash, so a result is a guess that the broker confirms or rejects.
+``abs(groupId.hashCode()) % partitions``. Kafka's own ``Utils.abs`` gives 0 for the smallest integer; it is not ``&
+0x7fffffff``. Kafka-compatible brokers may use another hash, so a result is a guess that the broker confirms or rejects.
 
-The hash is ``hash * 31 + unit`` over the UTF-16 units of an id, in 32 bits. For thousands of ids it is much of a call's
-processor time, so many are hashed side by side: each has a lane of five bytes in one long integer, and one operation
-advances all of them by a unit. 32 bits times 31, plus a unit, fit into 40 bits; a mask then cuts each lane back to 32.
-This takes a quarter of the time of hashing one id after the other. A chunk of groups that is described, read, changed
-and read back is hashed once.
+The hash is ``hash * 31 + unit`` over the UTF-16 units of an id, in 32 bits. Many ids are hashed side by side, in a
+quarter of the time: each has a lane of five bytes in one long integer, and one operation advances all of them by a
+unit. 32 bits times 31, plus a unit, fit into 40 bits; a mask then cuts each lane back to 32.
 """
 
 from __future__ import annotations

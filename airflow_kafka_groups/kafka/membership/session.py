@@ -1,17 +1,10 @@
 """The runner of a ``GroupMember``: performs the actions that ``Membership`` requests. Makes no decisions itself.
 
 One task performs the actions (find, join, callbacks, sync); the other sends heartbeats when they are due, also during
-callbacks. Callbacks run one at a time: coroutines in the event loop, plain functions in a thread. Leaving the ``async
-with`` block leaves the group, whether by its end, an error or cancellation.
+callbacks. Leaving the ``async with`` block leaves the group, whether by its end, an error or cancellation.
 
-A member has its own connection to its group coordinator. A broker answers the requests of one connection in order, and
-it holds back JoinGroup and SyncGroup responses until all members have joined: up to the longest rebalance timeout.
-Later requests on that connection wait as well. Therefore, as in Java's client, a membership does not use the shared
-connections of ``ClusterClient``. A member's own requests do not block each other: no heartbeat is due while a join is
-in flight (the broker counts the join as one), and a member that leaves during a join opens a new connection.
-
-As those shared connections do, it leads to a broker of the client's cluster or nowhere: the address of a broker may be
-given away, and a lease that another cluster confirms excludes nobody on this one.
+A broker holds back JoinGroup and SyncGroup responses until all members have joined, and with them all later responses
+on that connection. So a member has its own connection to the coordinator, as in Java's client.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ outcome to an ``on_...`` method. Rule 2: heartbeats run beside the actions, but 
 in flight: the broker counts those as heartbeats, and answers one connection in order. Rule 3: a heartbeat response
 counts only if the member id and generation are still those it was sent with.
 
-``synced`` is the assignment of the last completed sync, and when the coordinator last confirmed it. It outlives the
-start of a rebalance and ends with the next sync, a lost generation, or leaving; lease.py explains why.
+``synced``, the assignment, outlives the start of a rebalance; the next sync, a lost generation, or leaving ends it.
 """
 
 from __future__ import annotations

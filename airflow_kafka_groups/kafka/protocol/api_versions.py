@@ -1,12 +1,8 @@
 """The APIs and versions that one broker supports (KIP-35), the version to use, and the release that they show.
 
-Nothing here is shared between brokers: one old broker must not change how the others are asked.
-
-The last version is not always the newest. OffsetFetch v10 and OffsetCommit v10 take topic ids instead of names, and
-answer UNKNOWN_TOPIC_ID for deleted topics of which a group still has offsets, so v9 is the last. OffsetFetch below v2
-has neither "all topics" nor an error for the group, so v2 is the first.
-
-Kafka-compatible brokers (Redpanda and others) get the release whose APIs they support.
+Nothing here is shared between brokers: one old broker must not change how the others are asked. OffsetFetch v10 and
+OffsetCommit v10 take topic ids, and answer UNKNOWN_TOPIC_ID for deleted topics of which a group still has offsets, so
+v9 is the last. OffsetFetch below v2 has neither "all topics" nor an error for the group, so v2 is the first.
 """
 
 from __future__ import annotations

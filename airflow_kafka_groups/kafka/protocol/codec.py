@@ -1,13 +1,8 @@
 """Requests to bytes, and bytes to messages, by kio's native codec; and the compact encoding for what kio is slow for.
 
-A frame is four bytes of length (written by the transport), a header and a body. Flexible versions have tagged fields in
-both headers. The response to ApiVersions always has the old header, so that a client can read it before it knows
-anything about the broker.
-
-Hand-written codecs read single fields of the compact encoding (KIP-482) by kio's native primitives. Most responses are
-arrays of rows that differ only in a name, so ``named_rows`` looks for bytes that it has read before; and batched
-requests mostly consist of names, which are written together: for 10,000 names, kio's one at a time takes longer than
-everything else in a call.
+A frame is four bytes of length (written by the transport), a header and a body. Hand-written codecs read single fields
+of the compact encoding (KIP-482) by kio's native primitives. Most responses are arrays of rows that differ only in a
+name, so ``named_rows`` looks for bytes that it has read before; and names of a request are written together.
 """
 
 from __future__ import annotations

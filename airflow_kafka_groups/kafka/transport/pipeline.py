@@ -1,12 +1,8 @@
 """Frames over an open connection, many in flight: Kafka answers the requests of one connection in their order.
 
-Brokers that take one group a request get thousands of small ones, so that a request has to be cheap. What is sent in
-one turn of the event loop is one write, a chunk that arrives is cut into frames without a task or a stream, and one
-timer serves all the deadlines.
-
-A proxy may acknowledge what it gets long after it has lost the broker. So a connection that sends nothing from a
-request until its deadline is closed, and the next request opens another. Not while a change is under way: the broker
-may still work on it, and what follows it must not overtake it.
+What is sent in one turn of the event loop is one write, and one timer serves all the deadlines. A proxy may acknowledge
+what it gets long after it has lost the broker, so a connection that sends nothing from a request until its deadline is
+closed. Not while a change is under way: the broker may still work on it, and what follows must not overtake it.
 """
 
 from __future__ import annotations
