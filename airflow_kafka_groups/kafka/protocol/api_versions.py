@@ -2,7 +2,7 @@
 
 Nothing here is shared between brokers: one old broker must not change how the others are asked. OffsetFetch v10 and
 OffsetCommit v10 take topic ids, and answer UNKNOWN_TOPIC_ID for deleted topics of which a group still has offsets, so
-v9 is the last. OffsetFetch below v2 has neither "all topics" nor an error for the group, so v2 is the first.
+v9 is the last. OffsetFetch below v7 cannot be asked for stable offsets only, so v7 is the first.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ FETCH = Api(1, "Fetch", 12, 12, 12)
 LIST_OFFSETS = Api(2, "ListOffsets", 1, 9, 6)
 METADATA = Api(3, "Metadata", 1, 12, 9)
 OFFSET_COMMIT = Api(8, "OffsetCommit", 2, 9, 8)
-OFFSET_FETCH = Api(9, "OffsetFetch", 2, 9, 6)
+OFFSET_FETCH = Api(9, "OffsetFetch", 7, 9, 6)
 FIND_COORDINATOR = Api(10, "FindCoordinator", 0, 6, 3)
-JOIN_GROUP = Api(11, "JoinGroup", 0, 9, 6)
+JOIN_GROUP = Api(11, "JoinGroup", 5, 9, 6)
 HEARTBEAT = Api(12, "Heartbeat", 0, 4, 4)
 LEAVE_GROUP = Api(13, "LeaveGroup", 0, 5, 4)
 SYNC_GROUP = Api(14, "SyncGroup", 0, 5, 4)
 DESCRIBE_GROUPS = Api(15, "DescribeGroups", 0, 6, 5)
-LIST_GROUPS = Api(16, "ListGroups", 0, 5, 3)
+LIST_GROUPS = Api(16, "ListGroups", 3, 5, 3)
 API_VERSIONS = Api(18, "ApiVersions", 0, 3, 3)
 DESCRIBE_CONFIGS = Api(32, "DescribeConfigs", 1, 4, 4)
 DELETE_GROUPS = Api(42, "DeleteGroups", 0, 2, 2)

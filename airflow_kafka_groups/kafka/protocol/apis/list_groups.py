@@ -1,6 +1,6 @@
 """ListGroups: the groups that one broker coordinates.
 
-v0 group and protocol type · v1 throttle time · v3 flexible · v4 states (KIP-518) · v5 types (KIP-848)
+v3 flexible · v4 states (KIP-518) · v5 types (KIP-848)
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from collections.abc import Sequence
 from kio.serial.readers import read_compact_string, read_timedelta_i32
 
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
-from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, ListedGroup, ListGroupsAnswer
-from airflow_kafka_groups.kafka.protocol.api_versions import LIST_GROUPS
+from airflow_kafka_groups.kafka.protocol.answers import ListedGroup, ListGroupsAnswer
 from airflow_kafka_groups.kafka.protocol.codec import (
     NO_TAGS,
     CompactReader,
     Message,
     read_error_code,
-    request_schema,
     strings,
 )
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 FIRST_STATES_VERSION = 4
 FIRST_TYPES_VERSION = 5
@@ -28,31 +25,13 @@ FIRST_TYPES_VERSION = 5
 
 def build(states: Sequence[GroupState], types: Sequence[GroupType], version: int) -> Message:
     """Build a request. A filter that the version does not know is left out, and applied by the caller."""
-    if not LIST_GROUPS.is_flexible(version):
-        return request_schema(LIST_GROUPS, version).ListGroupsRequest()
     of_states = strings(states) if version >= FIRST_STATES_VERSION else b""
     of_types = strings(types) if version >= FIRST_TYPES_VERSION else b""
     return of_states + of_types + NO_TAGS
 
 
-def from_kio(response: Message) -> ListGroupsAnswer:
-    return ListGroupsAnswer(
-        getattr(response, "throttle_time", NO_THROTTLE),
-        ErrorCode(response.error_code),
-        [
-            ListedGroup(
-                group.group_id,
-                group.protocol_type,
-                GroupState.parse(getattr(group, "group_state", None)),
-                GroupType.parse(getattr(group, "group_type", None)),
-            )
-            for group in response.groups
-        ],
-    )
-
-
 def decode(frame: bytes, version: int) -> ListGroupsAnswer:
-    """Decode a response frame of v3 to v5."""
+    """Decode a response frame."""
     reader = CompactReader(frame)
     read = reader.read
 

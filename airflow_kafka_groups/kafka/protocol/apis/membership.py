@@ -1,7 +1,6 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup: what the members of a group ask its coordinator.
 
-JoinGroup: v0 session timeout · v1 rebalance timeout · v2 throttle time · v4 MEMBER_ID_REQUIRED (KIP-394) ·
-v5 group.instance.id (KIP-345) · v6 flexible · v7 protocol type in the answer · v8 reason (KIP-800) ·
+JoinGroup: v5 group.instance.id (KIP-345) · v6 flexible · v7 protocol type in the answer · v8 reason (KIP-800) ·
 v9 skip_assignment (KIP-814)
 
 SyncGroup: v0 assignments · v1 throttle time · v3 group.instance.id · v4 flexible · v5 protocol type and name (KIP-559)
@@ -31,7 +30,6 @@ from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GRO
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
-FIRST_STATIC_VERSION = 5
 FIRST_BATCHED_LEAVE_VERSION = 3
 _MAX_REASON = 255
 
@@ -51,14 +49,6 @@ class JoinRequest:
 
 
 def build_join(join: JoinRequest, version: int) -> Message:
-    """Build a request.
-
-    Raises ``UnsupportedVersionError`` for an instance id below v5.
-    """
-    if join.group_instance_id is not None and version < FIRST_STATIC_VERSION:
-        raise UnsupportedVersionError(
-            f"JoinGroup v{version} knows no group.instance.id; static membership takes v{FIRST_STATIC_VERSION}"
-        )
     schema = request_schema(JOIN_GROUP, version)
     return fitting(
         schema.JoinGroupRequest,

@@ -1,11 +1,9 @@
 """OffsetFetch: the committed offsets of groups.
 
-v2 all topics, group error · v3 throttle time · v5 leader epoch · v6 flexible · v7 require_stable ·
-v8 many groups (KIP-709) · v9 KIP-848 member ids · v10 topic ids (not used: see ``api_versions``)
+v7 require_stable · v8 many groups (KIP-709) · v9 KIP-848 member ids · v10 topic ids (not used: see ``api_versions``)
 
-kio makes an object of every partition, 200,000 of them for 10,000 groups. So all-topics requests and responses of v6 to
-v9 are coded here, and the partitions of a topic are checked as bytes: a row without metadata and without tagged fields
-has 20 of them::
+kio makes an object of every partition, 200,000 of them for 10,000 groups. So all-topics requests and all responses are
+coded here, and partitions are checked as bytes: a row without metadata and tagged fields has 20 of them::
 
     partition int32 | offset int64 | leader epoch int32 | metadata 0x01 (empty) | error int16 | tags 0x00
 
@@ -28,9 +26,9 @@ from kio.serial.readers import (
     read_timedelta_i32,
 )
 
-from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, RemoteProtocolError, UnsupportedVersionError
+from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, RemoteProtocolError
 from airflow_kafka_groups.kafka.models import ListConsumerGroupOffsetsSpec, Row, TopicOffsets, TopicPartition
-from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, NO_THROTTLE, GroupOffsetsAnswer, OffsetFetchAnswer
+from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
 from airflow_kafka_groups.kafka.protocol.codec import (
     NO_TAGS,
@@ -38,7 +36,6 @@ from airflow_kafka_groups.kafka.protocol.codec import (
     Message,
     boolean,
     by_topic,
-    fitting,
     read_error_code,
     request_schema,
     string,
@@ -47,7 +44,6 @@ from airflow_kafka_groups.kafka.protocol.codec import (
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 FIRST_BATCHED_VERSION = 8
-FIRST_STABLE_VERSION = 7
 _FIRST_MEMBER_VERSION = 9
 
 _ALL_TOPICS = b"\x00"  # a null array
@@ -71,12 +67,11 @@ def encode(group_ids: Iterable[str], require_stable: bool, version: int) -> byte
         member = _NO_MEMBER if version >= _FIRST_MEMBER_VERSION else b""
         return strings(group_ids, member + _ALL_TOPICS + NO_TAGS) + boolean(require_stable) + NO_TAGS
     (group_id,) = group_ids
-    stable = boolean(require_stable) if version >= FIRST_STABLE_VERSION else b""
-    return string(group_id) + _ALL_TOPICS + stable + NO_TAGS
+    return string(group_id) + _ALL_TOPICS + boolean(require_stable) + NO_TAGS
 
 
 def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
-    """Decode a response frame. The response to a request for one group (v6, v7) does not name it: its id is empty.
+    """Decode a response frame. The response to a request for one group (v7) does not name it: its id is empty.
 
     Raises ``RemoteProtocolError`` for an answer that names a group twice: its offsets would be whichever came last.
     """
@@ -225,62 +220,30 @@ def build(
 
     :param specs: which partitions of which group; a group that is not in it is asked for all.
 
-    Raises ``NoBatchedOffsetFetchError`` for several groups below v8, and ``UnsupportedVersionError`` for
-    ``require_stable`` below v7: a broker that cannot hold unstable offsets back must not be taken to have done so.
+    Raises ``NoBatchedOffsetFetchError`` for several groups below v8.
     """
-    if require_stable and version < FIRST_STABLE_VERSION:
-        raise UnsupportedVersionError(
-            f"OffsetFetch v{version} cannot be asked for stable offsets only; that takes v{FIRST_STABLE_VERSION}"
-        )
-    batched = version >= FIRST_BATCHED_VERSION
-    if len(group_ids) > 1 and not batched:
-        raise NoBatchedOffsetFetchError(
-            f"OffsetFetch v{version} takes one group a request, not {len(group_ids)};"
-            f" many take v{FIRST_BATCHED_VERSION}"
-        )
+    if len(group_ids) > 1 and version < FIRST_BATCHED_VERSION:
+        problem = f"OffsetFetch v{version} takes one group a request, not {len(group_ids)}"
+        raise NoBatchedOffsetFetchError(f"{problem}; many take v{FIRST_BATCHED_VERSION}")
     wanted = [specs.get(group_id, ALL_PARTITIONS).topic_partitions for group_id in group_ids] if specs else [None]
-    if OFFSET_FETCH.is_flexible(version) and wanted.count(None) == len(wanted):
+    if wanted.count(None) == len(wanted):
         return encode(group_ids, require_stable, version)
     schema = request_schema(OFFSET_FETCH, version)
-    if batched:
-        group_class, topic_class = schema.OffsetFetchRequestGroup, schema.OffsetFetchRequestTopics
-        groups = tuple(
-            group_class(group_id=group_id, topics=_topics(topic_class, partitions))
-            for group_id, partitions in zip(group_ids, wanted, strict=True)
-        )
-        return schema.OffsetFetchRequest(groups=groups, require_stable=require_stable)
-    topics = _topics(schema.OffsetFetchRequestTopic, wanted[0])
-    return fitting(schema.OffsetFetchRequest, group_id=group_ids[0], topics=topics, require_stable=require_stable)
+    if version < FIRST_BATCHED_VERSION:
+        topics = _topics(schema.OffsetFetchRequestTopic, wanted[0])
+        return schema.OffsetFetchRequest(group_id=group_ids[0], topics=topics, require_stable=require_stable)
+    group_class, topic_class = schema.OffsetFetchRequestGroup, schema.OffsetFetchRequestTopics
+    groups = tuple(
+        group_class(group_id=group_id, topics=_topics(topic_class, partitions))
+        for group_id, partitions in zip(group_ids, wanted, strict=True)
+    )
+    return schema.OffsetFetchRequest(groups=groups, require_stable=require_stable)
 
 
 def _topics(topic_class: Any, partitions: Iterable[TopicPartition] | None) -> tuple[Any, ...] | None:
     if partitions is None:
         return None
     return by_topic(topic_class, dict.fromkeys(partitions), itemgetter(1))
-
-
-def from_kio(response: Message) -> OffsetFetchAnswer:
-    """Convert a response that kio has read. Below v8 it names no group, whose id is then empty (see ``named``)."""
-    groups = []
-    for group in getattr(response, "groups", (response,)):
-        errors: dict[TopicPartition, ErrorCode] = {}
-        topics = tuple([_topic_offsets(topic, errors) for topic in group.topics])
-        groups.append(GroupOffsetsAnswer(getattr(group, "group_id", ""), ErrorCode(group.error_code), topics, errors))
-    return OffsetFetchAnswer(getattr(response, "throttle_time", NO_THROTTLE), {}, groups)
-
-
-def _topic_offsets(topic: Any, errors: dict[TopicPartition, ErrorCode]) -> TopicOffsets:
-    errors |= {
-        TopicPartition(topic.name, part.partition_index): ErrorCode(part.error_code)
-        for part in topic.partitions
-        if part.error_code
-    }
-    rows = [
-        (part.partition_index, part.committed_offset, getattr(part, "committed_leader_epoch", -1), part.metadata or "")
-        for part in topic.partitions
-        if not part.error_code
-    ]
-    return TopicOffsets.of_rows(topic.name, rows)
 
 
 def named(answer: OffsetFetchAnswer, group_ids: Sequence[str], version: int) -> OffsetFetchAnswer:

@@ -155,13 +155,10 @@ def test_every_request_survives_the_wire(api: Api, version: int, build: Any) -> 
 
 FULL: list[tuple[Api, int, Any]] = [
     *((FIND_COORDINATOR, v, find_coordinator.build(["g"], CoordinatorType.TRANSACTION, v)) for v in range(1, 4)),
-    *((OFFSET_FETCH, v, offset_fetch.build(["g"], {"g": SOME}, v >= 7, v)) for v in versions_of(OFFSET_FETCH)),
+    *((OFFSET_FETCH, v, offset_fetch.build(["g"], {"g": SOME}, True, v)) for v in versions_of(OFFSET_FETCH)),
     *((apis.DESCRIBE_GROUPS, v, describe_groups.build(apis.DESCRIBE_GROUPS, ["g"], True, v)) for v in range(5)),
     *((apis.METADATA, v, metadata.build(["t"], v, include_authorized_operations=True)) for v in range(1, 9)),
-    *(
-        (JOIN_GROUP, v, membership.build_join(replace(JOIN, group_instance_id="i" if v >= 5 else None), v))
-        for v in versions_of(JOIN_GROUP)
-    ),
+    *((JOIN_GROUP, v, membership.build_join(replace(JOIN, group_instance_id="i"), v)) for v in versions_of(JOIN_GROUP)),
     *((SYNC_GROUP, v, membership.build_sync(replace(SYNC, group_instance_id="i"), v)) for v in versions_of(SYNC_GROUP)),
     *((HEARTBEAT, v, membership.build_heartbeat("g", 3, "m", "i", v)) for v in versions_of(HEARTBEAT)),
     *((LEAVE_GROUP, v, membership.build_leave("g", STATIC, v, "done")) for v in versions_of(LEAVE_GROUP)),
@@ -238,11 +235,10 @@ def written(draw: st.DrawFn, api: Api) -> Written:
     names, flag = draw(NAMES), draw(st.booleans())
     match api:
         case apis.OFFSET_FETCH:
-            version = draw(st.sampled_from([6, 7, 8, 9]))
-            stable = {"require_stable": flag} if version >= 7 else {}
+            version, stable = draw(st.sampled_from([7, 8, 9])), {"require_stable": flag}
             if version < 8:
                 name = draw(st.text(max_size=200))
-                built = offset_fetch.build([name], {name: ALL}, flag and version >= 7, version)
+                built = offset_fetch.build([name], {name: ALL}, flag, version)
                 return api, version, built, {"group_id": name, "topics": None, **stable}
             of_group = request_schema(api, version).OffsetFetchRequestGroup
             groups = tuple(of_group(group_id=name, topics=None) for name in names)
@@ -296,19 +292,13 @@ class TestRefusals:
         request = kio_reads(find_coordinator.build(["a", "b"], GROUP, 4), 4, FIND_COORDINATOR)
         assert request.coordinator_keys == ("a", "b")
 
-    @pytest.mark.parametrize("version", [2, 7])
-    def test_offset_fetch_takes_many_groups_from_v8_on(self, version: int) -> None:
+    def test_offset_fetch_takes_many_groups_from_v8_on(self) -> None:
         with pytest.raises(NoBatchedOffsetFetchError, match="takes one group a request"):
-            offset_fetch.build(["a", "b"], {}, False, version)
+            offset_fetch.build(["a", "b"], {}, False, 7)
         assert [group.group_id for group in kio_reads(offset_fetch.build(["a", "b"], {}, False, 8)).groups] == [
             "a",
             "b",
         ]
-
-    def test_a_broker_that_cannot_hold_unstable_offsets_back_is_not_asked_to(self) -> None:
-        with pytest.raises(UnsupportedVersionError, match="stable offsets"):
-            offset_fetch.build(["a"], {}, True, 6)
-        assert kio_reads(offset_fetch.build(["a"], {}, True, 7), 7).require_stable is True
 
     @pytest.mark.parametrize(("kind", "version"), [(CoordinatorType.TRANSACTION, 0), (CoordinatorType.SHARE, 5)])
     def test_key_types_that_a_version_does_not_know(self, kind: CoordinatorType, version: int) -> None:
@@ -325,7 +315,7 @@ class TestVersions:
         assert ApiVersions({9: (1, 10)}).choose(OFFSET_FETCH) == 9, "v10 wants topic ids"
         assert ApiVersions({9: (0, 7)}).choose(OFFSET_FETCH) == 7
 
-    @pytest.mark.parametrize("ranges", [{}, {9: (0, 1)}, {9: (10, 12)}])
+    @pytest.mark.parametrize("ranges", [{}, {9: (0, 6)}, {9: (10, 12)}])
     def test_no_common_version_says_so(self, ranges: dict[int, tuple[int, int]]) -> None:
         with pytest.raises(UnsupportedVersionError, match="OffsetFetch"):
             ApiVersions(ranges).choose(OFFSET_FETCH)
@@ -488,21 +478,6 @@ def test_protocols_keep_the_order_of_preference(version: int) -> None:
     request = membership.build_join(JOIN, version)
     assert [item.name for item in request.protocols] == ["b", "a"]
     assert request.session_timeout.total_seconds() == 10
-
-
-def test_an_instance_id_is_refused_where_the_broker_would_ignore_it() -> None:
-    static = membership.JoinRequest(
-        group_id="g",
-        member_id="",
-        group_instance_id="i",
-        protocol_type="p",
-        protocols=[("a", b"")],
-        session_timeout=10,
-        rebalance_timeout=20,
-    )
-    with pytest.raises(UnsupportedVersionError, match="static membership takes v5"):
-        membership.build_join(static, 4)
-    assert membership.build_join(static, 5).group_instance_id == "i"
 
 
 @pytest.mark.parametrize("version", versions_of(JOIN_GROUP))
