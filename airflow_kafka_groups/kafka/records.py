@@ -40,15 +40,7 @@ _LAST_LOCAL_ERROR = -100  # librdkafka's own errors are -200 to -100; the broker
 
 def configuration_error(error: KafkaError) -> ConfigurationError:
     """Return the error of settings that librdkafka refuses; its messages name the setting and hold no secret."""
-    text = error.str()
-    if "No provider for SASL mechanism" in text:
-        return ConfigurationError(
-            "sasl.mechanism",
-            None,
-            "the installed confluent-kafka was built without Kerberos (GSSAPI): install libsasl2's headers and run "
-            "'pip install --no-binary confluent-kafka confluent-kafka'",
-        )
-    return ConfigurationError("connection", None, f"librdkafka refuses it: {text}")
+    return ConfigurationError("connection", None, f"librdkafka refuses it: {error.str()}")
 
 
 def translated(error: KafkaError, servers: str) -> KafkaGroupsError:

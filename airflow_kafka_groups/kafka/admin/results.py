@@ -112,12 +112,7 @@ class GroupListings(_ByGroup[GroupListing]):
         self.errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = dict(sorted(errors.items(), key=_place))
 
     def __repr__(self) -> str:
-        return f"<GroupListings [{len(self)} groups | {self._lacking()}]>"
-
-    def _lacking(self) -> str:
-        partitions = sum(isinstance(where, TopicPartition) for where in self.errors)
-        brokers = f"{len(self.errors) - partitions} brokers missing"
-        return f"{brokers} | {partitions} partitions missing" if partitions else brokers
+        return f"<GroupListings [{len(self)} groups | {len(self.errors)} brokers or partitions missing]>"
 
     @property
     def complete(self) -> bool:

@@ -87,5 +87,3 @@ def test_every_code_has_its_kind() -> None:
 def test_refused_settings_are_a_configuration_error() -> None:
     error = configuration_error(KafkaError(KafkaError._INVALID_ARG, "ssl.ca.pem failed"))
     assert "ssl.ca.pem failed" in str(error)
-    kerberos = KafkaError(KafkaError._INVALID_ARG, "No provider for SASL mechanism GSSAPI: recompile librdkafka")
-    assert "--no-binary confluent-kafka" in str(configuration_error(kerberos))

@@ -74,17 +74,14 @@ class Changes(Listing):
             group that is more than a batch fails (UNKNOWN_SERVER_ERROR): delete some of its offsets first (KIP-496).
         :param types: the types that may be deleted. Default: classic and consumer; brokers would delete a share group,
             with all its progress, as readily. A group of another type fails with ``UnexpectedGroupTypeError``; when a
-            broker does not list its groups, all that it might have fail with ``IncompleteListingError``.
+            broker does not list its groups, all fail with ``IncompleteListingError``.
         :param send_within: seconds from now within which requests may leave, retries included; later on, groups fail
             with ``NotSentError``: they were not touched. Default: until the call's deadline.
         :param coordinators: the only brokers to ask; a group that moved fails (NOT_COORDINATOR). Default: any broker.
         :param before_sending: awaited after all that is read first; what it raises is raised, and nothing was sent.
-            Default: nothing.
 
-        This asks the brokers and nothing else: whether a group *should* go is decided in ``change``. Groups that
-        fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer (never sent
-        again) as ``OutcomeUnknownError``. Groups that the client's policy refuses fail with its reason; raises what it
-        raises.
+        Groups that fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer
+        (never sent again) as ``OutcomeUnknownError``, and what the client's policy refuses; raises what it raises.
         """
         calls = self._calls
         send_by = _send_by(send_within)
@@ -95,8 +92,8 @@ class Changes(Listing):
             raise ConfigurationError(
                 "offsets", None, "give the GroupOffsets of each group, as list_consumer_group_offsets"
             )
-        refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
-        done = _failed(refused)
+        # Before anything is asked: a read-only client asks nothing.
+        done = {id_: GroupResult[None](id_, error=error) for id_, error in calls.refusals(wanted).items()}
         allowed = [group_id for group_id in wanted if group_id not in done] if done else wanted
         checking = asyncio.create_task(_of_other_types(self, allowed, allowed_types))
         try:
@@ -137,8 +134,6 @@ class Changes(Listing):
         calls = self._calls
         send_by = _send_by(send_within)
         (group,) = group_ids_of([group_id], "group_id")
-        for refusal in calls.refusals([group]).values():
-            raise refusal
         only = None if coordinator is None else {group: coordinator}
 
         async def delete(part: Sequence[TopicPartition]) -> KafkaGroupsError | None:
@@ -168,15 +163,10 @@ class Changes(Listing):
         calls = self._calls
         send_by = _send_by(send_within)
         wanted = commits_of(offsets)
-        refused = calls.refusals(wanted)
-        done = _failed(refused)
-        busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
-        if share_groups:
-            shared = [group_id for group_id in busy if group_id in share_groups]
-            done |= await calls.ask_coordinators(
-                shared, AlterShareOffsetsHandler(wanted, send_by=send_by), only=coordinators
-            )
-            busy = [group_id for group_id in busy if group_id not in done]
+        busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in share_groups]
+        shared = [group_id for group_id, of_group in wanted.items() if of_group and group_id in share_groups]
+        of_shares = AlterShareOffsetsHandler(wanted, send_by=send_by)
+        results = {**await calls.ask_coordinators(shared, of_shares, only=coordinators)} if shared else {}
         partitions = _offsets_partition_count(calls)
         buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
         # A broker writes and replicates those commits together that it works on at the same time.
@@ -191,11 +181,11 @@ class Changes(Listing):
         connections = calls.commit_connections(len(at_once))
         turns = calls.take_turns(at_once, connections, coordinators or guess or {})
         handler = AlterGroupOffsetsHandler(wanted, connections, coordinators is not None, turns, send_by=send_by)
-        results = {**await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)}
+        results |= await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)
         sliced = await asyncio.gather(
             *(_commit_in_slices(calls, *each, send_by, coordinators) for each in slices.items())
         )
-        results |= {result.group_id: result for result in sliced} | done
+        results |= {result.group_id: result for result in sliced}
         return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
 
     async def remove_members_from_consumer_group(
@@ -303,7 +293,3 @@ def _send_by(send_within: object) -> float:
 def _offsets_partition_count(calls: Calls) -> int:
     topic = calls.cluster.metadata.offsets_topic
     return len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
-
-
-def _failed(errors: Mapping[str, KafkaGroupsError]) -> dict[str, GroupResult[None]]:
-    return {group_id: GroupResult(group_id, error=error) for group_id, error in errors.items()}

@@ -75,7 +75,7 @@ def test_a_group_that_one_broker_lists_as_empty_and_another_does_not_is_not_empt
 def test_a_listing_that_lacks_a_broker_is_not_taken_for_a_whole_one() -> None:
     short = GroupListings([listing("a")], {3: ERROR})
     assert not short.complete
-    assert repr(short) == "<GroupListings [1 groups | 1 brokers missing]>"
+    assert repr(short) == "<GroupListings [1 groups | 1 brokers or partitions missing]>"
     with pytest.raises(IncompleteListingError, match="broker 3: no"):
         short.require_complete()
     whole = GroupListings([], {})
