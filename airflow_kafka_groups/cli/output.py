@@ -22,8 +22,7 @@ Progress = Callable[[str, int, int], None]
 def say(text: str) -> None:
     """Write a message for people. It may quote brokers and files: no terminal is to obey it.
 
-    Where nobody reads on, as behind ``2>&1 | head``, or a signal comes amid another message, it is dropped: a deletion
-    is completed and recorded all the same.
+    Where nobody reads on, or a signal comes amid another message, it is dropped: a deletion goes on and is recorded.
     """
     if (stream := sys.stderr) is None:  # print() would take stdout
         return
@@ -63,11 +62,8 @@ _WIDEST = 200
 
 
 class Table(NamedTuple):
-    """Rows of data.
+    """Rows of data, with the name that they have in JSON beside a summary.
 
-    :param name: the name of the rows in JSON beside a summary.
-    :param columns: the names of the columns: of the JSON fields, and of CSV's first line.
-    :param rows: the values: strings, numbers, ``None``, or JSON values.
     :param csv: the rows of its CSV, where that has no header and other columns. Default: the same.
     """
 
@@ -86,8 +82,6 @@ def stdout_for(format: str) -> IO[str]:
     """Return stdout so that each group's id can be written to it.
 
     A locale may lack letters: people see their numbers then, and CSV is UTF-8. A closed one takes nothing.
-
-    :param format: one of ``FORMATS``.
     """
     if sys.stdout is None:
         return StringIO()
@@ -100,17 +94,13 @@ def stdout_for(format: str) -> IO[str]:
 
 
 class View(NamedTuple):
-    """Which rows are shown, and in what order.
-
-    :param sort: a column, with ``:desc`` behind it for the largest first. Default: as they come.
-    :param limit: the most rows. Default: all.
-    """
+    """Which rows are shown, and in what order: by a column, perhaps with ``:desc`` behind it; at most so many."""
 
     sort: str | None = None
     limit: int | None = None
 
     def of(self, table: Table, format: str) -> Table:
-        """Return the rows that are shown. Raises ``ConfigurationError`` for another column, and for Kafka's own CSV."""
+        """Return the rows that are shown; refuse another column, and Kafka's own CSV."""
         if self == View():
             return table
         if table.csv is not None and format == "csv":  # a reset from a part of it would leave the rest as it is
@@ -129,10 +119,7 @@ class View(NamedTuple):
 
 
 class Output:
-    """Writes a command's result.
-
-    :param format: one of ``FORMATS``.
-    """
+    """Writes a command's result in one of ``FORMATS``."""
 
     def __init__(self, format: str, stream: IO[str]) -> None:
         self.format = format

@@ -84,8 +84,7 @@ _NO_TOKENS = (
 class ConnectionSettings:
     """The settings of a connection. The properties stay out of ``repr``: they hold secrets.
 
-    :param limits: fields of ``ClientConfig`` that the connection gives: ``request_timeout`` and ``api_timeout`` in
-        seconds, ``batches_in_flight``, ``singles_in_flight`` and ``commit_connections``.
+    :param limits: fields of ``ClientConfig`` that the connection gives, such as ``request_timeout`` in seconds.
     :param filled: the fields of the form, by the properties that they became: errors name those.
     :param read_only: refuse every call that changes something.
     :param protected_groups: names or patterns (``connect-*``) of groups that must not be changed.
@@ -131,30 +130,23 @@ class ConnectionSettings:
     def require_writable(self, *group_ids: str) -> None:
         """Raise ``ConfigurationError`` if the connection is read-only, or protects one of these groups."""
         if self.read_only:
-            raise ConfigurationError(
-                f"connection {self.conn_id!r}", None, "is read-only: use another connection, or turn off its read_only"
-            )
+            remedy = "is read-only: use another connection, or turn off its read_only"
+            raise ConfigurationError(f"connection {self.conn_id!r}", None, remedy)
         for group_id in filter(self.protects, group_ids):
             raise self.protected_error(group_id)
 
     def refusals(self, group_ids: Iterable[str]) -> dict[str, KafkaGroupsError]:
-        """Return the protected groups, each with its error: the ``ChangePolicy`` of the connection's client.
-
-        Raises ``ConfigurationError`` when read-only.
-        """
+        """Return the protected groups with their errors, as a ``ChangePolicy``; raise when read-only."""
         self.require_writable()
         return {group_id: self.protected_error(group_id) for group_id in group_ids if self.protects(group_id)}
 
     def protected_error(self, group_id: str) -> ConfigurationError:
-        """Return the error for a group that the connection protects."""
+        """Return the error of a protected group."""
         return ConfigurationError("group", group_id, f"is protected by connection {self.conn_id!r} (protected_groups)")
 
 
 def read_connection(connection: Connection) -> ConnectionSettings:
-    """Translate a connection of type ``kafka_groups`` or ``kafka`` (the official provider's).
-
-    Raises ``ConfigurationError`` naming the field, its value (unless it is a secret) and the remedy.
-    """
+    """Translate a connection of type ``kafka_groups`` or ``kafka`` (the official provider's)."""
     extra = _extra_of(connection)
     if connection.conn_type == OFFICIAL_CONN_TYPE:
         return read_official(connection.conn_id, extra)
@@ -180,22 +172,16 @@ def read_official(conn_id: str, extra: dict[str, Any]) -> ConnectionSettings:
     own = {name: extra.pop(name) for name in OWN_FIELDS if name in extra}
     _check_property_names(extra)
     if not str(extra.get("bootstrap.servers", "")).strip():
-        raise ConfigurationError(
-            "bootstrap.servers",
-            None,
-            f'the extra of connection {conn_id!r} has none: add {{"bootstrap.servers": "broker1:9092,broker2:9092"}}',
-        )
+        remedy = 'has none: add {"bootstrap.servers": "broker1:9092,broker2:9092"}'
+        raise ConfigurationError("bootstrap.servers", None, f"the extra of connection {conn_id!r} {remedy}")
     return ConnectionSettings(properties=extra, **_restrictions(conn_id, own))
 
 
 def _read_own(connection: Connection, extra: dict[str, Any]) -> ConnectionSettings:
     for name in extra:
         if name not in EXTRA_FIELDS and "." not in name:
-            raise ConfigurationError(
-                f"extra field {name!r}",
-                None,
-                f"is not known. Known are {', '.join(sorted(EXTRA_FIELDS))}; librdkafka properties have dots in them",
-            )
+            remedy = f"is not known. Known are {', '.join(sorted(EXTRA_FIELDS))}; properties have dots in them"
+            raise ConfigurationError(f"extra field {name!r}", None, remedy)
     raw = _raw_properties(extra)
     mapped = _address(connection, raw)
     for name, made in _PEM_FIELDS.items():
@@ -259,9 +245,8 @@ def _address(connection: Connection, raw: Mapping[str, Any]) -> dict[str, str]:
     if not written:
         if raw.get("bootstrap.servers"):
             return {}
-        raise ConfigurationError(
-            field_name, None, f"connection {connection.conn_id!r} has none: write them as broker1:9092,broker2:9092"
-        )
+        remedy = f"connection {connection.conn_id!r} has none: write them as broker1:9092,broker2:9092"
+        raise ConfigurationError(field_name, None, remedy)
     servers = parse_servers(written, field=field_name, default_port=connection.port or DEFAULT_PORT)
     if not all(server.strip() for server in written.split(",")):
         raise ConfigurationError(field_name, written, "take the empty server out")
@@ -379,9 +364,8 @@ def _google() -> Callable[[str], Any]:
     try:
         from airflow.providers.google.cloud.hooks.managed_kafka import ManagedKafkaHook  # type: ignore[import-not-found]  # optional
     except ImportError:
-        raise ConfigurationError(
-            "bootstrap.servers", None, "Google Managed Kafka needs the package apache-airflow-providers-google >= 14.1"
-        ) from None
+        remedy = "Google Managed Kafka needs the package apache-airflow-providers-google >= 14.1"
+        raise ConfigurationError("bootstrap.servers", None, remedy) from None
     token: Callable[[str], Any] = ManagedKafkaHook().get_confluent_token
     return token
 
@@ -390,9 +374,8 @@ def _amazon(region: str) -> Callable[[str], Any]:
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # type: ignore[import-not-found]  # optional
     except ImportError:
-        raise ConfigurationError(
-            "bootstrap.servers", None, "IAM at Amazon MSK needs the package aws-msk-iam-sasl-signer-python"
-        ) from None
+        remedy = "IAM at Amazon MSK needs the package aws-msk-iam-sasl-signer-python"
+        raise ConfigurationError("bootstrap.servers", None, remedy) from None
 
     def token(config: str) -> Token:
         signed, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)

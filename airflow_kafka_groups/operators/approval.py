@@ -45,13 +45,8 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     "params_input", "responded_at", "responded_by_user"}``.
     """
 
-    template_fields: Sequence[str] = (
-        *DryRunOperator.template_fields,
-        "plan_id",
-        "plan_digest",
-        "approval_rule",
-        "approve_above",
-    )
+    _own_fields = ("plan_id", "plan_digest", "approval_rule", "approve_above")
+    template_fields: Sequence[str] = (*DryRunOperator.template_fields, *_own_fields)
     operator_extra_links = (CleanupReportLink(),)
     mended_by_retry = (PlanError,)  # a wrong number: the next try asks again
     final_here = (StorageError,)  # an answer that could not be sealed: who gave it is not asked again by itself
@@ -117,8 +112,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     def _require_shown(self, context: Context, plan: DeletionPlan) -> None:
         """Raise ``PlanError`` where people would be shown a question about another plan.
 
-        Airflow keeps a task's first question: where the task is cleared and asks again, the new text is dropped,
-        and so are the new fields of the form and the new ``assigned_users``. It tells what it keeps.
+        Airflow keeps a task's first question, with its form and ``assigned_users``, and tells what it keeps.
         """
         from airflow.sdk.execution_time import task_runner
         from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
@@ -132,15 +126,12 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         )
         shown = airflow.send(msg=asked)
         if plan.digest not in (getattr(shown, "body", None) or ""):
-            raise PlanError(
-                f"plan {plan.plan_id} cannot be asked about here: this task has asked about another plan, and Airflow "
-                "still shows that question. Start a new DAG run. Nothing was deleted"
-            )
+            why = "this task has asked about another plan, and Airflow still shows that question"
+            remedy = "Start a new DAG run. Nothing was deleted"
+            raise PlanError(f"plan {plan.plan_id} cannot be asked about here: {why}. {remedy}")
         if {str(one["id"]) for one in people} != {str(one.id) for one in getattr(shown, "assigned_users", None) or ()}:
-            raise PlanError(
-                "other people may answer than assigned_users says, since Airflow still shows a question of an "
-                "earlier try. Start a new DAG run. Nothing was deleted"
-            )
+            why = "other people may answer than assigned_users says: Airflow still shows the question of an earlier try"
+            raise PlanError(f"{why}. Start a new DAG run. Nothing was deleted")
 
     def _question(self, context: Context, layout: Layout, plan: DeletionPlan, why: str) -> tuple[str, str]:
         from airflow_kafka_groups.change.plan.question import FIRST_GROUPS, counted, pruning_question, question

@@ -8,15 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.options import (
-    Cluster,
-    add_pattern_arguments,
-    add_storage_arguments,
-    filter_of,
-    read_distinct,
-    read_place_here,
-    say_if_fewer_are_listed,
-)
+from airflow_kafka_groups.cli import options
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.example_dags import copy_dag, dag_files
@@ -33,9 +25,9 @@ BACKUP_COLUMNS = ("group_id", "result", "reason")
 
 
 def add_backup(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
-    parser.add_argument("group_ids", nargs="*", metavar="GROUP", read=read_distinct)
-    add_pattern_arguments(parser)
+    options.add_storage_arguments(parser)
+    parser.add_argument("group_ids", nargs="*", metavar="GROUP", read=options.read_distinct)
+    options.add_pattern_arguments(parser)
     parser.add_argument("--plan-id", metavar="PLAN")
     parser.add_argument("--digest", dest="plan_digest", metavar="SHA256")
 
@@ -44,14 +36,14 @@ def backup(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the backup and verify it by reading it back. A group that is not backed up makes the exit code 3."""
     from airflow_kafka_groups.change.backup.make_backup import BackupRequest, back_up
 
-    request = request_of(BackupRequest, args, groups=filter_of(args))
-    cluster = Cluster(args)
+    request = request_of(BackupRequest, args, groups=options.filter_of(args))
+    cluster = options.Cluster(args)
     layout, protected = cluster.layout(), cluster.settings.protected_groups
     cluster.floors()
 
     async def write(admin: MaintenanceClient) -> Backup:
         if request.plan_id is None and request.group_ids is None:
-            await say_if_fewer_are_listed(admin)
+            await options.say_if_fewer_are_listed(admin)
         return await back_up(admin, layout, request, protected=protected, progress=progress)
 
     with progress_bars() as progress:
@@ -70,7 +62,7 @@ EXPORT_BACKUP_COLUMNS = ("group_id", "topic", "partition", "offset", "leader_epo
 def add_export_backup(parser: ArgumentTarget) -> None:
     parser.add_argument("backup_id", metavar="BACKUP", help="the backup's id, or that of its plan")
     only = "only these groups. Default: all in the backup"
-    parser.add_argument("group_ids", nargs="*", metavar="GROUP", read=read_distinct, help=only)
+    parser.add_argument("group_ids", nargs="*", metavar="GROUP", read=options.read_distinct, help=only)
     parser.add_argument("--storage-path", metavar="PATH", required=True, help="folder above all clusters, or its URL")
     parser.add_argument("--cluster", metavar="NAME", required=True, help="the cluster's folder")
 
@@ -106,11 +98,11 @@ METRICS_COLUMNS = ("group_or_family", "groups", "lag", "since_movement_seconds",
 
 
 def add_metrics(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
-    add_pattern_arguments(parser)
+    options.add_storage_arguments(parser)
+    options.add_pattern_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID")
     parser.add_argument("--max-groups", metavar="N", default=500)
-    parser.add_argument("--openmetrics-path", metavar="FILE", read=read_place_here)
+    parser.add_argument("--openmetrics-path", metavar="FILE", read=options.read_place_here)
 
 
 def metrics(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -119,8 +111,8 @@ def metrics(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.report.metrics import MAX_SERIES_GROUPS, metrics_of_snapshot, write_openmetrics
 
     most = read_integer("--max-groups", args.max_groups, minimum=1, maximum=MAX_SERIES_GROUPS)
-    selected = filter_of(args)
-    cluster = Cluster(args)
+    selected = options.filter_of(args)
+    cluster = options.Cluster(args)
     _ = cluster.settings  # an option that is wrong is an error, although no broker is asked
     layout = cluster.layout()
     snapshot_id, metrics = metrics_of_snapshot(layout, args.snapshot_id, selected, most)

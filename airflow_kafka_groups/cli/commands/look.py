@@ -9,22 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.options import (
-    Cluster,
-    add_connection_arguments,
-    add_group_arguments,
-    add_pattern_arguments,
-    add_storage_arguments,
-    add_value,
-    add_view_arguments,
-    filter_of,
-    read_chosen,
-    report,
-    report_failures,
-    say_if_fewer_are_listed,
-    say_what_is_missing,
-    use_airflow_database,
-)
+from airflow_kafka_groups.cli import options
 from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, StorageError
@@ -46,9 +31,9 @@ LIST_GROUPS_COLUMNS = ("group_id", "state", "type", "protocol_type", "coordinato
 
 
 def add_list_groups(parser: ArgumentTarget) -> None:
-    add_connection_arguments(parser)
-    add_pattern_arguments(parser)
-    add_view_arguments(parser)
+    options.add_connection_arguments(parser)
+    options.add_pattern_arguments(parser)
+    options.add_view_arguments(parser)
     states, types = (", ".join(member.value for member in kind) for kind in (GroupState, GroupType))
     add = partial(parser.add_argument, action="append")
     state, kind = f"groups in this state (repeat): {states}", f"groups of this type (repeat): {types}"
@@ -58,17 +43,17 @@ def add_list_groups(parser: ArgumentTarget) -> None:
 
 def list_groups(args: argparse.Namespace, out: Output) -> ExitCode:
     """List the groups. If a broker does not answer, the list is printed and the exit code is 3."""
-    patterns = filter_of(args)
+    patterns = options.filter_of(args)
 
     async def listed(admin: AdminClient) -> GroupListings:
         found = await admin.list_groups(states=args.states or (), types=args.types or ())
-        await say_if_fewer_are_listed(admin)
+        await options.say_if_fewer_are_listed(admin)
         return found
 
-    found = Cluster(args).run(listed)
+    found = options.Cluster(args).run(listed)
     groups = (found[group_id] for group_id in sorted(found) if patterns.selects(group_id))
     out.write(Table.of("groups", LIST_GROUPS_COLUMNS, groups))
-    say_what_is_missing(found.errors)
+    options.say_what_is_missing(found.errors)
     return ExitCode.DONE if found.complete else ExitCode.INCOMPLETE
 
 
@@ -76,7 +61,7 @@ MEMBER = ("member_id", "group_instance_id", "client_id", "host")
 DESCRIBE_COLUMNS = ("group_id", "state", "type", "protocol", "coordinator", *MEMBER, "assignment", "internal_topics")
 
 
-add_describe = partial(add_group_arguments, required=True)
+add_describe = partial(options.add_group_arguments, required=True)
 
 
 def describe(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -84,10 +69,10 @@ def describe(args: argparse.Namespace, out: Output) -> ExitCode:
 
     A group that does not exist has the state ``Dead``; the exit code is then 3, as for one that cannot be read.
     """
-    found = Cluster(args).run(lambda admin: admin.describe_consumer_groups(args.group_ids))
+    found = options.Cluster(args).run(lambda admin: admin.describe_consumer_groups(args.group_ids))
     described = found.succeeded
     out.write(Table("groups", DESCRIBE_COLUMNS, [row for group in described.values() for row in _rows(group)]))
-    report_failures(found.failed)
+    options.report_failures(found.failed)
     missing = any(group.state is GroupState.DEAD for group in described.values())
     return ExitCode.INCOMPLETE if missing or found.failed else ExitCode.DONE
 
@@ -112,7 +97,7 @@ def _assignment(member: MemberDescription) -> list[str]:
 OFFSETS_COLUMNS = ("group_id", "topic", "partition", "offset", "leader_epoch", "metadata")
 
 
-add_offsets = add_group_arguments
+add_offsets = options.add_group_arguments
 
 
 def offsets(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -122,7 +107,7 @@ def offsets(args: argparse.Namespace, out: Output) -> ExitCode:
     """
     from airflow_kafka_groups.change.restore.offsets_csv import csv_rows
 
-    read = read_chosen(
+    read = options.read_chosen(
         args,
         lambda admin, groups: read_selected(
             admin, groups, admin.list_consumer_group_offsets, is_bare=lambda offsets: not offsets.topics
@@ -137,7 +122,7 @@ def offsets(args: argparse.Namespace, out: Output) -> ExitCode:
     ]
     csv = list(csv_rows((row[:4] for row in rows), with_group=len(set(args.group_ids)) != 1))
     out.write(Table("offsets", OFFSETS_COLUMNS, [*rows, *((name, *[None] * 5) for name in read.refused)], csv))
-    return ExitCode.DONE if report(read) else ExitCode.INCOMPLETE
+    return ExitCode.DONE if options.report(read) else ExitCode.INCOMPLETE
 
 
 LAG_COLUMNS = ("group_id", "partitions", "lag", "lost")
@@ -145,9 +130,9 @@ OF_PARTITIONS = ("group_id", "topic", "partition", "lag", "lost", "flag")
 
 
 def add_lag(parser: ArgumentTarget) -> None:
-    add_group_arguments(parser)
+    options.add_group_arguments(parser)
     parser.add_argument("--partitions", action="store_true", help="one row for each partition instead of each group")
-    add_value(parser, "max_lag", help="show groups whose lag exceeds N or is not known; exit code 3 if any")
+    options.add_value(parser, "max_lag", help="show groups whose lag exceeds N or is not known; exit code 3 if any")
 
 
 def lag(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -157,7 +142,7 @@ def lag(args: argparse.Namespace, out: Output) -> ExitCode:
 
     ``lag`` counts the records to read, and ``lost`` those that were removed unread.
     """
-    most, read = args.max_lag, read_chosen(args, measure_lag)
+    most, read = args.max_lag, options.read_chosen(args, measure_lag)
     too_much = None if most is None else {lag.group_id for lag in read.above(most)} | read.unknown.keys()
     shown = [lag for lag in read.lags if too_much is None or lag.group_id in too_much]
     if args.partitions:
@@ -173,7 +158,7 @@ def lag(args: argparse.Namespace, out: Output) -> ExitCode:
             for lag in shown
         ]
         out.write(Table("groups", LAG_COLUMNS, [*rows, *((name, None, None, None) for name in read.groups.refused)]))
-    is_complete = report(read.groups)
+    is_complete = options.report(read.groups)
     if read.warning is not None:
         say(f"warning: {read.warning}")
     if unknown := [lag.group_id for lag in read.lags if lag.group_id in read.unknown]:
@@ -185,7 +170,7 @@ EXPLAIN_COLUMNS = ("check", "finding", "evidence", "what_would_change_it")
 
 
 def add_explain(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
+    options.add_storage_arguments(parser)
     parser.add_argument("group_id", metavar="GROUP", help="the group's id")
     parser.add_argument(
         "--plan-id", metavar="PLAN", help="the plan (default: the newest of the DAGs, or else of this command line)"
@@ -196,7 +181,7 @@ def explain(args: argparse.Namespace, out: Output) -> ExitCode:
     """Show the checks of one group, and whether ``apply`` would delete it now."""
     from airflow_kafka_groups.change.explain import ExplainRequest, explain_group
 
-    cluster = Cluster(args)
+    cluster = options.Cluster(args)
     settings, layout = cluster.settings, cluster.layout()
     request = ExplainRequest(
         group_id=args.group_id,
@@ -213,7 +198,7 @@ def explain(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _why_stopped() -> str | None:
-    use_airflow_database()
+    options.use_airflow_database()
     return why_variable_stops(STOP_VARIABLE)
 
 
@@ -223,9 +208,9 @@ _CONNECTION = "Check the servers, the security settings and the credentials of t
 
 
 def add_doctor(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
+    options.add_storage_arguments(parser)
     help_text = "idle time of the clean-up, to compare with the brokers' retention (default: the DAGs')"
-    add_value(parser, "min_idle_seconds", help=help_text)
+    options.add_value(parser, "min_idle_seconds", help=help_text)
 
 
 def doctor(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -234,7 +219,7 @@ def doctor(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.doctor.installed import examine_airflow, examine_spark
 
     report = Report()
-    cluster = Cluster(args)
+    cluster = options.Cluster(args)
     _examine_cluster(cluster, _idle_time(args, report), report)
     _examine_storage(cluster, report)
     _examine_switch(cluster, report)
@@ -270,7 +255,7 @@ def _check_forms() -> None:
     spark_settings()
 
 
-def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) -> None:
+def _examine_cluster(cluster: options.Cluster, min_idle_seconds: float, report: Report) -> None:
     from airflow_kafka_groups.doctor.cluster import examine_connection
 
     settings = cluster.settings
@@ -283,7 +268,7 @@ def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) 
         cluster.run(lambda admin: examine_connection(admin, lease, protected, min_idle_seconds, report))
 
 
-def _examine_storage(cluster: Cluster, report: Report) -> None:
+def _examine_storage(cluster: options.Cluster, report: Report) -> None:
     from airflow_kafka_groups.doctor.storage import examine_storage
 
     try:
@@ -298,11 +283,11 @@ def _examine_storage(cluster: Cluster, report: Report) -> None:
         report.ok("floors", "The floors of the site and the connection can be read, and allow this storage.")
 
 
-def _examine_switch(cluster: Cluster, report: Report) -> None:
+def _examine_switch(cluster: options.Cluster, report: Report) -> None:
     """Look for the file and the Airflow Variable that end every deletion before its first request."""
     from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
 
-    use_airflow_database()
+    options.use_airflow_database()
     try:
         why = why_stopped(cluster.layout()) or why_variable_stops(STOP_VARIABLE)
     except (ConfigurationError, StorageError, ImportError) as error:  # also with an Airflow that is too old
@@ -314,7 +299,7 @@ def _examine_switch(cluster: Cluster, report: Report) -> None:
         report.warn("stop switch", f"Every deletion keeps its groups: {why}.", "Remove the switch when they may go on.")
 
 
-def _examine_policy(cluster: Cluster, report: Report) -> None:
+def _examine_policy(cluster: options.Cluster, report: Report) -> None:
     """Read the policy files of the site's DAGs and floors, if there are any."""
     from airflow_kafka_groups.ledger.floors import NO_FLOORS
 

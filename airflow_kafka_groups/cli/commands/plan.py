@@ -7,23 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.options import (
-    OF_RULES,
-    Cluster,
-    actor,
-    add_numbers,
-    add_pattern_arguments,
-    add_storage_arguments,
-    add_value,
-    filter_of,
-    flag_of,
-    numbers_of,
-    policy_file_of,
-    policy_of,
-    say_if_fewer_are_listed,
-    take_defaults,
-    write_report,
-)
+from airflow_kafka_groups.cli import options
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, SnapshotError
@@ -40,21 +24,21 @@ SNAPSHOT_COLUMNS = ("group_id", "reason")
 
 
 def add_snapshot(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
-    add_pattern_arguments(parser)
+    options.add_storage_arguments(parser)
+    options.add_pattern_arguments(parser)
 
 
 def snapshot(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the snapshot and show the groups that could not be read. Those, or missing brokers, are exit code 3."""
     from airflow_kafka_groups.change.snapshot import SnapshotRequest, snapshot_groups
 
-    cluster = Cluster(args)
-    layout, who, protected = cluster.layout(), actor("snapshot"), cluster.settings.protected_groups
+    cluster = options.Cluster(args)
+    layout, who, protected = cluster.layout(), options.actor("snapshot"), cluster.settings.protected_groups
     by = f"{who['command']}, {who['user']} on {who['host']}"
-    request = SnapshotRequest(groups=filter_of(args), protected=protected, taken_by=by)
+    request = SnapshotRequest(groups=options.filter_of(args), protected=protected, taken_by=by)
 
     async def snapshot(admin: MaintenanceClient) -> SnapshotSummary:
-        await say_if_fewer_are_listed(admin)
+        await options.say_if_fewer_are_listed(admin)
         with progress_bars() as progress:
             return await snapshot_groups(admin, layout, request, notice=say, progress=progress)
 
@@ -75,9 +59,9 @@ _NO_LOG += "cleanup_stale_groups"
 
 
 def add_judge(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
+    options.add_storage_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID", help="the snapshot to judge (default: the newest one)")
-    add_numbers(parser, _JUDGE_NUMBERS)
+    options.add_numbers(parser, _JUDGE_NUMBERS)
 
 
 def judge(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -85,19 +69,19 @@ def judge(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.ledger.floors import NO_FLOORS
     from airflow_kafka_groups.spark.plain_jobs import run_plain_job
 
-    cluster = Cluster(args)
+    cluster = options.Cluster(args)
     layout = cluster.layout()
-    typed = numbers_of(args, _JUDGE_NUMBERS)
+    typed = options.numbers_of(args, _JUDGE_NUMBERS)
     args.include = args.exclude = args.policy_file = None  # a snapshot is judged as a whole, by what the site has
-    of_site, file = take_defaults(args, _JUDGE_NUMBERS), policy_file_of(args, NO_FLOORS)
-    policy = policy_of(args, cluster.settings, file)
+    of_site, file = options.take_defaults(args, _JUDGE_NUMBERS), options.policy_file_of(args, NO_FLOORS)
+    policy = options.policy_of(args, cluster.settings, file)
     policy = policy if file is None else policy.by_file(file)
     fields = {"require_commit_log": cluster.floors().require_commit_log}
     fields |= {f"{DEFAULTS}.commit_log": of_site.get("commit_log") == REQUIRED}
     fields |= {f"require_commit_log of {DEFAULTS}.policy_file": policy.require_commit_log}
     if demanding := [field for field, demands in fields.items() if demands]:
         raise ConfigurationError(demanding[0], True, _NO_LOG)
-    limits = numbers_of(args, _JUDGE_NUMBERS) | {name: getattr(policy, name) for name in LIMITS} | typed
+    limits = options.numbers_of(args, _JUDGE_NUMBERS) | {name: getattr(policy, name) for name in LIMITS} | typed
     asked = {
         # The jobs take a local URL as Hadoop does, with a %20 as it is; Airflow opens it as what that stands for.
         "--base": str(layout.base) if isinstance(layout.base, Path) else cluster.storage_path,
@@ -112,7 +96,11 @@ def judge(args: argparse.Namespace, out: Output) -> ExitCode:
     shown = ("snapshot_id", "groups", "snapshots_used", "snapshots_reduced", "oldest_observation", "seconds")
     out.write(Table("verdicts", JUDGE_COLUMNS, rows), {name: summary[name] for name in shown})
     # What is not given, a plan takes from where it came here; what a policy file's rules have, it refuses.
-    same = {flag_of(name): f"{value:.15g}" for name, value in typed.items() if not (file and name in OF_RULES)}
+    same = {
+        options.flag_of(name): f"{value:.15g}"
+        for name, value in typed.items()
+        if not (file and name in options.OF_RULES)
+    }
     same |= {"--snapshot-id": args.snapshot_id} if args.snapshot_id else {}
     command = cluster.command("plan", *(word for option in same.items() for word in option))
     say(f"Nothing was deleted. Next: {command}")
@@ -126,14 +114,14 @@ _PLAN_NUMBERS = (*LIMITS, "max_groups", "max_share", "max_plan_age_seconds")
 
 
 def add_plan(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
-    add_pattern_arguments(parser)
+    options.add_storage_arguments(parser)
+    options.add_pattern_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID", help="the judged snapshot (default: the newest judged one)")
-    add_numbers(parser, _PLAN_NUMBERS)
+    options.add_numbers(parser, _PLAN_NUMBERS)
     for flag in ("--require-commit-log", "--allow-hidden-topics"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--policy-file", metavar="PATH")
-    add_value(parser, "offsets_retention_minutes", read=partial(read_integer, minimum=1))
+    options.add_value(parser, "offsets_retention_minutes", read=partial(read_integer, minimum=1))
     parser.add_argument("--kept", action="store_true", help="show the groups that are kept, instead of those planned")
 
 
@@ -141,21 +129,23 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
     from airflow_kafka_groups.change.plan.make_plan import plan_snapshot
 
-    cluster = Cluster(args)
+    cluster = options.Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
-    given = numbers_of(args, OF_RULES)
-    defaults = take_defaults(args, _PLAN_NUMBERS)
+    given = options.numbers_of(args, options.OF_RULES)
+    defaults = options.take_defaults(args, _PLAN_NUMBERS)
     read_mode = one_of(*COMMIT_LOG_MODES)
     commit_log = read_mode(f"{DEFAULTS}.commit_log", defaults.get("commit_log", COMMIT_LOG_MODES[0]))
     minutes = defaults.get("offsets_retention_minutes", 0)
     minutes = read_integer(f"{DEFAULTS}.offsets_retention_minutes", minutes)
-    file = policy_file_of(args, floors)
+    file = options.policy_file_of(args, floors)
     for name in given if file else ():  # whoever gives one expects it to count
         by_site = args.site_fields.get("policy_file")
         which = f"it out, for {by_site} names one" if by_site else "one of them out"
         remedy = f"is for plans without a policy file, whose rules have their own: leave {which}"
-        raise ConfigurationError(flag_of(name), None, remedy)
-    policy = policy_of(args, settings, file, require_commit_log=args.require_commit_log or commit_log == REQUIRED)
+        raise ConfigurationError(options.flag_of(name), None, remedy)
+    policy = options.policy_of(
+        args, settings, file, require_commit_log=args.require_commit_log or commit_log == REQUIRED
+    )
     judged = _require_verdicts(cluster, args.snapshot_id, policy if file is None else policy.by_file(file))
     plan, path = plan_snapshot(
         layout,
@@ -166,7 +156,7 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
         file=file,
         offsets_retention_minutes=args.offsets_retention_minutes or minutes or None,
     )
-    report = write_report(layout, plan)
+    report = options.write_report(layout, plan)
     counts = {name: n for name, n in plan.counts.items() if n or name in _COUNTED or out.format != "table"}
     summary = {**plan.summary(), "path": str(path), "report": report, "counts": counts}
     summary["evidence"] = recorded_sentence(plan.evidence)
@@ -179,7 +169,7 @@ def plan(args: argparse.Namespace, out: Output) -> ExitCode:
     return ExitCode.DONE
 
 
-def _require_verdicts(cluster: Cluster, asked: str | None, policy: PlanPolicy) -> str:
+def _require_verdicts(cluster: options.Cluster, asked: str | None, policy: PlanPolicy) -> str:
     """Return the snapshot to plan from: the given one, or the newest complete one that is judged.
 
     Raises ``SnapshotError`` that says how a snapshot is judged, if it is not.

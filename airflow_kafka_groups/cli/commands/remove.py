@@ -13,20 +13,7 @@ from uuid import uuid4
 
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver
 from airflow_kafka_groups.checks import check_digest
-from airflow_kafka_groups.cli.options import (
-    Cluster,
-    actor,
-    add_numbers,
-    add_pattern_arguments,
-    add_storage_arguments,
-    add_value,
-    flag_of,
-    policy_file_of,
-    policy_of,
-    take_defaults,
-    use_airflow_database,
-    write_report,
-)
+from airflow_kafka_groups.cli import options
 from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -58,13 +45,13 @@ def _add_deletion_arguments(parser: ArgumentTarget) -> None:
 
 def _add_stopping_arguments(parser: ArgumentTarget) -> None:
     parser.add_argument("--yes", action="store_true", help="delete; without it, only show what would be deleted")
-    add_value(parser, "lease_wait_seconds", default=60.0, read=partial(read_duration, maximum=86_400))
+    options.add_value(parser, "lease_wait_seconds", default=60.0, read=partial(read_duration, maximum=86_400))
     parser.add_argument("--stop-variable", metavar="NAME", default=STOP_VARIABLE, read=read_text)
 
 
 def _run_deletion(
     args: argparse.Namespace,
-    cluster: Cluster,
+    cluster: options.Cluster,
     limits: DeletionLimits,
     deletion: Deletion,
     *,
@@ -78,7 +65,7 @@ def _run_deletion(
     """
     if args.yes and getattr(args, "plan_digest", "") is None:
         raise ConfigurationError("--digest", None, _SEEN)
-    who = actor(command)
+    who = options.actor(command)
     with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None) as stoppable:
         observer = DeletionObserver(
             progress=progress,
@@ -104,7 +91,7 @@ def _to_delete(digest: str) -> str:
 
 
 def _show_outcomes(
-    out: Output, result: DeletionResult, cluster: Cluster, next_step: str, *, of: str = "group_id"
+    out: Output, result: DeletionResult, cluster: options.Cluster, next_step: str, *, of: str = "group_id"
 ) -> ExitCode:
     """Show the outcome of each group or topic, and say what comes next, such as the ``next_step`` of a dry run."""
     from airflow_kafka_groups.ledger.outcomes import Outcome
@@ -152,7 +139,7 @@ class Stoppable:
 def _stoppable(variable: str | None) -> Iterator[Stoppable]:
     """Provide what SIGINT, SIGTERM and a terminal that closes (SIGHUP) stop."""
     if variable is not None:
-        use_airflow_database()
+        options.use_airflow_database()
     stoppable = Stoppable(variable)
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as nohup asks for
     numbers = (signal.SIGINT, signal.SIGTERM, *(() if is_ignored else (signal.SIGHUP,)))
@@ -165,7 +152,7 @@ def _stoppable(variable: str | None) -> Iterator[Stoppable]:
 
 
 def add_apply(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
+    options.add_storage_arguments(parser)
     parser.add_argument("plan_id", metavar="PLAN")
     _add_deletion_arguments(parser)
     parser.add_argument(
@@ -174,7 +161,7 @@ def add_apply(parser: ArgumentTarget) -> None:
         default=NEVER,
         help="when a person has to have approved the plan in Airflow, beside what the site demands (default: never)",
     )
-    add_value(parser, "approve_above")
+    options.add_value(parser, "approve_above")
     parser.add_argument("--no-lease", action="store_true", help="do not take the cluster's lease")
     most = "maximum deletions per second (default: the DAGs'; 0: no limit)"
     parser.add_argument("--groups-per-second", metavar="N", read=read_number, help=most)
@@ -185,7 +172,7 @@ def apply(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the plan's groups, and show the outcome of each. A group that is kept makes the exit code 3."""
     from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
-    cluster = Cluster(args)
+    cluster = options.Cluster(args)
     layout = cluster.layout()
     terms = _terms(args)
     floors = cluster.floors()
@@ -199,7 +186,7 @@ def apply(args: argparse.Namespace, out: Output) -> ExitCode:
         request_id=args.plan_id,
         leased=not args.no_lease,
     )
-    write_report(layout, plan)
+    options.write_report(layout, plan)
     back_up = cluster.command("backup", "--plan-id", plan.plan_id, "--digest", plan.digest)
     before = f"Nothing was deleted. Before a deletion, back the plan up: {back_up}"
     return _show_outcomes(out, result, cluster, before if result.report.backup is None else _to_delete(plan.digest))
@@ -222,9 +209,9 @@ def _pace(args: argparse.Namespace) -> float:
 
 
 def add_delete(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
+    options.add_storage_arguments(parser)
     parser.add_argument("group_ids", nargs="+", metavar="GROUP", read=read_group_ids_once)
-    add_value(parser, "observe_seconds", default=60.0)
+    options.add_value(parser, "observe_seconds", default=60.0)
     parser.add_argument("--type", action="append", dest="types", metavar="TYPE", read=read_type_names)
     for flag in ("--ignore-missing", "--ignore-signs-of-life", "--allow-hidden-topics"):
         parser.add_argument(flag, action="store_true")
@@ -233,7 +220,7 @@ def add_delete(parser: ArgumentTarget) -> None:
 
 def delete(args: argparse.Namespace, out: Output) -> ExitCode:
     """Watch the groups, back them up, delete them, and show the outcome of each. One that is kept is exit code 3."""
-    cluster = Cluster(args)
+    cluster = options.Cluster(args)
     result = _run_deletion(
         args,
         cluster,
@@ -251,10 +238,10 @@ _NUMBERS = ("min_idle_seconds", "min_observations", "max_groups", "max_share", "
 
 
 def add_prune_topics(parser: ArgumentTarget) -> None:
-    add_storage_arguments(parser)
-    add_pattern_arguments(parser)
+    options.add_storage_arguments(parser)
+    options.add_pattern_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID")
-    add_numbers(parser, _NUMBERS)
+    options.add_numbers(parser, _NUMBERS)
     parser.add_argument("--policy-file", metavar="PATH")
     parser.add_argument("--kept", action="store_true", help="show the topics that are kept, instead of those planned")
     parser.add_argument("--plan-id", metavar="PLAN", help="apply this plan instead of making one")
@@ -264,7 +251,7 @@ def add_prune_topics(parser: ArgumentTarget) -> None:
 
 def prune_topics(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and show its topics, or apply one and show the outcome of each."""
-    cluster = Cluster(args)
+    cluster = options.Cluster(args)
     if args.plan_id is None:
         if args.yes:
             raise ConfigurationError("--plan-id", None, _SEEN)
@@ -272,17 +259,17 @@ def prune_topics(args: argparse.Namespace, out: Output) -> ExitCode:
     for name in ("include", "exclude", "snapshot_id", "policy_file", "kept", *_NUMBERS):
         if getattr(args, name) not in (None, False):  # whoever gives one expects less to be pruned than the plan has
             remedy = "is for a new plan, and --plan-id applies a plan as it is: leave one of them out"
-            raise ConfigurationError(flag_of(name), None, remedy)
+            raise ConfigurationError(options.flag_of(name), None, remedy)
     return _prune(args, cluster, out)
 
 
-def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
+def _plan_topics(args: argparse.Namespace, cluster: options.Cluster, out: Output) -> ExitCode:
     from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 
     layout, floors = cluster.layout(), cluster.floors()
-    take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
-    file = policy_file_of(args, floors)
-    policy = policy_of(args, cluster.settings)
+    options.take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
+    file = options.policy_file_of(args, floors)
+    policy = options.policy_of(args, cluster.settings)
     plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
     summary = {**plan.summary(), "path": str(path)}
     if args.kept:
@@ -296,7 +283,7 @@ def _plan_topics(args: argparse.Namespace, cluster: Cluster, out: Output) -> Exi
     return ExitCode.DONE
 
 
-def _prune(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
+def _prune(args: argparse.Namespace, cluster: options.Cluster, out: Output) -> ExitCode:
     from airflow_kafka_groups.change.deletion.run import TOPIC_CHUNK_SIZE
     from airflow_kafka_groups.ledger.deletion_plan import load_plan
 

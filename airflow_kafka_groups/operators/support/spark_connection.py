@@ -21,7 +21,7 @@ LOCAL = "local[*]"
 _YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"
 _SPARK = Path(__file__).parents[2] / "spark"
 PROGRESS = {"spark.ui.showConsoleProgress": "true", "spark.ui.consoleProgress.update.interval": "10000"}
-"""Properties by which Spark writes a bar of the running stages to the log, every ten seconds while they proceed."""
+"""By these, Spark writes a bar of the running stages to the log every ten seconds."""
 
 _YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _DRIVER_ENV = {"yarn": "spark.yarn.appMasterEnv.", "k8s": "spark.kubernetes.driverEnv."}
@@ -32,8 +32,7 @@ _logger = logging.getLogger(__name__)
 def read_spark_arguments(field: str, value: Any) -> Mapping[str, Any]:
     """Read the arguments of Spark's hook, and have Airflow mask the secrets in them: it knows other names only.
 
-    The task's page in Airflow's UI shows them. Raises ``ConfigurationError`` for a URL with a password or a token in
-    the others, which are on the command line.
+    Raises ``ConfigurationError`` for a URL with a password or a token in the others, which are on the command line.
     """
     arguments = dict(read_mapping(field, value))
     for argument, given in arguments.items():
@@ -55,11 +54,6 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
 
     Airflow's hook goes to YARN when the connection does not exist, which fails where no YARN is configured. There the
     job runs on this machine, and the log says so.
-
-    :param application_args: the job's own arguments.
-
-    Raises ``ConfigurationError`` if Airflow's Spark provider is not installed, if this machine needs Java and has none,
-    and for a way to follow the job that only Airflow's operator has.
     """
     arguments = {name: value for name, value in arguments.items() if (name, value) != ("conn_id", None)}
     for name in _TRACKED_BY_ITS_OPERATOR:
@@ -73,12 +67,8 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
         raise ConfigurationError("spark", None, remedy) from exc
     hook, place = _with_progress(spark_submit.SparkSubmitHook), Place(arguments)
     if place.is_missing:
-        _logger.warning(
-            "There is no Spark connection %r, so the job runs on this machine (%s). Create the connection to run it "
-            "on a cluster",
-            place.conn_id,
-            LOCAL,
-        )
+        text = "There is no Spark connection %r, so the job runs on this machine. Create it to run the job on a cluster"
+        _logger.warning(text, place.conn_id)
         if problem := _no_java({**os.environ, **(arguments.get("env_vars") or {})}):
             raise ConfigurationError("Java", None, f"{problem}: install it, or set JAVA_HOME")
         hook = _on_this_machine(hook)
@@ -110,9 +100,6 @@ class SparkJob:
     ) -> Iterator[Callable[[], None]]:
         """Write the private files of a job, and yield what submits it and waits for it.
 
-        :param application: a job of this package, or a path.
-        :param words: its arguments.
-        :param arguments: those of ``SparkSubmitHook``.
         :param write: writes files into a private folder, each for an option of the job.
         :param for_executors: ship these files in any deploy mode. Default: where the driver is elsewhere.
         """
@@ -187,8 +174,7 @@ def _no_java(environment: Mapping[str, str]) -> str | None:
 class Place:
     """Where a job runs, by its arguments, the Spark connection and YARN's configuration.
 
-    ``driver_env`` is the beginning of the properties by which a driver elsewhere gets its environment; ``None`` for one
-    here. Airflow's hook writes these properties on the command line.
+    ``driver_env`` is the beginning of the properties by which a driver elsewhere gets its environment, if it is.
     """
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
