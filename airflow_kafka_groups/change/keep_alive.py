@@ -307,11 +307,7 @@ def _sort_out(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run(OffsetRequest):
-    """The commit of what is there.
-
-    :param due: what each group needs whose offsets are committed again.
-    :param left: the others that go on record, with the reason.
-    """
+    """The commit of what is there: of the ``due`` groups; those ``left`` alone go on record, with the reason."""
 
     what: ClassVar[str] = WHAT
     may_be_absent: ClassVar[bool] = False

@@ -1,9 +1,8 @@
 """Remove members from a group (LeaveGroup, KIP-345): static members that do not come back, and zombies.
 
-A static member keeps its partitions until its session times out, which may be set to hours, and so does a consumer
-that hangs while its heartbeats go on. Each is removed by its member id, a static one by both of its names: one that has
-joined again meanwhile is another membership, and stays. Which memberships were meant is recorded before, so that a task
-that is retried removes nobody who came back.
+Each is removed by its member id, a static one by both of its names: one that has joined again meanwhile is another
+membership, and stays. Which memberships were meant is recorded before: a task that is retried removes nobody who came
+back.
 """
 
 from __future__ import annotations
@@ -82,10 +81,7 @@ class RemoveMembersRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberResult(ChangeResult):
-    """The result of one member.
-
-    :param partitions: the number of partitions that were assigned to it.
-    """
+    """The result of one member; ``partitions`` is the number of those that were assigned to it."""
 
     member_id: str
     group_instance_id: str | None
@@ -104,10 +100,7 @@ class MemberResult(ChangeResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedMembers(RecordedChanges):
-    """The results of the members that were named, or of all.
-
-    :param path: the record; ``None`` where nobody was to be removed.
-    """
+    """The results of the members that were named, or of all; ``path`` is ``None`` where nobody was to be removed."""
 
     results: Sequence[MemberResult]
 

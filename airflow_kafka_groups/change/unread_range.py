@@ -1,7 +1,6 @@
 """The unread range of a group, fixed once for a DAG run, and committed when the work on it has succeeded.
 
-Whoever asks again for the same task run gets the same range, so a task that is retried or cleared works on what it
-worked on before. Committing twice is committing once: the second finds the offsets that it would set.
+A task that is retried or cleared gets the range that it had before. Committing twice is committing once.
 """
 
 from __future__ import annotations
@@ -89,10 +88,7 @@ class UnreadRange:
 
 
 def range_path(layout: Layout, task_run: str, due: datetime) -> StoragePath:
-    """Return the file of a task run's range.
-
-    :param due: when the DAG run was due: the same for each try.
-    """
+    """Return the file of a task run's range, by the time when its DAG run was due: the same for each try."""
     digest = hashlib.sha256(task_run.encode()).hexdigest()[:8]
     return layout.root / BACKLOGS / f"{time_prefix(due)}-{digest}.json"
 

@@ -79,10 +79,7 @@ class ChangeRequest(Protocol[R_co]):
 
 
 class OffsetRequest(ABC):
-    """A verb that changes offsets.
-
-    :cvar what: the kind of change, for the record: ``restore``, ``reset``, ``alter``.
-    """
+    """A verb that changes offsets; ``what`` is its kind, for the record: ``restore``, ``reset``, ``alter``."""
 
     __slots__ = ()
     what: ClassVar[str]
@@ -133,10 +130,7 @@ class OffsetRequest(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChanges:
-    """The results of the changes, what was proposed, and the file that has them.
-
-    :param path: ``None`` where there was nothing to record.
-    """
+    """The results of the changes, what was proposed, and the file that has them; ``None`` if nothing was recorded."""
 
     results: Sequence[ChangeResult]
     changes: Sequence[Change] = ()
@@ -179,10 +173,7 @@ class RecordedChanges:
 
 
 class ChangeRecord:
-    """The two files of a change in ``changes/``, what was there before and what became of it, and its entry in the log.
-
-    :param facts: further fields of both files.
-    """
+    """The two files of a change in ``changes/``, what was there before and what became of it, and its log entry."""
 
     def __init__(self, layout: Layout, what: str, *, dry_run: bool, facts: Mapping[str, Any]) -> None:
         run_id = new_id(utc_now())
@@ -191,10 +182,7 @@ class ChangeRecord:
         self._layout, self._folder, self.run_id = layout, layout.root / CHANGES, run_id
 
     async def before(self, changes: Sequence[Change] | Sequence[ChangeResult]) -> None:
-        """Record what is there, durably, before anything is changed: so that the change can be undone.
-
-        Raises ``MaintenanceError`` or ``StorageError``; nothing must be changed then.
-        """
+        """Record what is there, durably, before the change. Raises ``MaintenanceError`` or ``StorageError``."""
         await asyncio.to_thread(FILES.sync, await self._write("before", changes, self.head))
 
     async def _write(
@@ -211,9 +199,7 @@ class ChangeRecord:
         groups: Sequence[str] = (),
         task_run: str | None = None,
     ) -> None:
-        """Add the change to the cluster's log, durably, after ``before`` and before anything is changed.
-
-        Raises ``JournalError`` or ``StorageError``; nothing must be changed then.
+        """Add the change to the cluster's log, durably. Raises ``JournalError`` or ``StorageError``.
 
         :param at: since when, and ``lasts`` for how long, the ``groups`` are to stay. Default: none has to.
         :param task_run: what its tries have in common. Default: no later one continues it.
@@ -320,11 +306,7 @@ def _known(ledger: Ledger, now: datetime) -> tuple[Mapping[str, KeptAlive], date
 def _with_signs(
     ledger: Ledger, began: datetime, before_this: Mapping[str, KeptAlive], changes: Sequence[Change]
 ) -> list[Change]:
-    """Return changes, with a sign for the groups that somebody uses since their new offsets were known.
-
-    :param began: when the changes were proposed.
-    :param before_this: the groups that earlier changes want to stay.
-    """
+    """Return changes, with a sign for the groups that somebody uses since their new offsets were known."""
     asked = (change for change in changes if change.kept is None and not change.is_committed)
     since = {change.group_id: change.as_of or began for change in asked}
     alive: dict[str, str] = {}

@@ -1,8 +1,4 @@
-"""Apply changes of committed offsets to groups without members, and verify them.
-
-Each chunk of groups is described and read just before it is written: a group that has members, is of another kind, or
-has moved since the proposal is kept. Afterwards the offsets are read back and compared.
-"""
+"""Apply changes of committed offsets to groups without members that have not moved since the proposal, and verify."""
 
 from __future__ import annotations
 
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
 
 _CHUNK_GROUPS = 1_000
-_NOTHING_SKIPPED: Mapping[str, str] = {}
 _CHUNKS_AT_ONCE = 4
 """While brokers write one chunk, others are read, judged and read back."""
 _PARTITIONS = 50  # of __consumer_offsets, as brokers are shipped; where there are more or fewer, order gains less
@@ -55,7 +50,7 @@ async def apply_changes(
     """Apply the changes in chunks, and return one result each, in order.
 
     No commit leaves later than 15 s after the reading of its chunk began, nor to another broker than the one that was
-    read: who commits without membership may have moved its groups meanwhile.
+    read: one that stood still is replaced without its knowledge, and answers by what it knew.
 
     :param changes: at most one of each group.
     :param dry_run: run all checks but write nothing.
@@ -106,11 +101,7 @@ async def _apply_chunk(
     rewrite: bool,
     chunk: Sequence[Change],
 ) -> dict[str, ChangeResult]:
-    """Read the groups of a chunk, and commit what is safe to the brokers that described them.
-
-    Another broker may know what happened since: one that stood still for some seconds is replaced without its
-    knowledge, and answers by what it knew. So groups that move meanwhile fail.
-    """
+    """Read the groups of a chunk, and commit what is safe."""
     read_at = clock.now()
     candidates = [change.group_id for change in chunk if change.kept is None]
     readings = await read_groups(admin, candidates) if candidates else {}
@@ -203,7 +194,7 @@ def _result(change: Change, outcome: ChangeOutcome, reason: str, partitions: int
         outcome=outcome,
         reason=reason,
         partitions=len(change.after) if partitions is None else partitions,
-        skipped=skipped or _NOTHING_SKIPPED,
+        skipped=skipped,
         skips=change.skips if partitions != 0 else 0,
         rereads=change.rereads if partitions != 0 else 0,
     )

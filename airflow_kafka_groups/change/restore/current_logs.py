@@ -1,8 +1,7 @@
 """The groups and the topics' logs as they are at a restore, compared with the backup's.
 
-An offset is restored only into the log that it was committed for, and only where that log still has it. A restore of
-many groups takes minutes, so topics are compared while offsets are committed, too: in a recreated topic, which has
-another id, an old offset refers to another record, or to none.
+A restore of many groups takes minutes, so topics are compared while offsets are committed, too: in a recreated topic,
+which has another id, an old offset refers to another record, or to none.
 """
 
 from __future__ import annotations
@@ -137,8 +136,7 @@ class CurrentLogs:
     def why_skipped(self, where: TopicPartition, offset: int, old_start: int, old_end: int) -> str | None:
         """Return why an offset cannot be restored, ``None`` if it can.
 
-        :param old_start: the log start at the time of the backup, -1 if it is not known.
-        :param old_end: the log end at that time, -1 if it is not known.
+        :param old_start: the log start at the time of the backup, and ``old_end`` its end; -1 if that is not known.
         """
         if where.topic in self.recreated:
             return self.recreated[where.topic]
@@ -171,10 +169,7 @@ def ids_of(backup: Backup, topics: Iterable[str] = ()) -> dict[str, str]:
 
 
 async def recreated_topics(admin: MaintenanceClient, ids: Mapping[str, str]) -> dict[str, str]:
-    """Return the topics that have another id by now, with a message each. Topics without an id are ignored.
-
-    :param ids: the ids of the topics before.
-    """
+    """Return the topics that have another id by now than before, with a message each; none without an id."""
     here = await admin.topic_ids(ids) if ids else {}
     return {
         topic: f"the topic was recreated: its id is {here[topic]} and was {before or _NOT_KNOWN}"
@@ -214,8 +209,6 @@ class SameTopics:
         """Return the results, of which those fail whose topics were recreated while they were committed.
 
         Where that cannot be read, nobody knows whether a committed offset is of the topic that is there now.
-
-        :param results: one for each change, in order.
         """
         if not self._ids or all(result.outcome is not ChangeOutcome.CHANGED for result in results):
             return results

@@ -1,8 +1,4 @@
-"""A drill of a restore or a migration: it commits the offsets to scratch groups, compares, and deletes these groups.
-
-Only groups created by the drill are written to or deleted: each drill has names of its own, and a scratch group is
-deleted only if it is empty and contains nothing but the restored offsets.
-"""
+"""A drill of a restore or a migration, which writes to and deletes only scratch groups with names of its own."""
 
 from __future__ import annotations
 

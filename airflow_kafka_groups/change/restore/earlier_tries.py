@@ -166,11 +166,9 @@ class Tries:
     killed_since: datetime | None = None
 
     def read(self, layout: Layout, asked: Mapping[str, Any], kafka_cluster_id: str | None) -> EarlierTries:
-        """Return what the earlier tries meant to set.
+        """Return what the earlier tries meant to set. Raises ``MaintenanceError`` for another distance or a damage.
 
         :param asked: what this try is asked for, by the fields of a record: a distance or a target.
-
-        Raises ``MaintenanceError`` for a record that is missing, damaged, or of another distance, and as ``records``.
         """
         groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
         for path, record, kept in self.records(layout, kafka_cluster_id):
@@ -186,9 +184,7 @@ class Tries:
     def records(
         self, layout: Layout, kafka_cluster_id: str | None
     ) -> Iterator[tuple[StoragePath, dict[str, Any], frozenset[str] | None]]:
-        """Yield what the earlier tries recorded, oldest first: the path, the record, and the groups that were kept.
-
-        The groups are ``None`` for a try that has no result: it was killed.
+        """Yield what earlier tries recorded, oldest first: path, record, and the groups kept (``None``: it was killed).
 
         Raises ``MaintenanceError`` for a record that is missing or damaged, or such a log, and ``StorageError``.
         """

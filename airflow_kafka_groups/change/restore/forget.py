@@ -1,8 +1,4 @@
-"""Delete committed offsets that are on record. Groups are read once more right before: what was committed since stays.
-
-The record is all that brings the offsets back, and a client without membership may commit at any time. So each group is
-deleted from within some seconds of its reading, and only by the broker that described it (``admin.client.changes``).
-"""
+"""Delete committed offsets that are on record. Groups are read again right before: what was committed since stays."""
 
 from __future__ import annotations
 

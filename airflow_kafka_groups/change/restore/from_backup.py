@@ -66,11 +66,7 @@ class RestoreRequest(OffsetRequest):
         return self.overwrite
 
     async def propose(self, admin: MaintenanceClient, layout: Layout, earlier: Earlier = first_try) -> list[Change]:
-        """Return the changes that the restore would commit.
-
-        Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group
-        that it does not contain.
-        """
+        """Return the changes. Raises ``BackupError``, and ``ConfigurationError`` for a group that it does not have."""
         backup, groups = await self._open(admin, layout)
         now = await commits_of(admin, list(groups)) if groups else {}
         logs = await current_logs(admin, backup, partitions_of(group.offsets for group in groups.values()))
@@ -112,12 +108,7 @@ class RestoreRequest(OffsetRequest):
 
 
 def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool) -> Change:
-    """Return the change that a restore would commit for one group.
-
-    :param before: its current committed offsets.
-    :param logs: the topics' logs as they are now.
-    :param overwrite: also reset a group that has committed other offsets since.
-    """
+    """Return the change that a restore would commit for one group, of which ``before`` are the current offsets."""
     if not overwrite and (where := _newer(before, group.offsets)) is not None:
         return Change(group_id=group.entry.group_id, before=before, kept=_used(where, before))
     if group.entry.group_type == GroupType.SHARE:  # where it is behind a log's start, it would have read on there
@@ -133,7 +124,6 @@ def propose_topics(
 ) -> Change:
     """Return the change that a restore of pruned topics would commit for one group, whose others are no matter.
 
-    :param overwrite: also reset pruned topics in which the group has committed other offsets since.
     :param pruned: the names of the topics that were pruned; ``None`` if that is not known.
     """
     group_id = group.entry.group_id
