@@ -23,6 +23,7 @@ from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partitio
 from airflow_kafka_groups.observe.patterns import check_group_ids
 from airflow_kafka_groups.observe.readings import read_groups
 from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy, plan_backlog
+from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.formats import FORMAT, plain, read_model
 from airflow_kafka_groups.storage.json_files import json_bytes, read_json
@@ -96,10 +97,9 @@ def range_path(layout: Layout, task_run: str, due: datetime) -> StoragePath:
 def read_range(path: StoragePath) -> UnreadRange:
     """Read a range. Raises ``MaintenanceError`` for one that is missing or damaged, and ``StorageError``."""
     content = read_json(path, _WHAT, MaintenanceError)
-    try:
-        return read_model(UnreadRange, content)
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise MaintenanceError(f"{_WHAT} in {path} is damaged ({exc}). Start a new DAG run") from exc
+    with unless_damaged(MaintenanceError, f"{_WHAT} in {path}"):
+        found = read_model(UnreadRange, content)
+    return found
 
 
 async def fix_range(

@@ -8,7 +8,6 @@ or ends earlier than at the time of the backup), or if the offset is outside the
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from airflow_kafka_groups.change.backup.file import BackedUpGroup, Backup, open_backup
 from airflow_kafka_groups.change.restore.change_offsets import Earlier, OffsetRequest, first_try
 from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, commits_of, current_logs, unread_of
-from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
+from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import read_history
@@ -24,13 +23,11 @@ from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
 from airflow_kafka_groups.observe.log_ends import Unread
 from airflow_kafka_groups.shown import with_links
+from airflow_kafka_groups.storage.access import unless_warned
 from airflow_kafka_groups.storage.layout import Layout
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
-
-
-_logger = logging.getLogger(__name__)
 
 
 def pruned_names(layout: Layout, backup: Backup) -> Collection[str] | None:
@@ -38,12 +35,10 @@ def pruned_names(layout: Layout, backup: Backup) -> Collection[str] | None:
 
     ``None`` if the journal knows no run of the plan or cannot be read: who restores after an accident may have lost it.
     """
-    try:
+    with unless_warned("Which topics were pruned is not known, so all of the backup are restored: %s"):
         runs = read_history(layout, backup.kafka_cluster_id).of_plan(backup.plan_id)
-    except MaintenanceError as error:
-        _logger.warning("Which topics were pruned is not known, so all of the backup are restored: %s", error)
-        return None
-    return {name for run in runs for name in run.possibly_deleted()} if runs else None
+        return {name for run in runs for name in run.possibly_deleted()} if runs else None
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +146,9 @@ def _change(
     after: Commits = cast("Commits", saved)  # as columns, if it is all of them: a backup can have millions
     if skipped:
         after = {where: value for where, value in commits_in(saved).items() if where not in skipped}
-    kept = None if after else _why_nothing(skipped)
+    why = "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
+    unread = unread_of(skipped.values())
+    kept = None if after else why if unread is None else Unread(f"it cannot be restored: {unread}")
     moves = [value.offset - before[where].offset for where, value in after.items() if where in before] if before else []
     return Change(
         group_id=group.entry.group_id,
@@ -164,12 +161,6 @@ def _change(
         skips=sum(move for move in moves if move > 0),
         rereads=-sum(move for move in moves if move < 0),
     )
-
-
-def _why_nothing(skipped: Mapping[TopicPartition, str]) -> str:
-    if (unread := unread_of(skipped.values())) is not None:
-        return Unread(f"it cannot be restored: {unread}")
-    return "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
 
 
 def _used(where: TopicPartition, before: Commits) -> str:
