@@ -165,8 +165,7 @@ class MaintenanceLease:
         self._since = int(time.time() * 1000)
         self._session: MemberSession | None = None
         self.term = 0
-        """How often this run requested the lease. While it is unchanged, no other run held the lease.
-        """
+        """How often this run requested the lease. While it is unchanged, no other run held the lease."""
 
     async def __aenter__(self) -> Self:
         try:

@@ -90,10 +90,7 @@ class GroupMember(ABC):
 
     @abstractmethod
     def metadata(self) -> Sequence[GroupProtocol] | Awaitable[Sequence[GroupProtocol]]:
-        """Return the supported protocols, at least one, the most preferred first.
-
-        Called before each JoinGroup, so more than once in a round when JoinGroup is retried.
-        """
+        """Return the supported protocols, at least one, the most preferred first. Called before each JoinGroup."""
 
     def on_join_prepare(self, generation: int, member_id: str) -> Awaitable[None] | None:  # noqa: B027  # may stay empty
         """Clean up after the previous generation. Called once before each round.
@@ -110,8 +107,7 @@ class GroupMember(ABC):
         """Return the assignment of every member. Called on the leader only.
 
         :param leader_id: the id of the leader, which is this member.
-        :param protocol: the protocol that the coordinator picked.
-        :param all_member_metadata: all members with their metadata for that protocol.
+        :param all_member_metadata: all members with their metadata for the protocol that the coordinator picked.
 
         Each member id needs exactly one entry, ``b""`` for nothing. Otherwise nothing is sent, the group is left, and
         the membership ends with ``InvalidAssignmentError``.
@@ -121,14 +117,9 @@ class GroupMember(ABC):
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> Awaitable[None] | None:
-        """Start to work with the assignment of this member.
+        """Start to work with the assignment of this member from the leader.
 
         After an exception it is called again with the same arguments, after a pause, while the generation is current.
-
-        :param generation: the generation that was joined.
-        :param member_id: the id of this member in the group.
-        :param protocol: the protocol that the coordinator picked.
-        :param assignment: the assignment from the leader.
         """
 
     def on_leave_prepare(self) -> Awaitable[None] | None:  # noqa: B027  # may stay empty

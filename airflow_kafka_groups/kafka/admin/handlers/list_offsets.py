@@ -10,7 +10,7 @@ from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, Handle
 from airflow_kafka_groups.kafka.models import Broker, BrokerId, ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import FetchedTail, MetadataAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FETCH, LIST_OFFSETS, METADATA, Api
-from airflow_kafka_groups.kafka.protocol.apis import fetch, list_offsets, metadata
+from airflow_kafka_groups.kafka.protocol.apis import list_offsets, metadata
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
@@ -86,4 +86,4 @@ class FetchTailsHandler(_PartitionsHandler[FetchedTail], KeyedHandler[TopicParti
     batch_size: ClassVar[int] = 100
 
     def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
-        return fetch.build({key: self.offsets[key] for key in keys}, version)
+        return list_offsets.build_fetch({key: self.offsets[key] for key in keys}, version)

@@ -13,7 +13,6 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
     describe_configs,
     describe_groups,
-    fetch,
     find_coordinator,
     list_groups,
     list_offsets,
@@ -26,7 +25,7 @@ from airflow_kafka_groups.kafka.protocol.apis import (
 from airflow_kafka_groups.kafka.protocol.codec import Message, decode_message
 
 _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
-    api_versions.FETCH: fetch.from_kio,
+    api_versions.FETCH: list_offsets.fetched_from_kio,
     api_versions.LIST_OFFSETS: list_offsets.from_kio,
     api_versions.METADATA: metadata.from_kio,
     api_versions.OFFSET_COMMIT: offset_commit.from_kio,

@@ -49,7 +49,6 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     decode_response,
     delete_groups,
     describe_groups,
-    fetch,
     find_coordinator,
     list_groups,
     list_offsets,
@@ -59,7 +58,7 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     offset_fetch,
 )
 from airflow_kafka_groups.kafka.protocol.apis.describe_groups import GROUP_TYPES, decode
-from airflow_kafka_groups.kafka.protocol.apis.fetch import ends_of
+from airflow_kafka_groups.kafka.protocol.apis.list_offsets import ends_of
 from airflow_kafka_groups.kafka.protocol.codec import (
     Message,
     encode_body,
@@ -128,7 +127,7 @@ REQUESTS: list[tuple[Api, int, Any]] = [
     ),
     (apis.OFFSET_DELETE, 0, lambda v: offset_commit.build_delete("g", [PART], v)),
     *((apis.METADATA, v, lambda v: metadata.build(["t"], v)) for v in versions_of(apis.METADATA)),
-    (apis.FETCH, 12, lambda v: fetch.build({PART: 7}, v)),
+    (apis.FETCH, 12, lambda v: list_offsets.build_fetch({PART: 7}, v)),
     *(
         (apis.LIST_OFFSETS, v, lambda v: list_offsets.build({PART: OffsetSpec.latest()}, v))
         for v in versions_of(apis.LIST_OFFSETS)
