@@ -193,7 +193,6 @@ def _rows_of_site(ledger: Ledger, plan: DeletionPlan, group_id: str, floors: Sit
 
 
 def _rows_of_newer_policy(layout: Layout, plan: DeletionPlan, request: ExplainRequest, now: datetime) -> Iterator[Row]:
-    """Yield what keeps the group by the policy as it is now."""
     try:
         newer = request.policy_reader(plan.policy)()
         ruled_out = kept_by_newer_policy(plan, newer)
@@ -386,7 +385,6 @@ def _row_of_recheck(
 
 
 def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup) -> Iterator[Row]:
-    """Yield the rule that decided about the group when the plan was made, and its owner and family."""
     policy = policy_of_plan(layout, plan_id)
     rule = next((rule for rule in policy.rules if rule.name == found.rule), None)
     if rule is not None and policy.file is not None:

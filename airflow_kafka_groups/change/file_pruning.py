@@ -88,8 +88,6 @@ _UNCOMMITTED = "_temporary"
 
 
 class _Found(NamedTuple):
-    """A file of a set, or a folder of such files: where it is, and the folder of its kind."""
-
     path: StoragePath
     place: str
     is_folder: bool
@@ -151,7 +149,6 @@ class FileSet:
                 self.foreign = f"{path} cannot be read: {type(error).__name__}: {error}"
 
     def _look_into_folder(self, folder: StoragePath) -> str | None:
-        """Find what is in a folder; return why it must not be removed."""
         local = FILES.local(folder)
         if local is not None and local.is_symlink():
             return f"{folder} is a link: what is behind it may be somebody else's"

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change import lease
-from airflow_kafka_groups.change.deletion import chunk_loop, delete_requests, recheck, run, verify
+from airflow_kafka_groups.change.deletion import chunk_loop, recheck, run, verify
 from airflow_kafka_groups.change.deletion.guards import exclusions
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.plan import abandoned_topics, objections
@@ -115,10 +115,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "every listing is complete": ((GroupListings, "complete", property(lambda self: True)),),
     "all types may be deleted": ((recheck, "_by_kind", _nothing),),
     "nothing is verified": ((verify, "verify_deleted", _all_gone),),
-    "lost answers are believed": (
-        (chunk_loop, "of_deletion", _optimistic),
-        (delete_requests, "of_deletion", _optimistic),
-    ),
+    "lost answers are believed": ((chunk_loop, "of_deletion", _optimistic),),
     "the plan trusts the judge": ((objections, "keep_by_verdict", _trusting),),
     "the plan does not look at the snapshot": ((objections, "doubt", _nothing),),
     "clocks of brokers are not compared": ((BrokerClocks, "why_off", _no_text),),

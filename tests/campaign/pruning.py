@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.change.deletion import delete_requests
+from airflow_kafka_groups.change.deletion import chunk_loop
 from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.change.plan.plan_topics import plan_topics
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
@@ -321,7 +321,7 @@ def _in_pruning(random: Random, groups: int) -> tuple[Fault, ...]:
 def run_pruning(story: Story, loops: Loops) -> PruneWorld:
     """Run one history from a storage without files, and compare what was written with what happened."""
     world = PruneWorld(loops, story.behaviours, run_steps, takes_lease=bool(story.seed % 3))
-    with patch.object(delete_requests, "clock", SimpleNamespace(now=lambda: world.clock)):
+    with patch.object(chunk_loop, "clock", SimpleNamespace(now=lambda: world.clock)):
         run_steps(world, story.steps)
     process = Process(world, 0)
     layout = actions.layout_of(world, process)

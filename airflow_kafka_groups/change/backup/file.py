@@ -219,7 +219,6 @@ def manifest_json(backup: Backup, name: str, sha256: str, size: int) -> dict[str
 
 
 def _verified_rows(layout: Layout, plan_id: str, manifest: Mapping[str, Any]) -> tuple[StoragePath, bytes]:
-    """Return the file that the manifest vouches for, and its bytes."""
     file = manifest.get("file")
     name = file.get("name") if isinstance(file, dict) else None
     if not isinstance(name, str) or not re.fullmatch(rf"{re.escape(plan_id)}-[0-9a-f]{{8}}\.parquet", name):

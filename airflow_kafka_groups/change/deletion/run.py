@@ -291,8 +291,6 @@ class DeletionRun:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What a run has before it reads the first group."""
-
     facts: Mapping[str, Any]
     journal: RunJournal
     ledger: Ledger

@@ -116,7 +116,6 @@ def make_plan(
 
 
 def _require_judged(manifest: SnapshotManifest, policy: PlanPolicy, judged_by: JudgedBy) -> None:
-    """Raise ``PlanError`` if the job judged by less than the policy demands."""
     gap, allowed = judged_by.max_gap_seconds, policy.max_gap_seconds
     if allowed and not (gap and gap <= allowed):
         used = "an unknown --max-gap-seconds" if gap is None else f"--max-gap-seconds {gap:g}{'' if gap else ' (none)'}"

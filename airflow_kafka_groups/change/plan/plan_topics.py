@@ -109,7 +109,6 @@ def _counts(found: Mapping[str, int], planned: Sequence[PlannedGroup], kept: Seq
 
 
 def _kept(item: PlannedGroup, why: KeptTopic, reason: str) -> KeptGroup:
-    """Return a topic that is kept instead of pruned."""
     return KeptGroup(
         group_id=item.group_id, topic=item.topic, verdict=why.value, reason=reason, rule=item.rule, owner=item.owner
     )

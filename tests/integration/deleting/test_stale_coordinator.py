@@ -15,8 +15,8 @@ from typing import cast
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.chunk_loop import delete_safe
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
-from airflow_kafka_groups.change.deletion.delete_requests import delete_safe
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.exceptions import BrokerError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig

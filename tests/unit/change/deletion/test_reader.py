@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.chunk_loop import delete_safe, outcome_of
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
-from airflow_kafka_groups.change.deletion.delete_requests import delete_safe, outcome_of
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, NotSentError, OutcomeUnknownError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.backup.make_backup import back_up_plan
-from airflow_kafka_groups.change.deletion import delete_requests
+from airflow_kafka_groups.change.deletion import chunk_loop
 from airflow_kafka_groups.change.deletion.run import DeletionResult
 from airflow_kafka_groups.exceptions import (
     BackupError,
@@ -278,7 +278,7 @@ async def test_all_topics_of_a_group_are_deleted_by_the_broker_that_described_it
 async def test_a_worker_that_is_paused_between_two_topics_does_not_send_the_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delete_requests, "_AT_ONCE", 1)
+    monkeypatch.setattr(chunk_loop, "_AT_ONCE", 1)
     admin, layout, lease = cluster(), layout_in(tmp_path), ScriptedLease()
     admin.commit("app", "older", 0, 1)
     of = await planned(admin, layout)
