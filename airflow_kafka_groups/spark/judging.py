@@ -19,7 +19,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -49,9 +48,9 @@ from airflow_kafka_groups.judge.staleness.observation_store import (
     to_file,
 )
 from airflow_kafka_groups.judge.staleness.observations import reduced
+from airflow_kafka_groups.judge.staleness.one_process import each
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.judge.verdict_names import VerdictName
-from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.snapshot_rows import rows_in
 from airflow_kafka_groups.observe.history.snapshots import rows_of
 from airflow_kafka_groups.shown import first_line
@@ -68,9 +67,6 @@ from airflow_kafka_groups.storage.paths import is_data_file, is_id, new_id, time
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema
 
 _LEFT_BEHIND = timedelta(days=1)
-_ROWS_AT_ONCE = 200_000_000
-"""The rows of one Spark job: what a killed one has done is done again."""
-
 _GROUPS_OF_A_BUCKET = 5_000
 """Fewer are not worth a bucket of their own: each costs a millisecond for each snapshot."""
 
@@ -91,7 +87,6 @@ _SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-_NO_SETTINGS = MappingProxyType(dict[str, str]())
 _LISTED_AT_ONCE = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1)}
 """For a local disk, which is listed more quickly than a job starts that lists."""
 
@@ -127,13 +122,9 @@ class InTasks:
 
         Raises ``SnapshotError`` for a snapshot whose rows do not match its manifest, and ``JobError``.
         """
-        missing = store.missing()
-        if missing:
-            _remove_left_behind(store)
-        for part in _parts(missing):
-            self._reduce(store, part)
-
-    def _reduce(self, store: ObservationStore, manifests: Sequence[SnapshotManifest]) -> None:
+        if not (manifests := store.missing()):
+            return
+        _remove_left_behind(store)
         # A folder that readers of the table do not see, for files before they get their names.
         stage = f"{store.root}/_{new_id(datetime.now(UTC))}"
 
@@ -150,9 +141,8 @@ class InTasks:
 
         try:
             made = self._made(store, manifests, stage)
-            with Workers(is_local=store.storage.is_local) as workers:
-                for _ in workers.each(publish, manifests):
-                    pass
+            for _ in each(publish, manifests, store.storage):
+                pass
         finally:
             with suppress(StorageError):  # the first error is the one to report
                 store.storage.remove_folder(stage, everything=True)
@@ -195,17 +185,11 @@ class InTasks:
             # Now, since it needs other settings, and once, since it may read Kafka.
             records = None if self.last_records is None else _listed(self.last_records)
         try:
-            for damaged in count():
-                try:
-                    with self._working(store, _SETTINGS):
-                        return _write_verdicts(self._verdicts(store, policy, retention, records), store.storage, output)
-                except DamagedObservationsError as exc:
-                    store.require_readable(damaged)
-                    self._reduce(store, [store.discard(str(exc))])
+            with self._working(store, _SETTINGS):
+                return _write_verdicts(self._verdicts(store, policy, retention, records), store.storage, output)
         finally:
             if records is not None:
                 records.unpersist()
-        raise AssertionError
 
     def _verdicts(
         self, store: ObservationStore, policy: StalenessPolicy, retention: int, records: DataFrame | None
@@ -245,7 +229,7 @@ class InTasks:
         return [*found.values()]
 
     @contextmanager
-    def _working(self, store: ObservationStore, settings: Mapping[str, str] = _NO_SETTINGS) -> Iterator[None]:
+    def _working(self, store: ObservationStore, settings: Mapping[str, str] = {}) -> Iterator[None]:
         """Change settings within the block. What a task found is raised as if it was found here."""
         try:
             with settings_of(self._spark, {**settings, **(_LISTED_AT_ONCE if store.storage.is_local else {})}):
@@ -253,7 +237,7 @@ class InTasks:
         except SPARK_ERRORS as exc:
             text = str(exc)
             if found := _DAMAGED.search(text):
-                raise DamagedObservationsError(found[1]) from exc
+                raise store.damaged(found[1]) from exc
             if found := _UNUSABLE.search(text):
                 raise SnapshotError(found[1]) from exc
             if any(sign in text for sign in _CANNOT_RUN):
@@ -269,19 +253,6 @@ def _remove_left_behind(store: ObservationStore) -> None:
         if name[0] == "_" and is_id(name[1:]) and now - time_of(name[1:]) > _LEFT_BEHIND:
             with suppress(StorageError):  # of another user, perhaps; it is hidden, and in nobody's way
                 store.storage.remove_folder(f"{store.root}/{name}", everything=True)
-
-
-def _parts(manifests: Sequence[SnapshotManifest]) -> Iterator[list[SnapshotManifest]]:
-    """Divide snapshots into parts of some hundred million rows."""
-    part, rows = list[SnapshotManifest](), 0
-    for manifest in manifests:
-        if part and rows + manifest.rows > _ROWS_AT_ONCE:
-            yield part
-            part, rows = [], 0
-        part.append(manifest)
-        rows += manifest.rows
-    if part:
-        yield part
 
 
 def _buckets(groups: int, cores: int) -> int:

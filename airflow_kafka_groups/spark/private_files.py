@@ -1,6 +1,6 @@
 """The private files of a job, its properties among them: on spark-submit's command line, every user could read these.
 
-``--properties-file`` replaces ``spark-defaults.conf``, so its content comes first in the file; what a task sets counts.
+spark-submit reads them by ``--properties-file``, and ``spark-defaults.conf`` besides (``--load-spark-defaults``).
 """
 
 from __future__ import annotations
@@ -42,12 +42,6 @@ _SWITCHES = frozenset({"true", "false"})
 
 _OF_JAVA = re.compile(r"-D([^=\s]+)=")
 """The name of a property among Java's options."""
-
-_FIND_HOME = '. "$0"; printf %s "$SPARK_HOME"'
-_REMEDY = (
-    "cannot be kept off the command line, since spark-defaults.conf was not found: set SPARK_CONF_DIR or SPARK_HOME "
-    "for the worker, or name a properties_file"
-)
 
 PRIVATE_PREFIX = "kafka-groups-private-"
 _GUARD = 'trap "" HUP INT TERM; while read -r _; do :; done; rm -rf -- "$1"'
@@ -113,19 +107,16 @@ def hide_conf(
     properties_file: str | None,
     folder: Path,
     *,
-    spark_binary: str | None = None,
     env_vars: Mapping[str, Any] | None = None,
     driver_env: str | None = None,
 ) -> tuple[dict[str, Any], str | None]:
     """Write properties to a file in a private folder; return those that Airflow has to see, and the file.
 
-    :param properties_file: the task's own ``--properties-file``, which Spark reads instead of its defaults.
-    :param spark_binary: spark-submit. Default: the one on the path.
+    :param properties_file: the task's own ``--properties-file``, whose content comes first.
     :param env_vars: what the task adds to its environment.
     :param driver_env: what precedes the names of these variables as properties, where the driver gets them so.
 
-    Where Spark's defaults are not found, properties stay on the command line. Raises ``ConfigurationError`` if one of
-    them is secret by its name or value, or if the task's file cannot be read.
+    Raises ``ConfigurationError`` if the task's file cannot be read.
     """
     given = {name: str(value) for name, value in (conf or {}).items()}
     if driver_env is not None:
@@ -133,45 +124,11 @@ def hide_conf(
     seen = {name: value for name, value in given.items() if name in READ_BY_AIRFLOW}
     if seen == given:
         return given, properties_file
-    if properties_file is not None:
-        before = _read("properties_file", Path(properties_file))
-    else:
-        folder_of_defaults = _conf_folder(spark_binary, {**os.environ, **(env_vars or {})})
-        if folder_of_defaults is None:
-            others = {name: value for name, value in given.items() if value.lower() not in _SWITCHES}
-            if secret := sorted(name for name in others if _SECRET.search(name) or is_secret(name, others[name])):
-                raise ConfigurationError(f"conf, {secret[0]}", None, _REMEDY)
-            return given, None
-        defaults = folder_of_defaults / "spark-defaults.conf"
-        before = _read("SPARK_CONF_DIR", defaults) if defaults.is_file() else ""
+    try:
+        before = "" if properties_file is None else Path(properties_file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigurationError("properties_file", properties_file, f"cannot be read: {type(exc).__name__}") from None
     hidden = {name: value for name, value in given.items() if name not in seen}
     # An empty line ends a last line that goes on with a backslash.
     path = write_secret_file(f"{before}\n\n{render_properties(hidden)}", folder / "spark.properties")
     return seen, str(path)
-
-
-def _read(field: str, path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigurationError(field, str(path), f"cannot be read: {type(exc).__name__}") from None
-
-
-def _conf_folder(spark_binary: str | None, env: Mapping[str, str]) -> Path | None:
-    """Return where Spark looks for its defaults, as its own scripts find it."""
-    if env.get("SPARK_CONF_DIR"):
-        return Path(env["SPARK_CONF_DIR"])
-    home = env.get("SPARK_HOME") or _home_of(shutil.which(spark_binary or "spark-submit", path=env.get("PATH")), env)
-    return Path(home, "conf") if home else None
-
-
-def _home_of(program: str | None, env: Mapping[str, str]) -> str | None:
-    script = Path(program or "").parent / "find-spark-home"
-    bash = shutil.which("bash")
-    if program is None or bash is None or not script.is_file():  # a site's own wrapper of spark-submit
-        return None
-    found = subprocess.run(  # noqa: S603 - what spark-submit itself is about to run
-        [bash, "-c", _FIND_HOME, str(script)], env=dict(env), capture_output=True, text=True, timeout=60, check=False
-    )
-    home = found.stdout.strip()
-    return home if home and Path(home).is_dir() else None

@@ -178,10 +178,6 @@ def create(storage: Storage, path: str, content: bytes) -> None:
         storage.replace(path, content)
 
 
-TRIES = 3
-"""How often observations are made again whose bytes are not as they were written."""
-
-
 class ObservationStore:
     """The observations of the snapshots of a history.
 
@@ -203,14 +199,6 @@ class ObservationStore:
         """Look for observations, and return the snapshots that have none."""
         self.stored = self._find()
         return [manifest for manifest in self.history.read if manifest.snapshot_id not in self.stored]
-
-    def require_readable(self, damaged: int) -> None:
-        """Raise ``StorageError`` if observations were not as they were written so many times."""
-        if damaged == TRIES:
-            raise StorageError(
-                f"{self.root} has other bytes than were written, {TRIES} times: another program writes there, or "
-                "the storage is damaged. Nothing was judged"
-            )
 
     @property
     def observed(self) -> list[tuple[int, int]]:
@@ -266,12 +254,13 @@ class ObservationStore:
         self.reduced.add(name)
         self.stored[name] = made
 
-    def discard(self, snapshot_id: str) -> SnapshotManifest:
-        """Delete observations that are not as they were written, the manifest first. Return the snapshot's manifest."""
+    def damaged(self, snapshot_id: str) -> StorageError:
+        """Remove the manifest of observations that are not as they were written, and return the error to raise."""
         self.storage.remove(self._manifest(snapshot_id))
-        for path in self.paths_of(self.stored[snapshot_id]):
-            self.storage.remove(path)
-        return next(manifest for manifest in self.history.read if manifest.snapshot_id == snapshot_id)
+        return StorageError(
+            f"the observations of snapshot {snapshot_id} in {self.root} are not as they were written: run "
+            "the job again, which makes them again"
+        )
 
     def _manifest(self, snapshot_id: str) -> str:
         return f"{self.history.folder}/{paths.summary(paths.TableName.OBSERVATIONS, snapshot_id)}"

@@ -1,18 +1,20 @@
-"""The judgement of a cluster in one process, by threads."""
+"""The judgement of a cluster in one process, by threads that read or compute ahead."""
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
-from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.judge.staleness.judging import VerdictCounts, judge
 from airflow_kafka_groups.judge.staleness.lives import lives_of
 from airflow_kafka_groups.judge.staleness.observation_store import (
     DamagedObservationsError,
-    ObservationFile,
     ObservationStore,
     create,
     from_file,
@@ -21,33 +23,50 @@ from airflow_kafka_groups.judge.staleness.observation_store import (
 )
 from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.snapshot_rows import stored_rows
 from airflow_kafka_groups.observe.history.snapshots import rows_of
-from airflow_kafka_groups.shown import first_line
-from airflow_kafka_groups.storage.access import raised_by
+from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema
 
-Made = list[tuple[ObservationFile, bytes]]
+T = TypeVar("T")
+R = TypeVar("R")
+_REMOTE = 16
+
+
+def each(work: Callable[[T], R], items: Iterable[T], storage: Storage) -> Iterator[R]:
+    """Return what a function returns for each item, in order, and compute the next ones meanwhile.
+
+    No more results are kept than twice the number of threads. After an error, nothing of it runs any more.
+
+    :param storage: where the function reads or writes: each wait for one that is not local costs as much as many.
+    """
+    cores = os.cpu_count() or 1
+    threads = cores if storage.is_local else max(cores, _REMOTE)
+    waiting: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="observations") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) >= 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 class OneProcess:
-    """The runner that judges in this process.
-
-    :param workers: its threads.
-    """
-
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
+    """The runner that judges in this process."""
 
     def reduce(self, store: ObservationStore) -> None:
         """Reduce the snapshots that have no observations, and store these, each as soon as they are made.
 
         Raises ``SnapshotError`` for a snapshot whose rows do not match its manifest, and ``StorageError``.
         """
-        _reduce(store, self._workers, store.missing())
+        for _ in each(partial(_reduce, store), store.missing(), store.storage):
+            pass
 
     def judge(
         self, store: ObservationStore, policy: StalenessPolicy, retention: int, output: str
@@ -61,9 +80,10 @@ class OneProcess:
         """
         *names, judged = (manifest.snapshot_id for manifest in store.history.read)
         incomplete = {*store.history.incomplete_ids}
-        (newest,) = _tables(store, self._workers, [judged])
-        earlier = zip((name not in incomplete for name in names), _tables(store, self._workers, names), strict=True)
-        lives, counts = lives_of(newest, earlier, policy), VerdictCounts()
+        earlier = zip(
+            (name not in incomplete for name in names), each(partial(_read, store), names, store.storage), strict=True
+        )
+        lives, counts = lives_of(_read(store, judged), earlier, policy), VerdictCounts()
 
         def verdicts() -> Iterator[pa.Table]:
             for part in lives.judged():
@@ -77,64 +97,21 @@ class OneProcess:
         return counts, folder.verify("verdicts", "judged")
 
 
-def _reduce(store: ObservationStore, workers: Workers, missing: Iterable[SnapshotManifest]) -> None:
-    """Reduce snapshots.
-
-    What is written to a disk is written by the caller's thread, while others reduce the next snapshots: more that write
-    only wait for each other. Elsewhere each thread writes.
-    """
-
-    def made(manifest: SnapshotManifest) -> Callable[[], None]:
-        return partial(_publish, store, manifest, _reduced(store, manifest))
-
-    if store.storage.is_local:
-        for _, publish in workers.each(made, missing):
-            publish()
-    else:
-        for _ in workers.each(lambda manifest: made(manifest)(), missing):
-            pass
-
-
-def _reduced(store: ObservationStore, manifest: SnapshotManifest) -> Made:
-    found, name = list[pa.Table](), manifest.snapshot_id
-    try:
-        for file, path in zip(manifest.files, rows_of(store.history, manifest), strict=True):
-            found.append(reduced(stored_rows(store.storage, name, file, path), name))
-        of_snapshot(name, found)
-        return [to_file(table) for table in found if table.num_rows]
-    except MemoryError as exc:
-        raise StorageError(f"there is no memory left for the rows of snapshot {name}: give this process more") from exc
-
-
-def _publish(store: ObservationStore, manifest: SnapshotManifest, made: Made) -> None:
-    contents = dict(made)
+def _reduce(store: ObservationStore, manifest: SnapshotManifest) -> None:
+    name = manifest.snapshot_id
+    sources = zip(manifest.files, rows_of(store.history, manifest), strict=True)
+    found = [reduced(stored_rows(store.storage, name, file, path), name) for file, path in sources]
+    of_snapshot(name, found)
+    contents = dict(to_file(table) for table in found if table.num_rows)
     store.publish(manifest, [*contents], lambda file, path: create(store.storage, path, contents[file]))
 
 
-def _tables(store: ObservationStore, workers: Workers, snapshot_ids: Iterable[str]) -> Iterator[pa.Table]:
-    """Return the observations of snapshots, in their order, with the columns that decide, or all of the judged one.
-
-    Those whose bytes are not as they were written are made again.
-    """
-    for name, table in workers.each(partial(_read, store), snapshot_ids):
-        found, damaged = table, 0
-        while found is None:
-            store.require_readable(damaged)
-            _reduce(store, workers, [store.discard(name)])
-            found, damaged = _read(store, name), damaged + 1
-        yield found
-
-
-def _read(store: ObservationStore, snapshot_id: str) -> pa.Table | None:
-    """Return the observations of a snapshot, ``None`` if they are not as they were written."""
+def _read(store: ObservationStore, snapshot_id: str) -> pa.Table:
+    """Return the observations of a snapshot with the columns that decide, or all of the judged one."""
     stored, is_judged = store.stored[snapshot_id], snapshot_id == store.history.judged.snapshot_id
-    parts = []
-    for file, path in zip(stored.files, store.paths_of(stored), strict=True):
-        try:
-            content = store.storage.read_bytes(path)
-            parts.append(from_file(snapshot_id, file, content, everything=is_judged))
-        except (StorageError, MemoryError, DamagedObservationsError) as exc:
-            if isinstance(exc, MemoryError) or isinstance(raised_by(exc), MemoryError):  # they may be sound
-                raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
-            return None
+    contents = zip(stored.files, map(store.storage.read_bytes, store.paths_of(stored)), strict=True)
+    try:
+        parts = [from_file(snapshot_id, file, content, everything=is_judged) for file, content in contents]
+    except DamagedObservationsError as exc:
+        raise store.damaged(snapshot_id) from exc
     return of_snapshot(snapshot_id, parts)

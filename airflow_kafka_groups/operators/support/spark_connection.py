@@ -112,7 +112,6 @@ class SparkJob:
                 conf,
                 arguments.get("properties_file"),
                 folder,
-                spark_binary=arguments.get("spark_binary") or place.extra.get("spark-binary"),
                 env_vars=arguments.get("env_vars"),
                 driver_env=place.driver_env,
             )
@@ -121,6 +120,7 @@ class SparkJob:
                 given["files"] = ",".join(filter(None, [arguments.get("files"), *map(str, files.values())]))
             options = [(option, file.name if shipped else str(file)) for option, file in files.items()]
             self._hook = submit_hook(given, [*job, *words, *(word for option in options for word in option)])
+            self._hook.reads_defaults = not arguments.get("properties_file") and given["properties_file"] is not None
             yield partial(self._submit, path)
 
     def _submit(self, path: str) -> None:
@@ -199,7 +199,14 @@ def _with_progress(hook: Any) -> Any:
     class ProgressHook(hook):  # type: ignore[misc]  # Airflow's hook is only known when it is imported
         """Airflow's hook, which waits for the job and ends all of it, without the blank lines that Spark writes."""
 
+        reads_defaults = False
+        """Whether spark-submit reads ``spark-defaults.conf`` besides a file of properties, which would replace it."""
+
         _was_killed = False
+
+        def _build_spark_submit_command(self, application: str) -> list[str]:
+            binary, *words = super()._build_spark_submit_command(application)
+            return [binary, *(["--load-spark-defaults"] if self.reads_defaults else []), *words]
 
         def submit(self, application: str = "", **kwargs: Any) -> Any:
             """Run the job. Of a standalone cluster's driver, newer hooks leave the waiting to Airflow's operator."""

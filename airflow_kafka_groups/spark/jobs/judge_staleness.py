@@ -16,10 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_kafka_groups.durations import read_duration
-from airflow_kafka_groups.exceptions import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence, LastCommits
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.fleet import (
     ALL,
     PLACEHOLDER,
@@ -145,8 +144,10 @@ def run_here(storage: Callable[[str], Storage], arguments: argparse.Namespace) -
     ):
         if value:
             raise JobError(f"{option} needs Spark, and this runs without")
-    with Workers(is_local=storage(arguments.base).is_local) as workers:
-        return _run(_Judging(arguments, storage, OneProcess(workers)))
+    try:
+        return _run(_Judging(arguments, storage, OneProcess()))
+    except MemoryError as exc:
+        raise StorageError("there is no memory left for this judgement: give this process more") from exc
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ else, are imported by those that need them.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NoReturn
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
@@ -18,17 +17,12 @@ from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.source.options import CHANGE_COLUMNS, SourceOptions
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-_ONLY_READS = (
-    "kafka_groups only reads groups. To change the offsets of a group, which must not be in use, use "
-    "AlterGroupOffsetsOperator or ResetGroupOffsetsOperator; process_group_backlog commits what it has processed"
-)
 
 
 class KafkaGroupsDataSource(DataSource):
     """A data source of consumer groups: one row for each group, topic and partition.
 
-    Spark refuses a source that accepts filters unless the session allows it. This class accepts none, so it works in
-    every session; ``register`` uses the one that does.
+    Spark refuses a source that accepts filters unless the session allows it, as ``register`` does.
     """
 
     @cached_property
@@ -49,7 +43,9 @@ class KafkaGroupsDataSource(DataSource):
         """Return the reader of a batch."""
         from airflow_kafka_groups.spark.source.reader import GroupsReader
 
-        return GroupsReader(self._for_batch(schema))
+        if self.parsed.state_path:
+            raise ConfigurationError("state.path", self.parsed.state_path, "is for readStream: leave it out of a batch")
+        return GroupsReader(self._checked(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream of changes; requires the option ``state.path``."""
@@ -57,31 +53,10 @@ class KafkaGroupsDataSource(DataSource):
 
         return ChangesReader(self._checked(schema))
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raise ``NotImplementedError``: what changes offsets has checks of its own."""
-        raise NotImplementedError(_ONLY_READS)
-
-    streamWriter = writer
-
-    def _for_batch(self, schema: StructType) -> SourceOptions:
-        if self.parsed.state_path:
-            raise ConfigurationError("state.path", self.parsed.state_path, "is for readStream: leave it out of a batch")
-        return self._checked(schema)
-
     def _checked(self, schema: StructType) -> SourceOptions:
         if schema.fieldNames() != self.schema().fieldNames():
             raise ConfigurationError("schema", schema.fieldNames(), "give none; choose columns by the option columns")
         return self.parsed
-
-
-class FilteringDataSource(KafkaGroupsDataSource):
-    """A data source that accepts filters on the group and the topic, so that only those groups are requested."""
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch."""
-        from airflow_kafka_groups.spark.source.reader import FilteringReader
-
-        return FilteringReader(self._for_batch(schema))
 
 
 def register(spark: SparkSession) -> None:
@@ -90,4 +65,4 @@ def register(spark: SparkSession) -> None:
     :param spark: the session; its ``spark.sql.python.filterPushdown.enabled`` is set.
     """
     spark.conf.set(_PUSHDOWN, "true")
-    spark.dataSource.register(FilteringDataSource)
+    spark.dataSource.register(KafkaGroupsDataSource)

@@ -122,8 +122,6 @@ class SourceOptions:
         Raises ``ConfigurationError`` naming the option, its value (not a secret's) and the remedy.
         """
         given = {name.lower(): value for name, value in options.items()}
-        if given.get("provider") == "kafka_groups":  # CREATE TABLE
-            raise ConfigurationError("provider", None, "no table can be made of groups: CREATE TEMPORARY VIEW instead")
         settings = {name.removeprefix(KAFKA_PREFIX): v for name, v in given.items() if name.startswith(KAFKA_PREFIX)}
         for name, value in settings.items():
             _refuse_secret(name, value)
@@ -238,9 +236,7 @@ def _place(path: str) -> Path:
         return given
     from pyspark import SparkContext, SparkFiles
 
-    folder = (
-        SparkFiles._root_directory
-    )  # of a worker; getRootDirectory() fails where there is no session, e.g. in tests
+    folder = SparkFiles._root_directory  # of a worker; without a session, getRootDirectory() fails
     if folder is None and SparkContext._active_spark_context is not None:
         folder = SparkFiles.getRootDirectory()
     return Path(folder, path) if folder else given
@@ -259,11 +255,8 @@ def _settings(text: str, option: str, where: str) -> dict[str, Any]:
     if text.lstrip().startswith("{"):
         try:
             found = json.loads(text)
-        except json.JSONDecodeError as error:
-            remedy = f"is no JSON object (line {error.lineno}, column {error.colno})"
-            raise ConfigurationError(option, where, remedy) from None
-        except ValueError:
-            raise ConfigurationError(option, where, "has a number of thousands of digits: correct it") from None
+        except ValueError as error:  # which names a place, and no content
+            raise ConfigurationError(option, where, f"is no JSON object: {error}") from None
         return {str(name): value for name, value in found.items()}
     settings: dict[str, Any] = {}
     for number, line in enumerate(re.split(r"\r?\n", text), 1):  # other ends of lines may be part of a password

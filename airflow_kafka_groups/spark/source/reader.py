@@ -148,10 +148,6 @@ class GroupsReader(DataSourceReader):
         _spare_what_is_imported()
         return run(fetch(self.options, self.filters, partition), "executor")
 
-
-class FilteringReader(GroupsReader):
-    """The reader of a batch that accepts filters."""
-
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Accept filters; return those that Spark still has to apply."""
         return list(self.filters.take(filters))

@@ -5,24 +5,23 @@ observations of a batch are stored below ``state.path``, one file per bucket and
 failure finds them and returns the same rows, without requests.
 
 The stream's own offset is the number of the batch, of its buckets, of the stream and of the driver that planned the
-batch, so it stays small for any number of groups. Of two drivers with one checkpoint, Spark records the batch of one
-only: its offset says whose observations count. There are as many buckets as the groups need tasks: each costs a task
-and a file. The number is a power of two, so that every bucket of one batch finds its groups in few buckets of another.
+batch, and the cluster's id, so it stays small for any number of groups. Of two drivers with one checkpoint, Spark
+records the batch of one only: its offset says whose observations count. There are as many buckets as the groups need
+tasks: each costs a task and a file. The number is a power of two, so that every bucket of one batch finds its groups in
+few buckets of another.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
+import socket
 import time
 import uuid
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, reduce
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -37,24 +36,22 @@ from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark.source.options import CHANGE_COLUMNS, KEYS, SOURCE_COLUMNS, VALUES, SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, PushedFilters, fetch, list_in_scope, run
 from airflow_kafka_groups.storage.arrow_values import as_column
-from airflow_kafka_groups.storage.disk import DISK
 from airflow_kafka_groups.storage.schemas import arrow_schema
 
 _WAIT_SECONDS = 0.5
-STREAM, DRIVER = "stream", "driver"
-"""What an offset has beside its batch: the number of the stream, and that of the driver that planned the batch."""
+Offset = Mapping[str, Any]
+STREAM, DRIVER, CLUSTER = "stream", "driver", "cluster"
+"""What an offset has beside its batch: the number of the stream, that of the driver, and the id of the cluster."""
 
-_MARK = "driver"
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 """How one begins; ``file:/folder``, as Hadoop writes it, has one slash."""
 
 
 class ChangeState:
-    """The observations of batches, and the token.
+    """The observations of batches.
 
-    They are in ``<folder>/batch-<number>-<stream>-<driver>/bucket-<number>.parquet``, by the offset of their batch: a
-    driver that was replaced and wakes up does not touch what the next one saw. Where no file can be created
-    exclusively, each task's file has a name of its own, ``bucket-<number>.<random>.parquet``.
+    They are in ``<folder>/batch-<number>-<stream>-<driver>/bucket-<number>.<random>.parquet``, by the offset of their
+    batch: a driver that was replaced and wakes up does not touch what the next one saw.
 
     :param folder: path or URI, as supported by pyarrow's file systems.
     """
@@ -66,43 +63,13 @@ class ChangeState:
         """Return the error of a folder that cannot be used."""
         return ConfigurationError("state.path", self._folder, why)
 
-    def mark(self) -> str:
-        """Write a new token and return it: executors that see another one do not see the driver's folder."""
-        token = uuid.uuid4().hex
-        system, root = self._place()
-        system.create_dir(root, recursive=True)
-        with system.open_output_stream(f"{root}/{_MARK}") as file:
-            file.write(token.encode())
-        return token
-
-    def require_shared(self, token: str) -> None:
-        """Check that this machine sees the driver's folder.
-
-        Raises ``ConfigurationError`` if the token is missing or another one.
-        """
-        system, root = self._place()
-        try:
-            with system.open_input_stream(f"{root}/{_MARK}") as file:
-                found = file.read().decode()
-        except FileNotFoundError:
-            found = None
-        if found == token:
-            return
-        problem = (
-            f"the executor on {os.uname().nodename} does not see what the driver writes there: give a storage that "
-            "all machines reach, such as s3:// or hdfs://, or a path that all have mounted"
-        )
-        if found is not None:
-            problem += "; or another query uses this folder: give each its own"
-        raise self.unusable(problem)
-
-    def load(self, bucket: int, offset: Mapping[str, int]) -> Any:
+    def load(self, bucket: int, offset: Offset) -> Any:
         """Return a batch's observations of a bucket; ``None`` if there are none.
 
-        Raises ``ConfigurationError`` for a file that was not written completely, and if two tasks saw different things.
+        Raises ``ConfigurationError`` if two tasks saw different things.
         """
-        paths = self._written(bucket, offset)
-        found = list(map(self._read, paths))
+        paths, schema = self._written(bucket, offset), arrow_schema(SOURCE_COLUMNS)
+        found = [pq.read_table(path, filesystem=self._place()[0], schema=schema) for path in paths]
         if any(_commits(one) != _commits(found[0]) for one in found[1:]):
             raise self.unusable(
                 f"two tasks saw the groups of {paths[0]} differently at the same time, and it is not known whose rows "
@@ -110,65 +77,39 @@ class ChangeState:
             )
         return found[0] if found else None
 
-    def _read(self, path: str) -> Any:
-        try:
-            return pq.read_table(path, filesystem=self._place()[0], schema=arrow_schema(SOURCE_COLUMNS))
-        except pa.ArrowInvalid as exc:  # only a file system without hard links, such as SMB, leaves a part of one
-            raise self.unusable(
-                f"{path} is not complete ({str(exc).splitlines()[0]}), as after a task that was killed while it wrote "
-                "it: delete the file and restart the query"
-            ) from exc
+    def save(self, bucket: int, offset: Offset, seen: Any) -> Any:
+        """Store a batch's observations, and return those that are stored.
 
-    def save(self, bucket: int, offset: Mapping[str, int], seen: Any) -> Any:
-        """Store a batch's observations, complete or not at all, and return those that are stored.
-
-        Of two tasks with the same bucket, such as a speculative one, the first one's stay: Spark may have its rows.
+        Of two tasks with the same bucket, such as a speculative one, the first one's stay: Spark may have its rows. A
+        task that finds only its own may return them. One that finds another's gives way.
         """
-        system, path = self._place(_name(offset), f"bucket-{bucket}.parquet")
-        if isinstance(system, fs.LocalFileSystem):  # also one that a URI names
-            data = pa.BufferOutputStream()
-            pq.write_table(seen, data)
-            with suppress(FileExistsError):
-                DISK.create(Path(path), data.getvalue().to_pybytes())
-        else:
-            self._save_beside(bucket, offset, seen)
+        system, folder = self._place(_name(offset))
+        if not self._written(bucket, offset):
+            system.create_dir(folder, recursive=True)
+            name = uuid.uuid4().hex
+            aside, own = f"{folder}/{name}.tmp", f"{folder}/bucket-{bucket}.{name}.parquet"
+            pq.write_table(seen, aside, filesystem=system)
+            system.move(aside, own)
+            if len(self._written(bucket, offset)) > 1:
+                system.delete_file(own)
         found = self.load(bucket, offset)
         if found is None:
             raise self.unusable("two tasks read the same groups at once, and both gave way: restart the query")
         return found
 
-    def _save_beside(self, bucket: int, offset: Mapping[str, int], seen: Any) -> None:
-        """Store observations where no file can be created exclusively, and remove them if another task's are there.
-
-        A task that finds only its own may return them. One that finds another's gives way.
-        """
-        if self._written(bucket, offset):
-            return
-        system, folder = self._place(_name(offset))
-        system.create_dir(folder, recursive=True)
-        name = uuid.uuid4().hex
-        aside, own = f"{folder}/{name}.tmp", f"{folder}/bucket-{bucket}.{name}.parquet"
-        pq.write_table(seen, aside, filesystem=system)
-        system.move(aside, own)
-        if len(self._written(bucket, offset)) > 1:
-            system.delete_file(own)
-
-    def _written(self, bucket: int, offset: Mapping[str, int]) -> list[str]:
+    def _written(self, bucket: int, offset: Offset) -> list[str]:
         """Return the paths of what tasks have written of a bucket, sorted."""
         system, folder = self._place(_name(offset))
-        if isinstance(system, fs.LocalFileSystem):
-            path = f"{folder}/bucket-{bucket}.parquet"
-            return [path] if system.get_file_info(path).is_file else []
         listed = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         named = [info.path for info in listed if info.base_name.startswith(f"bucket-{bucket}.")]
         return sorted(path for path in named if path.endswith(".parquet"))
 
-    def drop(self, offset: Mapping[str, int]) -> None:
+    def drop(self, offset: Offset) -> None:
         """Remove the observations of a batch."""
         system, folder = self._place(_name(offset))
         system.delete_dir_contents(folder, missing_dir_ok=True)
 
-    def forget(self, offset: Mapping[str, int]) -> None:
+    def forget(self, offset: Offset) -> None:
         """Remove what the stream observed before the batch that this one follows, whichever driver planned it."""
         system, root = self._place()
         own = re.compile(rf"batch-(\d+)-{offset.get(STREAM)}-.*")
@@ -186,7 +127,7 @@ def _commits(seen: Any) -> Any:
     return seen.select([*KEYS, *VALUES]).sort_by([(key, "ascending") for key in KEYS])
 
 
-def _name(offset: Mapping[str, int]) -> str:
+def _name(offset: Offset) -> str:
     return "-".join(["batch", *(str(offset[name]) for name in ("batch", STREAM, DRIVER) if name in offset)])
 
 
@@ -208,13 +149,11 @@ class Bucket(InputPartition):
 
     :param start: the offset of the batch before.
     :param end: the offset of this batch.
-    :param token: the content of the folder's token, as the driver wrote it.
     """
 
     number: int
-    start: dict[str, int]
-    end: dict[str, int]
-    token: str
+    start: Offset
+    end: Offset
     chunk: Chunk
 
 
@@ -234,16 +173,14 @@ class ChangesReader(DataSourceStreamReader):
         self.options = options
         self.state = ChangeState(options.state_path)
         self._read_at = -float("inf")
-        self._token = ""
         self._own = secrets.randbelow(2**53)  # JSON has no larger number in every language
         self._listed: tuple[int, str | None, Any] | None = None
-        self._known: str | None = None
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, Any]:
         """Return the offset before the first batch."""
         return {"batch": 0}
 
-    def latestOffset(self, *position: Any) -> dict[str, int]:
+    def latestOffset(self, *position: Any) -> dict[str, Any]:
         """List the groups for a further batch; return the offset itself if there is none.
 
         That is so if the last reading is too recent. Groups that fit into one task are read here: if nothing changed,
@@ -266,9 +203,9 @@ class ChangesReader(DataSourceStreamReader):
         self.state.drop({"batch": batch, **own})  # it was never begun
         cluster_id, groups = self._list(batch, start)
         tasks = -(-len(groups) // self.options.groups_per_partition)
-        end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length(), **own}
+        end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length(), **own, CLUSTER: cluster_id}
         if end["buckets"] == 1:
-            only = Bucket(0, start, end, self._token, Chunk(cluster_id, groups))
+            only = Bucket(0, start, end, Chunk(cluster_id, groups))
             before = self._before(only)
             now = self._look(only, before, "driver")
             if not changes(before, now):
@@ -276,18 +213,17 @@ class ChangesReader(DataSourceStreamReader):
             self.state.save(0, end, now)
         return end
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Bucket]:
         """Assign the groups to buckets, on the driver."""
         if start["batch"] == end["batch"]:  # Spark's first batch is one also if there was nothing
             return []
-        cluster_id, groups = self._list(end["batch"], start, end)
-        self._token = self._token or self.state.mark()
+        cluster_id, groups = self._list(end["batch"], end)
         count = end["buckets"]
         buckets = [array("q") for _ in range(count)]
         for number, bucket in enumerate(offsets_partitions(groups["group_id"].to_pylist(), count)):
             buckets[bucket].append(number)
         return [
-            Bucket(number, start, end, self._token, Chunk(cluster_id, groups.take(as_column(pa.int64(), members))))
+            Bucket(number, start, end, Chunk(cluster_id, groups.take(as_column(pa.int64(), members))))
             for number, members in enumerate(buckets)
         ]
 
@@ -295,38 +231,28 @@ class ChangesReader(DataSourceStreamReader):
         """Read the groups of a bucket and compare them, on an executor."""
         if not isinstance(partition, Bucket):
             raise TypeError(f"{partition!r} is no bucket")
-        self.state.require_shared(partition.token)
         before = self._before(partition)
         now = self.state.load(partition.number, partition.end)
         if now is None:
             now = self.state.save(partition.number, partition.end, self._look(partition, before, "executor"))
         return iter(changes(before, self._in_scope(now)))
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: dict[str, Any]) -> None:
         """Remove the observations of earlier batches, which are no longer needed."""
         self.state.forget(end)
 
-    def _list(self, batch: int, *offsets: dict[str, int]) -> tuple[str | None, Any]:
+    def _list(self, batch: int, offset: Offset) -> tuple[str | None, Any]:
         if self._listed is None or self._listed[0] != batch:
             self._listed = (batch, *run(list_in_scope(self.options, PushedFilters()), "driver"))
         cluster_id, groups = self._listed[1:]
-        self._known = self._known or next(filter(None, map(self._cluster_of, offsets)), None)
-        if None not in (cluster_id, self._known) and cluster_id != self._known:
+        if (known := offset.get(CLUSTER)) and cluster_id and cluster_id != known:
             raise ConfigurationError(
                 "kafka.bootstrap.servers",
                 None,
-                f"lead to the cluster {cluster_id!r}, and the stream has observed {self._known!r}, whose commits would "
+                f"lead to the cluster {cluster_id!r}, and the stream has observed {known!r}, whose commits would "
                 "all count as removed: correct them, or begin with an empty checkpoint and folder",
             )
         return cluster_id, groups
-
-    def _cluster_of(self, offset: dict[str, int]) -> str | None:
-        """Return the id of the cluster that a batch observed; ``None`` if it has no commit, or brokers tell no id."""
-        for number in range(offset["buckets"] if offset["batch"] else 0):
-            seen = self.state.load(number, offset)
-            if seen is not None and (found := pc.unique(seen["cluster_id"]).drop_null().to_pylist()):
-                return str(found[0])
-        return None
 
     def _before(self, partition: Bucket) -> Any:
         """Return the previous observations of a bucket's groups, which may be in other buckets."""
@@ -338,7 +264,8 @@ class ChangesReader(DataSourceStreamReader):
             found = self.state.load(number, partition.start)
             if found is None:
                 raise self.state.unusable(
-                    f"what batch {batch} saw is gone: restart the query with an empty checkpoint and folder"
+                    f"what batch {batch} saw is not there for {socket.gethostname()}: give a storage that the driver "
+                    "and all executors reach, and restart the query with an empty checkpoint and folder"
                 )
             if had < has:
                 group_ids = found["group_id"].to_pylist()

@@ -13,7 +13,7 @@ from airflow_kafka_groups.spark.source.stream import ChangesReader
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 
-Position = dict[str, int]
+Position = dict[str, Any]
 BEGIN: Position = {"batch": 0}
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from airflow_kafka_groups.spark.source import KafkaGroupsDataSource, register
 from airflow_kafka_groups.spark.source.options import SOURCE_COLUMNS, SourceOptions
 from airflow_kafka_groups.spark.source.reader import (
     Chunk,
-    FilteringReader,
     GroupsReader,
     PushedFilters,
     SourceError,
@@ -129,7 +127,7 @@ def test_only_the_columns_of_the_option_are_read(spark: SparkSession, seeded: st
 
 
 def test_only_the_groups_of_a_filter_are_planned(seeded: str) -> None:
-    reader = FilteringReader(SourceOptions.parse({"kafka.bootstrap.servers": seeded}))
+    reader = GroupsReader(SourceOptions.parse({"kafka.bootstrap.servers": seeded}))
     left = GreaterThan(("lag",), 0)
     assert list(
         reader.pushFilters([In(("group_id",), (GROUPS[3], GROUPS[4])), EqualTo(("state",), "Empty"), left])
@@ -175,16 +173,6 @@ def test_brokers_that_cannot_be_reached_are_told_with_the_machine_and_the_remedy
         SourceError, match=r"the executor on .* cannot read the groups: .*127\.0\.0\.1:1.*check bootstrap"
     ):
         GroupsReader(options).read(chunk_of("g"))
-
-
-def test_writing_is_refused_with_what_to_use_instead(spark: SparkSession, tmp_path: Path) -> None:
-    register(spark)
-    rows = spark.range(1)
-    with pytest.raises(PySparkException, match=r"kafka_groups only reads groups.* AlterGroupOffsetsOperator"):
-        rows.write.format("kafka_groups").mode("append").save()
-    stream = spark.readStream.format("rate").load().writeStream.format("kafka_groups").trigger(availableNow=True)
-    with pytest.raises(PySparkException, match="kafka_groups only reads groups"):
-        stream.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
 
 
 def test_an_unknown_option_and_a_schema_are_refused_at_load(spark: SparkSession) -> None:

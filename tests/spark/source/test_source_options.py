@@ -33,7 +33,6 @@ SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a fil
     [
         ({}, "kafka.bootstrap.servers: give brokers as host:port"),
         ({**BROKERS, "inclde": "a"}, "inclde: no such option: use kafka.*, include, exclude"),
-        ({**BROKERS, "option.include": "a", "provider": "kafka_groups"}, "provider: no table can be made of groups"),
         ({**BROKERS, "groups.per.partition": "many"}, "groups.per.partition (got 'many'): give a whole number from 1"),
         ({**BROKERS, "groups.per.partition": "0"}, "groups.per.partition (got '0'): give a whole number from 1"),
         ({**BROKERS, "groups.per.partition": "9" * 5_000}, "9...): give a whole number from 1"),
@@ -200,14 +199,6 @@ def test_a_spark_without_filters_of_sources_is_named_with_the_remedy(
         monkeypatch.delattr(datasource, "Filter")
     with pytest.raises(ImportError, match=r"pyspark 4.* is too old for the data source kafka_groups: use Spark 4\.1"):
         source._check_requirements()
-
-
-def test_a_file_with_a_number_of_thousands_of_digits_is_named(tmp_path: Path) -> None:
-    (file := tmp_path / "kafka.json").write_text(
-        f'{{"bootstrap.servers": "b1:9092", "socket.timeout.ms": {"9" * 5_000}}}'
-    )
-    with pytest.raises(ConfigurationError, match=r"config\.file .*kafka.json'\): has a number of thousands of digits"):
-        SourceOptions.parse({"config.file": str(file)}).client_config()
 
 
 def listing(group_id: str, coordinator: int, state: str = "Empty", protocol_type: str = "consumer") -> GroupListing:

@@ -1,7 +1,6 @@
 """The stream of changes: what differs between two looks, exactly once, also when a batch is repeated."""
 
 import asyncio
-import os
 import re
 import threading
 import time
@@ -136,19 +135,10 @@ async def delete(bootstrap: str, group_id: str) -> None:
 
 
 def test_a_folder_that_an_executor_does_not_share_is_refused(tmp_path: Path) -> None:
-    token = ChangeState(str(tmp_path / "driver's")).mark()
-    ChangeState(str(tmp_path / "driver's")).require_shared(token)
-    elsewhere = ChangeState(str(tmp_path / "executor's"))
-    with pytest.raises(ConfigurationError, match=r"state\.path .*not see what the driver writes there: give a sto"):
-        elsewhere.require_shared(token)
-    elsewhere.mark()
-    with pytest.raises(ConfigurationError, match=r"state\.path .*or another query uses this folder: give each its own"):
-        elsewhere.require_shared(token)
-    bucket = Bucket(0, {"batch": 0}, {"batch": 1, "buckets": 1}, token, NOTHING)
-    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "state.path": str(tmp_path / "executor's")}
-    with pytest.raises(ConfigurationError, match=r"does not see what the driver writes"):
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "state.path": str(tmp_path)}
+    bucket = Bucket(0, {"batch": 1, "buckets": 1}, {"batch": 2, "buckets": 1}, NOTHING)
+    with pytest.raises(ConfigurationError, match=r"state\.path .*batch 1 saw is not there for .*: give a storage that"):
         ChangesReader(SourceOptions.parse(options)).read(bucket)
-    assert os.listdir(tmp_path / "executor's") == ["driver"]
 
 
 def test_a_stream_needs_a_folder_and_a_batch_must_not_have_one(spark: SparkSession) -> None:
@@ -165,7 +155,7 @@ def test_two_attempts_of_a_task_return_and_keep_the_same(tmp_path: Path, monkeyp
     """A speculative task, or an executor that was given up and lives: both look, and the group moves in between."""
     options = SourceOptions.parse({"kafka.bootstrap.servers": "127.0.0.1:1", "state.path": str(tmp_path)})
     both, first_is_done = threading.Barrier(2), threading.Event()
-    bucket = Bucket(0, {"batch": 0}, {"batch": 1, "buckets": 2}, ChangeState(str(tmp_path)).mark(), NOTHING)
+    bucket = Bucket(0, {"batch": 0}, {"batch": 1, "buckets": 2}, NOTHING)
 
     def attempt(offset: int) -> list[int]:
         reader = ChangesReader(options)
@@ -219,32 +209,16 @@ def test_a_task_that_looked_before_another_one_saved_does_not_replace_what_that_
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 0.99])
-def test_a_file_that_a_killed_task_left_half_written_is_named_with_the_remedy(tmp_path: Path, share: float) -> None:
-    """Without hard links, as on SMB, a file is written at its place."""
-    state = ChangeState(str(tmp_path))
-    saved = state.save(0, FIRST, look(("g", 0, 12, None, "")))
-    (path,) = tmp_path.rglob("bucket-0.parquet")
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(ConfigurationError, match=r"state\.path .*bucket-0.parquet is not complete .*: delete the file"):
-        state.load(0, FIRST)
-    path.unlink()
-    assert state.load(0, FIRST) is None
-    assert state.save(0, FIRST, look(("g", 0, 12, None, ""))) == saved
-
-
-@pytest.mark.safety
 @pytest.mark.parametrize("folder", ["s3a://bucket/state", "dbfs:/state"])
 def test_a_uri_that_only_spark_knows_is_named_with_the_remedy(folder: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"state\.path \(got '{folder}'\): .*give s3:// for S3, gs://"):
-        ChangeState(folder).mark()
+        ChangeState(folder).load(0, FIRST)
 
 
 @pytest.mark.safety
 def test_a_local_folder_is_given_as_hadoop_writes_it(tmp_path: Path) -> None:
-    token = ChangeState(f"file:{tmp_path}").mark()
-    ChangeState(str(tmp_path)).require_shared(token)
+    saved = ChangeState(f"file:{tmp_path}").save(0, FIRST, look(("g", 0, 12, None, "")))
+    assert ChangeState(str(tmp_path)).load(0, FIRST) == saved
 
 
 class Interrupted(fs._MockFileSystem):  # type: ignore[misc]  # one that is no local disk, in memory

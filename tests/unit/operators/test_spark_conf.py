@@ -1,5 +1,4 @@
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,7 @@ from airflow_kafka_groups.operators.support.spark_connection import read_spark_a
 from airflow_kafka_groups.spark.private_files import hide_conf
 
 SECRET = "s3cr3t-k3y"
-FIND_SPARK_HOME = Path(sys.executable).with_name("find-spark-home")
 CONF = {"spark.hadoop.fs.s3a.secret.key": SECRET, "spark.sql.shuffle.partitions": 8, "spark.x": " a=b\\c\nd"}
-
-
-@pytest.fixture
-def conf_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "conf"
-    folder.mkdir()
-    monkeypatch.setenv("SPARK_CONF_DIR", str(folder))
-    return folder
 
 
 @pytest.fixture
@@ -43,25 +33,19 @@ def hidden(folder: Path, conf: Any = CONF, file: str | None = None, **how: Any) 
 OURS = f"spark.hadoop.fs.s3a.secret.key={SECRET}\nspark.sql.shuffle.partitions=8\nspark.x=\\ a=b\\\\c\\nd\n"
 
 
-def test_properties_follow_the_defaults_that_the_file_replaces(conf_dir: Path, folder: Path) -> None:
-    (conf_dir / "spark-defaults.conf").write_text("spark.a 1\nspark.b   2 \\")
-    assert hidden(folder) == "spark.a 1\nspark.b   2 \\\n\n" + OURS
-
-
-def test_without_defaults_there_are_the_properties_only(conf_dir: Path, folder: Path) -> None:
+def test_properties_are_in_a_file_that_only_its_owner_can_read(folder: Path) -> None:
     assert hidden(folder).strip() == OURS.strip()
 
 
-def test_the_tasks_own_file_takes_the_place_of_the_defaults(conf_dir: Path, folder: Path, tmp_path: Path) -> None:
-    (conf_dir / "spark-defaults.conf").write_text("spark.a 1\n")
+def test_the_tasks_own_file_comes_first(folder: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.conf"
-    own.write_text("spark.own 1\n")
-    assert hidden(folder, file=str(own)) == "spark.own 1\n\n\n" + OURS
+    own.write_text("spark.own 1\nspark.b   2 \\")
+    assert hidden(folder, file=str(own)) == "spark.own 1\nspark.b   2 \\\n\n" + OURS
     with pytest.raises(ConfigurationError, match="properties_file"):
         hide_conf(CONF, str(tmp_path / "none.conf"), folder)
 
 
-def test_what_airflow_decides_by_stays_where_it_sees_it(conf_dir: Path, folder: Path) -> None:
+def test_what_airflow_decides_by_stays_where_it_sees_it(folder: Path) -> None:
     seen = {"spark.kubernetes.namespace": "jobs", "spark.yarn.submit.waitAppCompletion": "false"}
     left, path = hide_conf({**CONF, **seen}, None, folder)
     assert left == seen
@@ -69,59 +53,6 @@ def test_what_airflow_decides_by_stays_where_it_sees_it(conf_dir: Path, folder: 
     assert "jobs" not in Path(path).read_text()
     assert hide_conf(seen, "own.conf", folder) == (seen, "own.conf")
     assert hide_conf(None, None, folder) == ({}, None)
-
-
-@pytest.mark.skipif(not FIND_SPARK_HOME.exists(), reason="pyspark-client lacks the script of Spark")
-@pytest.mark.parametrize("how", ["SPARK_HOME", "the path", "a binary", "env_vars", "pip"])
-def test_the_defaults_are_found_as_spark_finds_them(
-    how: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    home = tmp_path / "spark"
-    for name in ("bin", "conf"):
-        (home / name).mkdir(parents=True)
-    (home / "conf" / "spark-defaults.conf").write_text("spark.found 1\n")
-    for name in ("spark-submit", "find-spark-home"):
-        program = home / "bin" / name
-        program.write_text(FIND_SPARK_HOME.read_text())
-        program.chmod(0o755)
-    arguments: dict[str, Any] = {}
-    if how == "SPARK_HOME":
-        monkeypatch.setenv("SPARK_HOME", str(home))
-    elif how == "the path":
-        monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
-    elif how == "a binary":
-        arguments["spark_binary"] = str(home / "bin" / "spark-submit")
-    elif how == "env_vars":
-        arguments["env_vars"] = {"SPARK_HOME": str(home)}
-    else:  # pip puts a script beside spark-submit that says where pyspark is
-        (home / "bin" / "find_spark_home.py").write_text(f"print({str(home)!r})")
-        arguments = {"spark_binary": str(home / "bin" / "spark-submit"), "env_vars": {"PYSPARK_PYTHON": sys.executable}}
-    assert hidden(folder, **arguments).startswith("spark.found 1\n")
-
-
-def test_where_the_defaults_are_not_found_no_secret_goes_to_the_command_line(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A wrapper of a site sets SPARK_HOME by itself: without its defaults, the job may lack what it needs."""
-    for name in ("SPARK_CONF_DIR", "SPARK_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    wrapper = tmp_path / "spark-submit"
-    wrapper.write_text("#!/bin/sh\n")
-    wrapper.chmod(0o755)
-    with pytest.raises(ConfigurationError, match="set SPARK_CONF_DIR") as caught:
-        hide_conf(CONF, None, folder, spark_binary=str(wrapper))
-    assert SECRET not in str(caught.value)
-    in_value = {"spark.sql.catalog.lake.uri": f"jdbc:postgresql://db/lake?user=me&password={SECRET}"}
-    with pytest.raises(ConfigurationError, match="set SPARK_CONF_DIR") as caught:
-        hide_conf(in_value, None, folder, spark_binary=str(wrapper))
-    assert SECRET not in str(caught.value)
-    plain = {"spark.sql.shuffle.partitions": "8", "spark.sql.catalog.lake.uri": "https://lake:8181/api"}
-    plain |= {"spark.hadoop.hadoop.security.authorization": "true"}
-    plain |= {"spark.hadoop.hive.security.authorization.enabled": "true"}
-    plain |= {"spark.hadoop.hadoop.security.token.service.use_ip": "False"}
-    assert hide_conf(plain, None, folder, spark_binary=str(wrapper)) == (plain, None)
 
 
 @pytest.mark.parametrize(

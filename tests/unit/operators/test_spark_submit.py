@@ -35,9 +35,6 @@ def _no_yarn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Submitted:
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.app.from defaults\n")
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
     login = {"login": "me", "password": SECRET}
     extra = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "read_only": True}
     kafka = {"conn_type": "kafka_groups", "host": "b1:9092", **login, "extra": extra}
@@ -69,8 +66,9 @@ def test_the_secret_is_in_a_file_of_its_own_while_the_job_runs(submitted: Submit
     assert words[0].endswith("spark/application.py")
     assert words[1:] == ["process_group_backlog", "--group", "g", "--kafka-properties", str(path)]
     assert "--conf" not in given.words
+    assert "--load-spark-defaults" in given.words[: given.words.index(words[0])], "the file would replace them"
     assert given.properties == (
-        "spark.app.from defaults\n\n\na=b\nspark.ui.consoleProgress.update.interval=10000\n"
+        "\n\na=b\nspark.ui.consoleProgress.update.interval=10000\n"
         "spark.ui.showConsoleProgress=true\nspark.yarn.maxAppAttempts=1\n"
     )
 
@@ -215,16 +213,6 @@ def test_variables_of_a_driver_here_are_in_its_environment_only(submitted: Submi
     (given,) = submitted.runs
     assert OF_JOB not in str(given.words) + given.properties
     assert given.environment["AWS_SECRET_ACCESS_KEY"] == OF_JOB
-
-
-def test_without_a_file_for_them_secret_variables_are_refused(
-    submitted: Submitted, on_master: OnMaster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("SPARK_CONF_DIR", "SPARK_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ConfigurationError, match="AWS_SECRET_ACCESS_KEY: cannot be kept off the command line"):
-        on_master("yarn", env_vars=ENV)
-    assert submitted.runs == []
 
 
 @pytest.mark.parametrize("status", ["FINISHED", "FAILED"])

@@ -42,17 +42,14 @@ def test_a_local_file_that_cannot_be_read_is_no_damaged_snapshot(
 def test_observations_are_not_made_again_for_want_of_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
 ) -> None:
-    """They would be deleted, and made three times, each of which takes more memory than to read them."""
-
     def fail(*_: Any, **__: Any) -> None:
         raise problem
 
     write_hour(tmp_path, 0)
     judge(tmp_path)
-    (stored,) = tmp_path.glob("*/tables/observations/*/part-*.parquet")
     with monkeypatch.context() as patched:
         patched.setattr(pq.ParquetFile, "read_row_groups", fail)
-        with pytest.raises(StorageError, match=rf"{stored.name} cannot be read: (malloc|MemoryError)"):
+        with pytest.raises(StorageError, match="no memory left for this judgement: give this process more"):
             judge(tmp_path)
     assert judge(tmp_path)["snapshots_reduced"] == 0
 
@@ -65,5 +62,5 @@ def test_a_snapshot_that_needs_more_memory_than_there_is_is_not_damaged(
 
     write_hour(tmp_path, 0)
     monkeypatch.setattr(observations, "combined", fail)
-    with pytest.raises(StorageError, match=r"no memory left for the rows of snapshot .*: give this process more"):
+    with pytest.raises(StorageError, match=r"no memory left for this judgement: give this process more"):
         judge(tmp_path)

@@ -116,21 +116,36 @@ DOUBTS: dict[str, Callable[[Path, int], object]] = {
     "a torn manifest": lambda base, number: manifest_of(base, number).write_text('{"snapshot_id":'),
     "no JSON object": lambda base, number: manifest_of(base, number).write_text("[]"),
     "another format": lambda base, number: change_manifest(base, number, format=2),
-    "another number of groups": lambda base, number: change_file(base, number, groups=7),
-    "a later beginning": lambda base, number: change_file(base, number, oldest=1_800_000_000_000_000),
-    "another end": lambda base, number: change_file(base, number, newest=1_767_227_400_000_000),
     "of another snapshot": lambda base, number: change_manifest(base, number, snapshot_id=snapshot_id(0)),
     "of another cluster": lambda base, number: change_manifest(base, number, cluster="d"),
     "no file": lambda base, number: file_of(base, number).unlink(),
     "no groups": lambda base, number: change_manifest(base, number, files=[]),
     "cut off": lambda base, number: cut_off(file_of(base, number)),
-    "a damaged byte": lambda base, number: flip_a_byte(file_of(base, number)),
-    "another snapshot's file": of_another_snapshot,
     "no time": lambda base, number: change_file(base, number, oldest="yesterday"),
-    "an end before the beginning": lambda base, number: change_file(base, number, newest=5),
     "a number in words": lambda base, number: change_file(base, number, groups="1"),
     "no digest": lambda base, number: change_file(base, number, sha256=None),
 }
+
+DAMAGED: dict[str, Callable[[Path, int], object]] = {
+    "another number of groups": lambda base, number: change_file(base, number, groups=7),
+    "a later beginning": lambda base, number: change_file(base, number, oldest=1_800_000_000_000_000),
+    "another end": lambda base, number: change_file(base, number, newest=1_767_227_400_000_000),
+    "an end before the beginning": lambda base, number: change_file(base, number, newest=5),
+    "a damaged byte": lambda base, number: flip_a_byte(file_of(base, number)),
+    "another snapshot's file": of_another_snapshot,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_damaged_observations_fail_the_job_once_and_are_made_again_by_the_next(
+    judged: Path, damage: Callable[[Path, int], object]
+) -> None:
+    before = verdicts(judged, 2)
+    damage(judged, 1)
+    with pytest.raises(StorageError, match=f"of snapshot {snapshot_id(1)} .* run the job again"):
+        judge(judged)
+    assert judge(judged)["snapshots_reduced"] == 1
+    assert verdicts(judged, 2) == before
 
 
 @pytest.mark.timeout(300)
@@ -239,19 +254,6 @@ def test_a_damaged_file_of_the_same_name_is_not_trusted(judged: Path) -> None:
     judge(judged)
     assert verdicts(judged, 2) == before
     assert file_of(judged, 1).read_bytes() == healthy
-
-
-def test_a_storage_that_returns_other_bytes_each_time_stops_the_job(
-    judged: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = Storage.read_bytes
-
-    def damaged(storage: Storage, path: str) -> bytes:
-        return read(storage, path)[: -1 if "/observations/" in path and path.endswith(".parquet") else None]
-
-    monkeypatch.setattr(Storage, "read_bytes", damaged)
-    with pytest.raises(StorageError, match="has other bytes than were written, 3 times"):
-        judge(judged)
 
 
 def test_a_snapshot_without_groups_has_a_manifest_and_no_file(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.judge.staleness.one_process import OneProcess
-from airflow_kafka_groups.judge.workers import Workers
 from airflow_kafka_groups.observe.history.snapshots import (
     History,
     Manifests,
@@ -31,8 +30,7 @@ def find(base: Path, **options: Any) -> History:
 def read(base: Path) -> None:
     history = find(base)
     store = ObservationStore(LocalStorage(), history)
-    with Workers(is_local=True) as workers:
-        OneProcess(workers).reduce(store)
+    OneProcess().reduce(store)
     assert sorted(store.stored) == [manifest.snapshot_id for manifest in history.read]
 
 
