@@ -135,7 +135,7 @@ def test_a_token_function_is_imported_where_it_is_needed(tmp_path: Path) -> None
     ("text", "message"),
     [
         (None, "cannot be read on"),
-        ("{" + f'"sasl.password": "{SECRET}"', "is no JSON object (line 1"),
+        ("{" + f'"sasl.password": "{SECRET}"', "is no JSON object: Expecting ',' delimiter: line 1"),
         (f"sasl.username=u\n{SECRET}", "line 2 is not name=value"),
     ],
 )
