@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -27,22 +26,16 @@ _IF_ABSENT = "fs.option.create.conditional.overwrite"
 _AT_ONCE = 2**20
 """The bytes that come from the JVM at once: it holds them several times over, as bytes and as text."""
 
-C = TypeVar("C", bound=Callable[..., Any])
 
-
-def _asks_java(call: C) -> C:
+@contextmanager
+def _asking_java() -> Iterator[None]:
     """Raise Java's errors as Python's."""
-
-    @wraps(call)
-    def asked(*arguments: Any, **named: Any) -> Any:
-        try:
-            return call(*arguments, **named)
-        except SPARK_ERRORS as exc:
-            java = exc.java_exception.getClass().getName() if isinstance(exc, Py4JJavaError) else ""
-            absent = java in ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
-            raise (FileNotFoundError if absent else OSError)(first_line(exc)) from exc
-
-    return asked  # type: ignore[return-value]
+    try:
+        yield
+    except SPARK_ERRORS as exc:
+        java = exc.java_exception.getClass().getName() if isinstance(exc, Py4JJavaError) else ""
+        absent = java in ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
+        raise (FileNotFoundError if absent else OSError)(first_line(exc)) from exc
 
 
 def java_path(spark: SparkSession) -> Any:
@@ -69,7 +62,7 @@ class Hadoop:
         """Return the folder of the JVM, where relative paths begin."""
         return Path(str(self._fs.getWorkingDirectory().toUri().getPath()))
 
-    @_asks_java
+    @_asking_java()
     def create(self, path: Any, data: bytes, *, durable: bool = True) -> None:
         """Create a file. Whatever goes wrong, what is there then decides."""
         at_once = self.scheme in _CREATES_AT_ONCE
@@ -86,7 +79,7 @@ class Hadoop:
                 raise FileExistsError(first_line(exc)) from exc
             raise
 
-    @_asks_java
+    @_asking_java()
     def read(self, path: Any, start: int | None, end: int | None) -> bytes:
         with closing(self._fs.open(path)) as stream:
             stream.seek(start or 0)
@@ -99,7 +92,7 @@ class Hadoop:
                 raise OSError(f"{len(content)} of {read} bytes came from the JVM: give it more spark.driver.memory")
             return bytes(content)
 
-    @_asks_java
+    @_asking_java()
     def replace(self, path: Any, parts: Iterable[bytes]) -> bool:
         """Write a file. An object store shows it when it is complete, and checks what it got."""
         with closing(self._fs.create(path, True)) as stream:
@@ -111,12 +104,12 @@ class Hadoop:
         for at in range(0, len(data), _AT_ONCE):
             stream.write(bytearray(data[at : at + _AT_ONCE]))
 
-    @_asks_java
+    @_asking_java()
     def list(self, folder: Any) -> dict[str, set[bool]]:
         found = [(str(each.getPath().getName()), bool(each.isDirectory())) for each in self._fs.listStatus(folder)]
         return {name: {is_folder} for name, is_folder in sorted(found)}
 
-    @_asks_java
+    @_asking_java()
     def sizes_below(self, folder: Any) -> dict[tuple[str, str], int]:
         """Return the sizes of all files in the folders of a folder: an object store lists a thousand at once."""
         found: dict[tuple[str, str], int] = {}
@@ -126,10 +119,6 @@ class Hadoop:
             path = status.getPath()
             found[str(path.getParent().getName()), str(path.getName())] = int(status.getLen())
         return found
-
-    @_asks_java
-    def _status(self, path: Any) -> Any:
-        return self._fs.getFileStatus(path)
 
     def is_file(self, path: Any) -> bool:
         try:
@@ -147,7 +136,11 @@ class Hadoop:
         status = self._status(path)
         return int(status.getLen()), datetime.fromtimestamp(status.getModificationTime() / 1000, UTC)
 
-    @_asks_java
+    @_asking_java()
+    def _status(self, path: Any) -> Any:
+        return self._fs.getFileStatus(path)
+
+    @_asking_java()
     def move(self, path: Any, to: Any) -> None:
         """Move a file to where none is, or leave what is there."""
         # S3 needs no folder for it, and takes a request for each question.
@@ -162,7 +155,7 @@ class Hadoop:
         if not (moved or self._fs.exists(to)):
             raise OSError("the storage leaves it where it is")
 
-    @_asks_java
+    @_asking_java()
     def remove(self, path: Any, *, everything: bool = False) -> None:
         if not self._fs.delete(path, everything) and self._fs.exists(path):
             raise OSError("the storage keeps it: check permissions")
@@ -174,18 +167,13 @@ class Hadoop:
         """Return at once: a file that is closed is on several machines."""
 
 
-def through_hadoop(there: Hadoop) -> Storage:
-    """Return the storage of a file system."""
-    return Storage(there, there.path)
-
-
 def storage_of(spark: SparkSession, root: str) -> Storage:
     """Return the storage of a folder.
 
     :param root: any path on that file system.
     """
     there = Hadoop(spark, root)
-    return LocalStorage(there.working_folder()) if there.scheme == "file" else through_hadoop(there)
+    return LocalStorage(there.working_folder()) if there.scheme == "file" else Storage(there, there.path)
 
 
 def move(spark: SparkSession, path: str, to: str) -> None:

@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.requirements import (
     require_packages,
     unequal_client,
 )
-from airflow_kafka_groups.spark.session import SHUFFLE_PARTITIONS, SPARK_ERRORS, TIME_ZONE, jvm_of
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, TIME_ZONE, jvm_of
 
 _CONNECTOR_CLASSES = {
     "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
@@ -30,7 +30,6 @@ _CONNECTOR_CLASSES = {
     "kafka-clients": "org.apache.kafka.clients.admin.AdminClient",
     "commons-pool2": "org.apache.commons.pool2.impl.GenericKeyedObjectPool",
 }
-_ROWS_PER_SHUFFLE_PARTITION = 1_000_000
 _ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils")
 
 
@@ -128,10 +127,3 @@ def _jar_version(spark: SparkSession, class_name: str) -> str | None:
         return None
     package = found.getPackage()
     return str((package.getImplementationVersion() if package is not None else None) or "")
-
-
-def fit_shuffles(spark: SparkSession, rows: int) -> None:
-    """Fit the number of shuffle partitions to the data, unless the user set it: 200, the default, slows small data."""
-    if not spark._jsc.getConf().contains(SHUFFLE_PARTITIONS):  # in Python, each property would be copied
-        parts = max(spark.sparkContext.defaultParallelism, 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)
-        spark.conf.set(SHUFFLE_PARTITIONS, parts)

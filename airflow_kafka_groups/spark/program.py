@@ -11,17 +11,13 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.options import check_folder
 from airflow_kafka_groups.spark.requirements import require_pyspark
 from airflow_kafka_groups.storage.file_storage import Storage
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Summary = dict[str, Any]
 _PATHS = frozenset({"backlog", "base", "output", "places", "records", "result"})
@@ -86,7 +82,9 @@ class Program:
                 try:
                     summary = self.run(spark, arguments)
                 except SPARK_ERRORS as exc:
-                    why = f"{_why(exc, spark, arguments)}{remedy_of(exc)}. {self.failed}"
+                    from airflow_kafka_groups.spark.kafka.reader import explain
+
+                    why = f"{explain(exc)}{remedy_of(exc)}. {self.failed}"
                     print(f"{exc}\n{self.job}: error: {why}", file=sys.stderr)
                     return 1
         except JobError as exc:
@@ -115,17 +113,3 @@ def logged(warnings: Sequence[str]) -> list[str]:
 def write_summary(storage: Storage, path: str, summary: Summary) -> None:
     """Write the file that vouches for a job's output, as the last one."""
     storage.replace(path, (json.dumps(summary, indent=1) + "\n").encode())
-
-
-def _why(exc: Exception, spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """Explain an error of Spark's; one of its Kafka client's with the brokers' advertised addresses, if any answers."""
-    from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-    from airflow_kafka_groups.spark.kafka.properties import load_properties
-    from airflow_kafka_groups.spark.kafka.reader import explain
-    from airflow_kafka_groups.spark.session import SPARK_ERRORS
-
-    brokers = list[str]()
-    if path := getattr(arguments, "kafka_properties", None):
-        with suppress(JobError, *SPARK_ERRORS), KafkaAdmin(spark, load_properties(spark, path)) as admin:
-            brokers = admin.brokers()
-    return explain(exc, brokers)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
-from threading import Lock, RLock, Thread
+from threading import RLock, Thread
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -46,17 +46,11 @@ def remedy_of(exc: Exception) -> str:
     return next((f". {what[0].upper()}{what[1:]}" for what in found), "")
 
 
-SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 TIME_ZONE = "spark.sql.session.timeZone"
-_OF_JOBS = {SHUFFLE_PARTITIONS: None, TIME_ZONE: None}
-"""The settings of the session that a job changes."""
-
 _REDACTED = "spark.sql.redaction.options.regex"
 HIDDEN_OPTIONS = "(?i)url|secret|password|token|jaas|credential|[.]key|certificate"
 
 _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
-_STOPPED = "stopped SparkContext"
-"""What Spark says, after a minute, where no master has answered."""
 
 
 @contextmanager
@@ -78,7 +72,7 @@ def session_of(job: str, imports: Sequence[str] = ()) -> Iterator[SparkSession]:
             spark = _start(job)
             ends.callback(spark.stop)
         ends.enter_context(options_hidden(spark))
-        ends.enter_context(settings_of(spark, _OF_JOBS))
+        ends.enter_context(settings_of(spark, {TIME_ZONE: None}))
         yield spark
 
 
@@ -94,14 +88,9 @@ def _start(job: str) -> SparkSession:
         return SparkSession.builder.appName(job).config(_CALL_SITES, "false").getOrCreate()
     except (OSError, *SPARK_ERRORS) as exc:  # also where SPARK_HOME has no spark-submit
         print(exc, file=sys.stderr)
-        raise JobError(f"Spark does not start: {first_line(exc)} {_remedy(exc)}") from exc
-
-
-def _remedy(exc: Exception) -> str:
-    if _STOPPED not in first_line(exc):
-        return "Check that Java 17 or newer is there (JAVA_HOME, or java on the PATH), and what it wrote above"
-    master = SparkConf().get("spark.master")
-    return f"The cluster did not take the application: check that {master} is its master, runs, and can be reached"
+        remedy = "Check what it wrote above, that Java 17 or newer is there (JAVA_HOME, or java on the PATH), and that "
+        remedy += f"the master ({SparkConf().get('spark.master', 'local')}) runs and can be reached"
+        raise JobError(f"Spark does not start: {first_line(exc)} {remedy}") from exc
 
 
 def jvm_of(spark: SparkSession, what: str) -> Any:
@@ -172,32 +161,14 @@ def settings_of(spark: SparkSession, settings: Mapping[str, str | None]) -> Iter
                 spark.conf.unset(name) if found is None else spark.conf.set(name, found)
 
 
-_hiding: dict[str, tuple[int, str | None]] = {}
-"""The number of blocks that hide options, by session, and what it redacted before them."""
-
-_COUNTS = Lock()
-
-
 @contextmanager
 def options_hidden(spark: SparkSession) -> Iterator[None]:
     """Redact the options of data sources in plans and logs within the block, besides what the user's session redacts.
 
-    Of several blocks at once, in threads of one session, the last one to end puts back what the session redacted.
-
     Raises ``JobError`` for a session of Spark Connect.
     """
     jvm_of(spark, "a job")  # which names the session
-    session = str(spark._jsparkSession.sessionUUID())
-    with _COUNTS:
-        blocks, users = _hiding.get(session) or (0, spark.conf.get(_REDACTED, None))
-        _hiding[session] = blocks + 1, users
-        spark.conf.set(_REDACTED, f"(?:{users})|(?:{HIDDEN_OPTIONS})" if users else HIDDEN_OPTIONS)
-    try:
-        yield
-    finally:
-        with _COUNTS:
-            blocks, users = _hiding.pop(session)
-            if blocks > 1:
-                _hiding[session] = blocks - 1, users
-            else:
-                spark.conf.unset(_REDACTED) if users is None else spark.conf.set(_REDACTED, users)
+    with _ONE_AT_A_TIME:
+        users = spark.conf.get(_REDACTED, None)
+        with settings_of(spark, {_REDACTED: f"(?:{users})|(?:{HIDDEN_OPTIONS})" if users else HIDDEN_OPTIONS}):
+            yield

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_kafka_groups.judge.staleness.judging import judge
 from airflow_kafka_groups.judge.staleness.lives import NEVER, lives_of
 from airflow_kafka_groups.judge.staleness.observation_store import nothing, of_snapshot
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.storage.arrow_values import in_one_piece, of_numpy
+from airflow_kafka_groups.storage.arrow_values import of_numpy
 
 LAST_RECORDS, JUDGED = -2, -1
 """The places of what comes before all snapshots: last records, and the observations that are judged."""
@@ -33,7 +33,6 @@ NOT_KNOWN: Times = (NEVER, NEVER)
 Part = tuple[int, int, Any]
 """The label of a bucket, the place of a snapshot or one of the above, and a table as ``packed`` returned it."""
 
-_WEIGHTS = np.random.default_rng(7).integers(1, 2**63, 256, np.uint64) * np.uint64(2) + np.uint64(1)
 _PACKED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -52,23 +51,10 @@ def _unpacked(content: Any) -> pa.Table:
 
 def cut(table: pa.Table, count: int) -> list[pa.Table]:
     """Cut rows into buckets by their ``group_id``."""
-    bucket = _buckets_of(table["group_id"], count)
+    bucket = np.array([crc32(group_id.encode()) % count for group_id in table["group_id"].to_pylist()], np.int64)
     order = np.argsort(bucket, kind="stable")
     sorted_rows, ends = table.take(of_numpy(order)), np.searchsorted(bucket[order], np.arange(count + 1)).tolist()
     return [sorted_rows.slice(begin, end - begin) for begin, end in pairwise(ends)]
-
-
-def _buckets_of(ids: pa.ChunkedArray, count: int) -> npt.NDArray[np.int64]:
-    """Hash the bytes of each id, without an object of Python's for each."""
-    whole = in_one_piece(ids)
-    _, places, letters = whole.buffers()
-    ends = np.frombuffer(places, np.int32)[whole.offset : whole.offset + len(whole) + 1].astype(np.int64)
-    data = np.frombuffer(letters or b"", np.uint8)[ends[0] : ends[-1]].astype(np.uint64) + np.uint64(1)
-    ends -= ends[0]
-    place = np.arange(len(data)) - np.repeat(ends[:-1], np.diff(ends))
-    sums = np.append(np.uint64(0), np.cumsum(data * _WEIGHTS[place % len(_WEIGHTS)]))
-    found: npt.NDArray[np.int64] = ((sums[ends[1:]] - sums[ends[:-1]]) >> np.uint64(33)).astype(np.int64) % count
-    return found
 
 
 class Judgement(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.exceptions import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored, write_own
 from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets_topic import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_table, folder_path
-from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
+from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged, write_summary
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
@@ -102,14 +102,13 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         hidden = sum(each.end < ends[each.partition].end for each in ranges)
         require_shared(spark, arguments.output)
         storage.remove(summary_path)
-        fit_shuffles(spark, sum(each.offsets for each in ranges))
         log = scanned(spark, admin, properties, ranges, joined=_joined)
-        part, counted = f"run_id={arguments.run_id}", dict[str, int]()
+        part = f"run_id={arguments.run_id}"
         try:
             for name, (made, _, _) in _TABLES.items():
                 folder = f"{arguments.output}/{name}"
                 storage.remove_folder(folder, everything=True)  # with the runs before it
-                counted[name] = write_own(made(log.rows), f"{folder}/{part}", "wrote")
+                write_own(made(log.rows), f"{folder}/{part}", "wrote")
         finally:
             log.release()
     warnings += log.doubts
@@ -124,12 +123,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         for name, (_, schema, _) in _TABLES.items()
     }
     extent = _extent(written["commits"], written["groups"])
-    for name, rows in counted.items():
-        if extent[name] != rows:
-            raise JobError(
-                f"{arguments.output}/{name} has {extent[name]} rows where {rows} were written: another job wrote there "
-                "at the same time. Run it again"
-            )
     for name, table in tables.items():
         table.replace(cluster_id, written[name], {arguments.run_id: extent[name]})
     summary = {

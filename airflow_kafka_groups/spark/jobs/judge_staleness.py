@@ -65,7 +65,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_duration("seconds"),
         help="idle time a stale group must have, such as 7d, or seconds (inclusive)",
     )
-    add("--min-observations", type=_count, default=2, help="observations within the idle time (default 2)")
+    add("--min-observations", type=int, default=2, help="observations within the idle time (default 2)")
     add(
         *("--max-gap", "--max-gap-seconds"),
         dest="max_gap_seconds",
@@ -74,11 +74,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="a longer gap restarts the idle time (default 0: no limit)",
     )
-    add("--max-snapshots", type=_count, default=5000, help="complete snapshots to use (default 5000)")
+    add("--max-snapshots", type=int, default=5000, help="complete snapshots to use (default 5000)")
     add("--max-days", type=_duration("days"), default=0.0, help="days of history to use (default 0: no limit)")
     add(
         "--offsets-retention-minutes",
-        type=_count,
+        type=int,
         default=0,
         help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: as the snapshot has it)",
     )
@@ -102,13 +102,6 @@ def _duration(unit: str) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(str(exc)) from None
 
     return read
-
-
-def _count(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number: give e.g. 2") from None
 
 
 def _policy(arguments: argparse.Namespace) -> StalenessPolicy:

@@ -255,8 +255,8 @@ def process_backlog(
 
     :param spark: the session; it must have the Kafka connector.
     :param request: the request; a group id means all its topics.
-    :param handle: takes the records as returned by Spark's Kafka source and, if it has a parameter ``context`` or a
-        second one without a default, a ``BacklogContext``.
+    :param handle: takes the records as returned by Spark's Kafka source and, if it has a parameter ``context``, a
+        ``BacklogContext``.
     :param options: further options of Spark's Kafka source.
     :param records: folder in which the work is recorded, so that a restart continues it. Default: no record; a restart
         then begins at the group's commits, and does not know what was processed before.

@@ -59,12 +59,6 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
             raise JobError(f"{what} the cluster {expected}, and the Kafka properties lead to {found}: {remedy}")
         return found
 
-    def brokers(self) -> list[str]:
-        """Return the brokers' advertised addresses."""
-        with explained(self._properties, "the cluster does not answer"):
-            nodes = self._admin.describeCluster().nodes().get()
-        return sorted(f"{node.host()}:{node.port()}" for node in self._jvm.java.util.ArrayList(nodes))
-
     def state(self, group_id: str) -> GroupStatus:
         """Describe the group; a group that does not exist is ``DEAD``."""
         what = f"group {group_id!r} cannot be described"

@@ -91,10 +91,6 @@ def _checked(settings: dict[str, str], path: str) -> KafkaProperties:
     if not kafka.get("bootstrap.servers", "").strip():
         raise ArgumentError(KAFKA_PROPERTIES, path, "it has no bootstrap.servers: add bootstrap.servers=broker1:9092")
     for name in kafka:
-        if name.startswith("kafka."):
-            raise ArgumentError(
-                KAFKA_PROPERTIES, path, f"write {name.removeprefix('kafka.')}, without the prefix, for {name}"
-            )
         if name in _SPARKS_OWN:
             raise ArgumentError(KAFKA_PROPERTIES, path, f"take {name} out: Spark sets it itself")
     if unknown := own.keys() - {READ_ONLY, PROTECTED}:

@@ -28,7 +28,6 @@ _POLL = "kafkaConsumer.pollTimeoutMs"
 _NETWORK_TIMEOUT = "spark.network.timeout"
 # For a record. Spark's default of two minutes with four attempts is too long for unreachable brokers.
 _PATIENCE_MS = 30_000
-_SHOWN = 10
 
 RECORD_SCHEMA = (
     "key binary, value binary, topic string, partition int, `offset` long, timestamp timestamp_ltz, timestampType int, "
@@ -51,19 +50,18 @@ _CAUSES = (
     ),
     (
         ("TimeoutException", "timed out", "Cannot fetch record", "No resolvable bootstrap urls"),
-        "the executors do not reach the brokers{brokers}, or too slowly: let the executors' machines connect to them, "
+        "the executors do not reach the brokers, or too slowly: let the executors' machines connect to them, "
         "at the addresses that the brokers advertise (advertised.listeners)",
     ),
 )
 """Parts of Spark's messages, and their explanation."""
 
 
-def explain(exc: BaseException, brokers: Sequence[str] = ()) -> str:
+def explain(exc: BaseException) -> str:
     """Return why Spark failed in one sentence, with the remedy if Kafka is the cause."""
     text = str(exc)
     meaning = next((f" ({what})" for marks, what in _CAUSES if any(mark in text for mark in marks)), "")
-    named = f" {', '.join(brokers[:_SHOWN])}{' …' if len(brokers) > _SHOWN else ''}" if brokers else ""
-    return f"Spark failed: {first_line(exc)}{meaning.replace('{brokers}', named)}"
+    return f"Spark failed: {first_line(exc)}{meaning}"
 
 
 def source_options(ranges: Sequence[Range]) -> dict[str, str]:

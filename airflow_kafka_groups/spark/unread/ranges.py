@@ -265,19 +265,9 @@ def parse_ranges(rows: Iterable[Mapping[str, Any]]) -> tuple[Range, ...]:
 
 
 def with_context(function: Callable[..., Any]) -> Callable[[Any, BacklogContext], Any]:
-    """Return the user's function as one of records and context, whether it takes the context or not.
-
-    It takes the context if it has a parameter of that name, or a second parameter without a default.
-    """
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # a built-in
-        parameters = []
-    if any(each.name == "context" and each.kind is not each.VAR_KEYWORD for each in parameters[1:]):
+    """Return the user's function as one of records and context, which it gets if it has a parameter of that name."""
+    if "context" in inspect.signature(function).parameters:
         return lambda records, context: function(records, context=context)
-    second = parameters[1] if len(parameters) > 1 else None
-    if second is not None and second.default is second.empty and second.kind in (0, 1):  # by position
-        return function
     return lambda records, context: function(records)
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import count
+from itertools import chain
 from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JobError, StorageError
@@ -224,28 +224,19 @@ class Record:
         return run if number is None else f"{run}/{number:06d}.json"
 
     def _read(self, storage: Storage) -> list[Entry]:
-        """Read the newest run's entries: those that are listed several at once, and then what comes meanwhile."""
+        """Read the newest run's entries: those that are listed at once, and then what comes meanwhile."""
         found: list[Entry] = []
-
-        def add(text: bytes) -> None:
-            found.append(_parse(text, self._path(len(found) + 1), found[-1]["digest"] if found else None))
-
-        listed = self._listed(storage)
-        first_gap = next(number for number in count(1) if number not in listed)
-        for text in storage.read_many([self._path(number) for number in range(1, first_gap)]):
-            add(text)
-        while (text_or_none := storage.read(self._path(len(found) + 1))) is not None:
-            add(text_or_none)
-        if len(self._listed(storage)) > len(found):
-            raise JobError(
-                f"{self._path(len(found) + 1)} is missing: what was processed is not known. Restore it, or look at the "
-                f"group and delete {self._path()}; the next run then begins at the group's commits"
-            )
-        return found
-
-    def _listed(self, storage: Storage) -> set[int]:
         names = (name.removesuffix(".json") for name in storage.files(self._path()))
-        return {int(name) for name in names if name.isdecimal()}
+        listed = {int(name) for name in names if name.isdecimal()}
+        if gap := min({*range(1, len(listed) + 1)} - listed, default=0):
+            raise JobError(
+                f"{self._path(gap)} is missing: what was processed is not known. Restore it, or look at the group and "
+                f"delete {self._path()}; the next run then begins at the group's commits"
+            )
+        at_once = storage.read_many([self._path(number) for number in sorted(listed)])
+        for text in chain(at_once, iter(lambda: storage.read(self._path(len(found) + 1)), None)):
+            found.append(_parse(text, self._path(len(found) + 1), found[-1]["digest"] if found else None))
+        return found
 
 
 def open_record(storage: Storage, records: str, kafka_cluster_id: str, group_id: str) -> Record:
@@ -345,13 +336,12 @@ def _check_still_there(admin: OffsetsClient, run: Run, record: Record, observed:
 READ_NOTHING = (
     "no query on the records of {what} was reported, so the transform may have read nothing, and its offsets count as "
     "processed. Return the records (with --output), or write them within the transform. Nothing is reported of rows of "
-    "Spark's that are read as an RDD, e.g. by foreachPartition"
+    "Spark's that are read as an RDD, e.g. by foreachPartition, or that a sink has of an earlier attempt"
 )
 HIDDEN = (
     "{hidden} unread offsets were behind the beginning of an open transaction when the run began, and are left to the "
     "next run. If no producer ends that transaction, look for it by kafka-transactions.sh find-hanging"
 )
-IF_REPEATED = ", nor where a sink passes over a slice that it has of an earlier attempt: see that it has this one"
 ENDED_BEFORE = (
     "run {run_id} of the same request had ended before: nothing was processed or written now, this is its result. To "
     "process its records again, with another transform or output, use --start-over"
@@ -478,8 +468,7 @@ class Attempt:
                 repeats=repeats,
             )
             if not process(context):
-                warning = READ_NOTHING.format(what=f"slice {one.number} of {len(self._run.slices)}")
-                self._warn(warning + IF_REPEATED * repeats)
+                self._warn(READ_NOTHING.format(what=f"slice {one.number} of {len(self._run.slices)}"))
         self._record.append(PROCESSED, attempt=self._attempt, slice=one.number)
 
     def _commit(self, one: Slice) -> None:

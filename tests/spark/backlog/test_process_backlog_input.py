@@ -30,7 +30,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
     ("content", "said"),
     [
         ("", "it has no bootstrap.servers"),
-        ("bootstrap.servers=x:1\nkafka.security.protocol=SSL", "write security.protocol, without the prefix"),
         ("bootstrap.servers=x:1\ngroup.id=g", "take group.id out: Spark sets it itself"),
         ("bootstrap.servers=x:1\nkafka_groups.readonly=true", "kafka_groups.readonly is not known"),
         ("bootstrap.servers=x:1\nkafka_groups.read_only=yes", "must be true or false"),

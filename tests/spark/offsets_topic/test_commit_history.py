@@ -240,7 +240,6 @@ def read_meanwhile(
         "load_properties": lambda *_: None,
         "log_partitions": lambda _: [],
         "ranges_of": lambda *_: [],
-        "fit_shuffles": lambda *_: spark.conf.set("spark.sql.shuffle.partitions", "3"),
     }
     for name, other in others.items():
         monkeypatch.setattr(job, name, other)

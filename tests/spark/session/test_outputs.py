@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
-from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of, through_hadoop
+from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of
 from airflow_kafka_groups.spark.jobs import (
     archive_backlog,
     commit_history,
@@ -147,7 +147,7 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
     def of_another_user(path: str) -> Storage:
         there = Hadoop(spark, path)
         there._fs = Keeping(there._fs)
-        return through_hadoop(there)
+        return Storage(there, there.path)
 
     asked = ["--base", str(tmp_path), "--cluster", CLUSTER, "--min-idle", "1h"]
     with pytest.raises(StorageError, match=f"{kept.name} could not be removed: .*the storage keeps it"):

@@ -19,12 +19,13 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.spark import application, requirements, session
-from airflow_kafka_groups.spark.hadoop_storage import Hadoop, beside, storage_of, through_hadoop
+from airflow_kafka_groups.spark.hadoop_storage import Hadoop, beside, storage_of
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.options import folder_path
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session import session_of
+from airflow_kafka_groups.storage.file_storage import Storage
 from tests.histories.judged import judge, verdict_summary, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
@@ -45,9 +46,7 @@ def test_a_machine_without_java_is_told_in_the_last_line(
     assert Program("a_job", None, nothing, nothing, lambda *_: {}, "Nothing").main([]) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("a_job: error: Spark does not start: [JAVA_GATEWAY_EXITED] Java gateway process exited")
-    assert last.endswith(
-        "Check that Java 17 or newer is there (JAVA_HOME, or java on the PATH), and what it wrote above"
-    )
+    assert last.endswith("Check what it wrote above, that Java 17 or newer is there (JAVA_HOME, or java on the PATH)")
 
 
 def test_a_master_that_does_not_answer_is_named_and_not_java(
@@ -231,7 +230,7 @@ def elsewhere(spark: SparkSession, tmp_path: Path) -> str:
 def test_a_large_file_comes_in_parts_that_the_jvm_has_room_for(spark: SparkSession, elsewhere: str) -> None:
     """At once, a file of 150 MB needs 900 MB of the driver's JVM, which has 1 GB unless somebody says otherwise."""
     there, content = Hadoop(spark, elsewhere), random.randbytes(3 * MIB + 1)
-    storage, there._fs = through_hadoop(there), (opened := Opened(there._fs))
+    storage, there._fs = Storage(there, there.path), (opened := Opened(there._fs))
     storage.replace(f"{elsewhere}/x", content)
     assert storage.read_bytes(f"{elsewhere}/x") == content
     written, read = (stream.sizes for stream in opened.streams)
@@ -246,7 +245,7 @@ def test_an_answer_that_the_jvm_had_no_memory_for_is_no_end_of_a_file(
     spark: SparkSession, elsewhere: str, lost: int
 ) -> None:
     there = Hadoop(spark, elsewhere)
-    storage = through_hadoop(there)
+    storage = Storage(there, there.path)
     storage.replace(f"{elsewhere}/x", bytes(3 * MIB + 1))
     there._fs = Opened(there._fs, lost)
     with pytest.raises(StorageError, match=r"/x could not be read: .*spark\.driver\.memory"):
@@ -276,7 +275,8 @@ def test_a_cluster_is_judged_as_on_a_local_disk(spark: SparkSession, tmp_path: P
 def test_a_file_is_created_once_on_a_storage_that_renames(spark: SparkSession, tmp_path: Path) -> None:
     """What is done where files cannot be linked, such as HDFS; here on a local disk by Hadoop's own calls."""
     storage = storage_of(spark, str(tmp_path))
-    remote = through_hadoop(Hadoop(spark, str(tmp_path)))
+    there = Hadoop(spark, str(tmp_path))
+    remote = Storage(there, there.path)
     for each, path in ((storage, f"{tmp_path}/a/1"), (remote, f"{tmp_path}/b/1")):
         each.create(path, b"one")
         each.create(path, b"one")  # the answer to an earlier try may have been lost

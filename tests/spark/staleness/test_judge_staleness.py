@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import SnapshotError as MaintenanceSnapshot
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
-from airflow_kafka_groups.spark.preflight import fit_shuffles, version_warnings
+from airflow_kafka_groups.spark.preflight import version_warnings
 from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.commits import know_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary, verdicts
@@ -202,12 +202,6 @@ def test_a_spark_that_was_not_tested_is_warned_of() -> None:
     assert version_warnings("4.2.0", "4.2.0") == version_warnings("4.0.0", "4.0.0") == []
     assert "tested with Spark 4.0 to 4.2 and runs on 4.3.0" in version_warnings("4.3.0", "4.3.0")[0]
     assert "pyspark 4.2.0 drives Spark 4.2.1" in version_warnings("4.2.0", "4.2.1")[0]
-
-
-def test_the_number_of_shuffle_partitions_is_left_alone_when_the_user_gave_one(spark: SparkSession) -> None:
-    given = spark.conf.get("spark.sql.shuffle.partitions")
-    fit_shuffles(spark, 10**10)
-    assert spark.conf.get("spark.sql.shuffle.partitions") == given
 
 
 def test_no_job_shadows_the_standard_library() -> None:

@@ -144,10 +144,6 @@ def new(records: str, context: Any) -> list[Any]:
     return [records, context]
 
 
-def new_with_another_name(records: str, about: Any) -> list[Any]:
-    return [records, about]
-
-
 def new_by_name(records: str, option: str = "mine", *, context: Any = None) -> list[Any]:
     return [records, option, context]
 
@@ -163,11 +159,9 @@ def anything(*given: Any, **more: Any) -> list[Any]:
         (old, ["r"]),
         (old_with_an_option, ["r", "mine"]),
         (new, ["r", "c"]),
-        (new_with_another_name, ["r", "c"]),
         (new_by_name, ["r", "mine", "c"]),
         (partial(new_by_name, option="other"), ["r", "other", "c"]),
         (anything, ["r", {}]),
-        (list, ["r"]),
     ],
 )
 def test_a_transform_gets_the_context_if_it_takes_it(function: Callable[..., Any], gets: list[Any]) -> None:
