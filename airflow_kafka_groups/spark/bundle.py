@@ -1,7 +1,6 @@
-"""A zip of this package for ``--py-files``, for clusters that do not have it: jobs and the source ``kafka_groups``.
+"""A zip of this package for ``--py-files``, for clusters that do not have it.
 
-``python -m airflow_kafka_groups.spark.bundle jobs.zip`` also prints the application to submit, which takes the job as
-its first argument.
+As a program, it also prints the application to submit, which takes the job as its first argument.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """A job's rows, or observations, in a table of the session's catalogue (``--table catalog.database.name``).
 
-The table has the job's columns and two more: whose rows they are, and which snapshot, run or archive they are of. It is
-partitioned by both. A run replaces its own partitions and no others, so a run that is repeated doubles nothing.
-
-Columns go by their names. A table grows by those of a later version that may be null; those of a user are null in what
-the job writes.
+It is partitioned by two more columns: whose rows they are, and which snapshot, run or archive they are of. A run
+replaces its own partitions and no others. Columns go by their names: those of a later version are added.
 """
 
 from __future__ import annotations
@@ -61,8 +58,7 @@ class CatalogueTable:
     :param columns: the job's. Those that may be null are added to a table that lacks them.
     :param keys: the columns that name whose rows they are, and which ones.
 
-    Raises ``ArgumentError`` if the table cannot be created, lacks another column, has one of another type, or is of
-    another version.
+    Raises ``ArgumentError`` if the table cannot be created, lacks another column, or has one of another type.
     """
 
     def __init__(
@@ -140,7 +136,6 @@ class CatalogueTable:
                 raise
 
     def _filled(self, rows: DataFrame) -> DataFrame:
-        """Return rows with the table's columns, in its order; those that the rows lack are null."""
         return rows.select(
             *(
                 F.col(name) if name in rows.columns else F.lit(None).cast(kind).alias(name)
@@ -149,10 +144,7 @@ class CatalogueTable:
         )
 
     def _empty(self, partitions: Iterable[tuple[str, str]], rows: DataFrame) -> None:
-        """Remove the rows of partitions; rows of others do not replace them.
-
-        :param rows: any with the table's columns.
-        """
+        """Remove the rows of partitions; rows of others do not replace them."""
         nothing = rows.drop(*self._keys).limit(0)
         for partition in partitions:
             values = zip(self._keys, partition, strict=True)
@@ -169,10 +161,7 @@ class CatalogueTable:
         return {column.name for column in self._spark.catalog.listColumns(self._quoted) if column.isPartition}
 
     def counts(self, owner: str) -> dict[str, int]:
-        """Return the numbers of rows of an owner by the second key, for which a file of each is opened.
-
-        :param owner: the value of the first key.
-        """
+        """Return the numbers of rows of an owner, the value of the first key, by the second one."""
         return {name: count for (_, name), count in self._counts(F.col(self._keys[0]) == owner).items()}
 
     def _counts(self, chosen: Column) -> dict[tuple[str, str], int]:
@@ -180,13 +169,10 @@ class CatalogueTable:
         return {(owner, name): count for owner, name, count in counted}
 
     def replace(self, owner: str, rows: DataFrame, expected: Mapping[str, int]) -> None:
-        """Replace partitions of one owner, and verify the numbers of their rows.
+        """Replace partitions of one owner, as ``replace_all`` does.
 
-        :param owner: the value of the first key.
         :param rows: rows of all partitions to replace; with one partition, they need not have the second key.
         :param expected: the number of rows by the second key.
-
-        Raises as ``replace_all`` does.
         """
         first, second = self._keys
         keyed = rows.withColumn(first, F.lit(owner))
@@ -197,7 +183,6 @@ class CatalogueTable:
     def replace_all(self, rows: DataFrame, expected: Mapping[tuple[str, str], int]) -> None:
         """Replace partitions of several owners in one write, and verify the numbers of their rows.
 
-        :param rows: rows of all partitions to replace.
         :param expected: the number of rows by both keys.
 
         Raises ``JobError`` if the table cannot be written, or has another number of rows afterwards.

@@ -42,9 +42,7 @@ _CHECKED = {**WHOLE, "parquet.page.verify-checksum.enabled": "true"}
 
 
 def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFrameReader:
-    """Return a reader of tables that the package stores, which compares each page of a file with its checksum.
-
-    Without that, most flipped bits are read as other rows.
+    """Return a reader of stored tables, which compares each page of a file with its checksum.
 
     :param schema: their columns. Default: as the files have them.
     """
@@ -60,7 +58,7 @@ def write_own(rows: DataFrame, folder: str, did: str) -> int:
 
     :param did: what a job did that writes such rows, for the message.
 
-    Raises ``JobError`` if the folder has other rows afterwards: another job wrote there, and some of both are left.
+    Raises ``JobError`` if the folder has other rows afterwards: another job wrote there.
     """
     storage, counts, own = storage_of(rows.sparkSession, folder), Observation(), JobFiles()
     observed = rows.observe(counts, F.count(F.lit(1)).alias("rows"))

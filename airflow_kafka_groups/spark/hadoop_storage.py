@@ -29,7 +29,6 @@ _AT_ONCE = 2**20
 
 @contextmanager
 def _asking_java() -> Iterator[None]:
-    """Raise Java's errors as Python's."""
     try:
         yield
     except SPARK_ERRORS as exc:
@@ -45,10 +44,7 @@ def java_path(spark: SparkSession) -> Any:
 
 
 class Hadoop:
-    """The file system of a folder, by the JVM's paths; see ``Backend``.
-
-    :param root: any path on that file system.
-    """
+    """The file system of a folder, by the JVM's paths; see ``Backend``."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.path = java_path(spark)
@@ -168,10 +164,7 @@ class Hadoop:
 
 
 def storage_of(spark: SparkSession, root: str) -> Storage:
-    """Return the storage of a folder.
-
-    :param root: any path on that file system.
-    """
+    """Return the storage of any path."""
     there = Hadoop(spark, root)
     return LocalStorage(there.working_folder()) if there.scheme == "file" else Storage(there, there.path)
 
@@ -206,10 +199,8 @@ def beside(spark: SparkSession, path: str, name: str) -> str:
 def require_shared(spark: SparkSession, path: str) -> None:
     """Verify that executors on other machines can access the local folder of a job's output.
 
-    Tasks that write to their own disks leave a folder that looks complete but is empty on the driver.
-
-    :param spark: the session; with a local master, or a path on any other storage, nothing is tested.
-    :param path: the output. A small file next to it is written, read by an executor, and deleted.
+    Tasks that write to their own disks leave a folder that looks complete but is empty on the driver. A small file next
+    to the output is written, read by an executor, and deleted.
 
     Raises ``StorageError`` if executors cannot read what the driver writes.
     """

@@ -1,13 +1,11 @@
 """The judgement of a cluster in Spark's tasks: the driver reads manifests, and no row.
 
-1. Snapshots' files reach the tasks as bytes, so through any storage that Spark reads. A task reduces each to a file of
-   observations, and puts it in its place on a disk. On other storages Spark writes it into a hidden folder, whence the
-   driver moves it.
-2. Files of observations reach the tasks as bytes, which are compared with their SHA-256, and cut into buckets of
-   groups. The shuffle carries a row for each file and bucket, and sorts them by bucket and snapshot.
+1. A task reduces each file of a snapshot to a file of observations. On other storages than a disk, Spark writes it into
+   a hidden folder, whence the driver moves it.
+2. Files of observations are cut into buckets of groups. The shuffle carries a row for each file and bucket.
 3. A task judges the groups of its buckets, and Spark writes the verdicts.
 
-Bytes stay bytes: to read Parquet as rows, and hand these to Python, takes five times the processor time.
+Files travel as bytes: to read Parquet as rows, and hand these to Python, takes five times the processor time.
 """
 
 from __future__ import annotations
@@ -171,12 +169,7 @@ class InTasks:
     def judge(
         self, store: ObservationStore, policy: StalenessPolicy, retention: int, output: str
     ) -> tuple[VerdictCounts, list[str]]:
-        """Judge the groups, and write their verdicts in place of what a folder has.
-
-        :param retention: the brokers' ``offsets.retention.minutes``; 0: not known.
-
-        Returns the counts of the verdicts and the names of the files. Raises as ``reduce`` does.
-        """
+        """Judge the groups, and write their verdicts in place of what a folder has; see ``OneProcess.judge``."""
         if not store.stored[store.history.judged.snapshot_id].files:
             folder = ReplacedFolder(store.storage, output)
             folder.write(arrow_schema(VERDICT_COLUMNS), ())
@@ -215,7 +208,6 @@ class InTasks:
         return int(self._spark.sparkContext.defaultParallelism)
 
     def _files(self, paths: Sequence[str]) -> DataFrame:
-        """Read files as bytes, each in one piece."""
         return self._spark.read.format("binaryFile").options(**WHOLE).load([*paths]).select("path", "content")
 
     def _labels(self, buckets: int) -> list[int]:
@@ -266,7 +258,6 @@ def _batch(schema: pa.Schema, *values: Sequence[Any]) -> pa.RecordBatch:
 
 
 def _contents(batches: Batches) -> Iterator[tuple[tuple[str, str], pa.Buffer]]:
-    """Return the snapshot and the name of each file, and its bytes."""
     for batch in batches:
         for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
             folder, name = path.split("/")[-2:]
@@ -276,10 +267,7 @@ def _contents(batches: Batches) -> Iterator[tuple[tuple[str, str], pa.Buffer]]:
 def _reduced_files(
     sources: Mapping[tuple[str, str], tuple[int, SnapshotFile]], disk: Path | None, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
-    """Reduce files of snapshots to files of observations.
-
-    :param disk: the folder of the table where that is on a disk: the files are written there, and not returned.
-    """
+    """Reduce files; in a table on a disk, observations are written to their place, and not returned."""
     for (snapshot_id, name), content in _contents(batches):
         number, source = sources[snapshot_id, name]
         table = reduced(rows_in(source, snapshot_id, content), snapshot_id)
@@ -312,8 +300,7 @@ class _Made(NamedTuple):
 def _described(places: Mapping[tuple[str, str], int | None]) -> dict[str, dict[int, _Made]]:
     """Return the files of each snapshot, by the number of what they were made of.
 
-    :param places: folders whose names describe their file, the file's name and its size. A task that was killed may
-        leave a part of a file beside it.
+    :param places: folders that describe their file, its name and size. A killed task may leave a part of a file.
     """
     found: dict[str, dict[int, _Made]] = {}
     for (folder, name), there in places.items():
@@ -330,7 +317,6 @@ def _described(places: Mapping[tuple[str, str], int | None]) -> dict[str, dict[i
 def _cut_files(
     files: Mapping[tuple[str, str], tuple[int, ObservationFile]], labels: Sequence[int], batches: Batches
 ) -> Iterator[pa.RecordBatch]:
-    """Cut files of observations into the parts of buckets."""
     for (snapshot_id, name), content in _contents(batches):
         place, file = files[snapshot_id, name]
         table = from_file(snapshot_id, file, content, everything=place == JUDGED)
@@ -354,7 +340,6 @@ def _listed(rows: DataFrame) -> DataFrame:
 
 
 def _cut_records(labels: Sequence[int], batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Cut lists of last records into parts of buckets."""
     for batch in batches:
         records = pa.RecordBatch.from_struct_array(batch["records"].flatten())
         yield _parts_of(pa.table(records.columns, names=records.schema.names), LAST_RECORDS, labels)
@@ -373,10 +358,6 @@ def _judged_parts(judgement: Judgement, batches: Batches) -> Iterator[pa.RecordB
 
 
 def _write_verdicts(rows: DataFrame, storage: Storage, output: str) -> tuple[VerdictCounts, list[str]]:
-    """Write verdicts in place of what a folder has.
-
-    Raises ``JobError`` if it has files of another job afterwards.
-    """
     own, seen, counts = JobFiles(), Observation(), VerdictCounts()
     lag = F.coalesce("lag", F.lit(0)).cast("decimal(38,0)")
     sums = [

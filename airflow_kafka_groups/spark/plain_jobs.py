@@ -17,19 +17,13 @@ _NEED_SPARK = ("--table", "--observations-table", "--kafka-properties")
 
 
 def needs_no_spark(arguments: Sequence[str]) -> bool:
-    """Return whether a job can do without, by its name and its options.
-
-    :param arguments: the job and its arguments.
-    """
+    """Return whether a job can do without, by its name and its options."""
     given = {word.partition("=")[0] for word in arguments}
     return len(arguments) > 1 and arguments[0] == "judge_staleness" and not given.intersection(_NEED_SPARK)
 
 
 def base_of(arguments: Sequence[str]) -> str | None:
-    """Return the ``--base`` of a job's arguments as the job's own parser finds it, ``None`` if it has none.
-
-    The parsed arguments have it without the Airflow connection that opens it.
-    """
+    """Return the ``--base`` of a job's arguments, with the Airflow connection in it; ``None`` if it has none."""
     parser = ArgumentParser(add_help=False)
     parser.add_argument("--base", nargs="?")
     found: str | None = parser.parse_known_args(arguments)[0].base
@@ -37,10 +31,7 @@ def base_of(arguments: Sequence[str]) -> str | None:
 
 
 def run_plain_job(arguments: Sequence[str], base: StoragePath) -> dict[str, Any]:
-    """Run a job, and return its summary.
-
-    :param arguments: the job and its arguments, ``--base`` among them.
-    :param base: the folder that ``--base`` names.
+    """Run a job, by its name and arguments, below the folder that ``--base`` names, and return its summary.
 
     Raises ``ConfigurationError`` for wrong arguments, ``MaintenanceError`` if the job fails, and what may pass as
     ``StorageError``, or as ``KafkaGroupsError`` if it fails for some of several clusters.

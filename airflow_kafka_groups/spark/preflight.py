@@ -44,10 +44,7 @@ def version_warnings(python_side: str, cluster_side: str) -> list[str]:
 
 
 def prepare(spark: SparkSession) -> list[str]:
-    """Set the session to UTC and return the warnings about its versions.
-
-    :param spark: the job's session; Spark Connect is refused, because it cannot list a storage.
-    """
+    """Set the session to UTC and return the warnings about its versions. Spark Connect is refused."""
     jvm = jvm_of(spark, "a job")
     spark.conf.set(TIME_ZONE, "UTC")
     # PySpark refers to these by their simple names for nearly every column, and the JVM then searches package after
@@ -93,10 +90,7 @@ def connector_warnings(connector: str, cluster_side: str, remedy: str) -> list[s
 
 
 def require_arrow(spark: SparkSession) -> None:
-    """Raise a short error now if Python functions over Arrow batches would fail later with a long traceback.
-
-    Raises ``JobError`` naming the driver or the executors, the missing packages and the remedy.
-    """
+    """Raise ``JobError`` now if Python functions over Arrow batches would fail later with a long traceback."""
     require_packages(DRIVER_PACKAGES)
     packages, here = WORKER_PACKAGES, ".".join(platform.python_version_tuple()[:2])
 

@@ -51,8 +51,8 @@ _GUARD = 'trap "" HUP INT TERM; while read -r _; do :; done; rm -rf -- "$1"'
 def private_folder() -> Iterator[Path]:
     """Provide a new folder that only this user can enter (mode 0700), and remove it afterwards, also after ``kill -9``.
 
-    A guard waits for the end of a pipe from this process, and removes the folder then: a shell in a session of its own,
-    so what kills this process's group does not kill it.
+    A guard, a shell in a session of its own, waits for the end of a pipe from this process, and removes the folder
+    then.
     """
     folder = Path(tempfile.mkdtemp(prefix=PRIVATE_PREFIX))
     guard = subprocess.Popen(  # noqa: S603 - the folder is an argument, not part of the script
@@ -83,10 +83,7 @@ def _escaped(value: str) -> str:
 
 
 def write_secret_file(text: str, path: Path) -> Path:
-    """Write a new file that only its owner can read (mode 0600), from its first byte on.
-
-    :param path: a file that must not exist yet.
-    """
+    """Write a new file that only its owner can read (mode 0600), from its first byte on."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,7 +1,4 @@
-"""Running a job as a program: its own session, a one-line error message, the summary as last line, an exit code.
-
-The summary is JSON, on stdout. Exit code 0: done; 1: the job failed; 2: invalid argument; 5: some clusters failed.
-"""
+"""Running a job as a program: its own session, a one-line error message, the summary as last line, an exit code."""
 
 from __future__ import annotations
 
@@ -31,9 +28,7 @@ PARTLY_FAILED = 5
 class Program:
     """A job as a program; ``--help`` shows its documentation, from the second line on below the options.
 
-    :param job: its name, for Spark and for messages.
     :param check: completes and checks what was parsed; its ``ArgumentError`` ends the program.
-    :param run: the job itself, with a Spark session.
     :param failed: the consequence of a Spark failure, as a sentence without its full stop.
     :param say: returns the message for an error that the job explains itself. Default: its text.
     :param counted: the lists of the summary of which only the number of entries is printed.
@@ -68,10 +63,7 @@ class Program:
         return arguments
 
     def main(self, argv: Sequence[str] | None = None) -> int:
-        """Run the job, by default as the command line says, and return the exit code.
-
-        A session that is there before, such as a notebook's, stays, and with it its settings.
-        """
+        """Run the job, by default as the command line says, and return the exit code. A notebook's session stays."""
         arguments = self.parse_arguments(argv)
         try:
             require_pyspark()

@@ -59,9 +59,7 @@ def session_of(job: str, imports: Sequence[str] = ()) -> Iterator[SparkSession]:
 
     Jobs in several threads of one session run one after the other: the settings are the session's.
 
-    :param job: its name, for a session that is started.
-    :param imports: modules to import while the JVM starts it, which takes as long. None of them imports pyspark, whose
-        modules import each other: two threads would each see halves of them.
+    :param imports: modules to import while the JVM starts a session, which takes as long. None of them imports pyspark.
 
     Raises ``JobError`` if Spark does not start.
     """
@@ -94,11 +92,9 @@ def _start(job: str) -> SparkSession:
 
 
 def jvm_of(spark: SparkSession, what: str) -> Any:
-    """Return the driver's JVM.
+    """Return the driver's JVM. Raises ``JobError`` for a session of Spark Connect, whose driver runs elsewhere.
 
     :param what: what needs the JVM, as the subject of a sentence.
-
-    Raises ``JobError`` for a session of Spark Connect, whose driver runs elsewhere.
     """
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
@@ -110,10 +106,7 @@ def jvm_of(spark: SparkSession, what: str) -> Any:
 
 
 def running_session() -> SparkSession | None:
-    """Return the session that somebody else has started, ``None`` if there is none.
-
-    In a thread of the user's, a session is the default one, and not the active one.
-    """
+    """Return the session that somebody else has started, ``None`` if there is none."""
     try:
         found = SparkSession.active()
     except PySparkRuntimeError:

@@ -98,10 +98,9 @@ def logs_since(
 ) -> tuple[dict[Partition, LogEnds], dict[Partition, str], dict[str, str]]:
     """Return the logs of partitions as they are now, why partitions are not the snapshot's, and the topics' ids.
 
-    A partition is not the snapshot's if its topic has another id, or its log went backwards. A snapshot has the ids of
-    some topics only; of the others, brokers have removed the commits of all groups with the topic.
+    A partition is not the snapshot's if its topic has another id, or its log went backwards, or, where the snapshot has
+    no id, if brokers have removed the commits of all groups with the topic.
 
-    :param rows: the snapshot's.
     :param wanted: partitions of the snapshot; those that do not exist any more are left out.
     :param groups: the partitions in which groups had commits, to ask whether they have some. Default: nobody is asked.
     """
@@ -119,7 +118,6 @@ def logs_since(
 def _forsaken(
     admin: KafkaAdmin, groups: Mapping[str, Collection[Partition]], doubtful: Set[Partition]
 ) -> Set[Partition]:
-    """Return the partitions in whose topics none of the groups has a commit any more."""
     topics = {where.topic for where in doubtful}
     for group_id, commits in groups.items():
         if not topics.isdisjoint(where.topic for where in commits):

@@ -1,8 +1,7 @@
 """The judgement by buckets of groups, for tasks that see one bucket at a time. No I/O.
 
-Each file of observations is cut into buckets by a hash of the group's id. A bucket's parts then come in the order of
-their snapshots; the part of the judged snapshot comes first, since its groups are judged, and is also the last one.
-A snapshot that has no part in a bucket counts, too: it ends the lives of the groups that it lacks.
+The part of the judged snapshot comes first, since its groups are judged, and is also the last one. A snapshot that has
+no part in a bucket counts, too: it ends the lives of the groups that it lacks.
 """
 
 from __future__ import annotations

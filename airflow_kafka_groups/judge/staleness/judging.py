@@ -1,8 +1,7 @@
 """The judgement of a group: a verdict with its reason and forecasts, from its life. No I/O.
 
-The first rule of docs/formats.md that matches decides, so the order is essential for safety: groups that cannot be
-read, belong to another program or are in use are recognized before anything is measured, and only a group that no rule
-keeps can be stale. Forecasts, which decide nothing, are derived in docs/spark/judge-staleness.md.
+The first rule of docs/formats.md that matches decides, so the order is essential for safety: only a group that no rule
+keeps can be stale.
 """
 
 from __future__ import annotations

@@ -1,21 +1,12 @@
 """The lives of groups, from one snapshot's observations to the next: since when each has been idle. No I/O.
 
-``Lives`` sees the observations of all complete snapshots once, oldest first, and keeps of each group only what the
-verdict needs. So memory does not grow with the history.
+A group's *life* is its observations in the complete snapshots in a row up to the newest; a snapshot without it ends its
+life. A *quiet* observation is read without error, ``Empty`` and without members. A *run* of quiet observations is ended
+by every doubt: an observation that is not quiet, a gap longer than allowed, a clock that went backwards, another group
+type or protocol type, and a sign of life in an incomplete snapshot, in which an error is none: the groups of a broker
+that is down have one. A *stretch* is an idle time, or a single observation outside of one, named by its first snapshot.
 
-A group's *life* is its observations in the complete snapshots in a row up to the newest. A snapshot without the group
-ends a life: whatever comes later is another group with the same name. A *quiet* observation is read without error,
-``Empty`` and without members. A *run* of quiet observations is ended by every doubt: an observation that is not quiet,
-a gap longer than allowed, a clock that went backwards, another group type or protocol type, and a sign of life in an
-incomplete snapshot. A *stretch* is an idle time, or a single observation outside of one; it is named by its first
-snapshot.
-
-A snapshot is incomplete when a broker did not answer the listing. What it lacks means nothing; what it shows counts, as
-docs/spark/judge-staleness.md says: the next complete snapshot then begins a new idle time, and none gets longer. An
-error in it is no sign, since the groups of a broker that is down have one.
-
-Every doubt means keep. Any difference in the committed offsets of two observations is movement: offset, leader epoch or
-metadata, forwards or backwards. A commit of the same offset with other metadata is a sign of life.
+Every doubt means keep. Any difference in the committed offsets of two observations is movement.
 """
 
 from __future__ import annotations
@@ -46,7 +37,7 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, column: pa.ChunkedArray, null: int = 0) -> Numbers:
-        """Return a stored column; times as they are stored, in microseconds.
+        """Return a stored column; times in microseconds.
 
         :param null: the value in the place of null.
         """
@@ -190,12 +181,8 @@ class LivesPart(NamedTuple):
         return ids
 
     def with_last_records(self, committed_at: Ints, recorded_at: Ints, observed_from: Ints) -> LivesPart:
-        """Add what the log of commits has of the groups, and count the observations from there.
+        """Add when each group committed last, and when its last group record was written. No group becomes older by it.
 
-        No group becomes older by it.
-
-        :param committed_at: when each group committed last.
-        :param recorded_at: when its last group record was written.
         :param observed_from: when the observations of each complete snapshot begin, sorted: there may be thousands.
         """
         last = np.maximum(committed_at, recorded_at)
@@ -209,8 +196,6 @@ class LivesPart(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What a snapshot shows of the groups that are judged: a row each."""
-
     group: Ints
     at: Ints
     readable: Bools
@@ -292,7 +277,6 @@ class Lives:
         self._place += 1
 
     def _measure(self, seen: _Seen) -> None:
-        """Keep the first observations with known log ends."""
         fresh = seen.known & (self._known_in[seen.group] != self._stretch[seen.group])
         group = seen.group[fresh]
         self._known_in[group], self._known_at[group] = self._stretch[group], seen.at[fresh]

@@ -1,14 +1,8 @@
 """The observations of a cluster's snapshots on storage: made once, by the first job that sees a snapshot.
 
-``tables/observations/snapshot_id=<id>/`` has a snapshot's observations, and ``summaries/observations/<id>.json``,
-written last and only once, describes them. They are used only if everything matches: the format, the snapshot's
-manifest and the sizes of its files, as they were reduced, and the bytes of the observations themselves. Otherwise the
-snapshot is reduced again: observations save time and never decide alone.
-
-Jobs may do so at the same time. A file appears when it is complete, and its name is made of its SHA-256. So whatever a
-killed job leaves behind is either hidden from readers of the table, or what the next job would write in its place.
-
-A file of a snapshot becomes one of observations, a file of Parquet. So no group is in two of them either.
+``summaries/observations/<id>.json``, written last and only once, describes a snapshot's files. They are used only if
+everything matches: the format, the snapshot's manifest and the sizes of its files, as they were reduced, and their own
+bytes. Jobs may do so at the same time: a file appears when it is complete, and its name is made of its SHA-256.
 """
 
 from __future__ import annotations
@@ -45,11 +39,7 @@ class DamagedObservationsError(Exception):
 
 
 class ObservationFile(NamedTuple):
-    """What vouches for a file of observations.
-
-    :param groups: the number of observations; at least 1.
-    :param oldest: the time of the first one, and ``newest`` that of the last, in microseconds since 1970.
-    """
+    """What vouches for a file of observations, at least one. Times are in microseconds since 1970."""
 
     name: str
     groups: int
@@ -74,10 +64,8 @@ def to_file(table: pa.Table) -> tuple[ObservationFile, bytes]:
 
 
 def from_file(snapshot_id: str, file: ObservationFile, content: Any, *, everything: bool) -> pa.Table:
-    """Read a file of observations.
+    """Read a file of observations from its bytes.
 
-    :param file: what vouches for it.
-    :param content: its bytes.
     :param everything: whether to read all columns, and not only those that decide.
 
     Raises ``DamagedObservationsError``.
@@ -147,10 +135,7 @@ class ObservationManifest:
         return sum(file.groups for file in self.files)
 
     def describes(self, manifest: SnapshotManifest, source: str) -> bool:
-        """Return whether these are the observations of a snapshot, in the present format.
-
-        :param source: what ``source_of`` returns for it.
-        """
+        """Return whether these are the observations of a snapshot, in the present format."""
         found = self.format, self.snapshot_id, self.cluster, self.source, bool(self.files)
         return found == (FORMAT, manifest.snapshot_id, manifest.cluster, source, manifest.rows > 0)
 
@@ -179,10 +164,7 @@ def create(storage: Storage, path: str, content: bytes) -> None:
 
 
 class ObservationStore:
-    """The observations of the snapshots of a history.
-
-    :param storage: that of the history's folder.
-    """
+    """The observations of the snapshots of a history."""
 
     def __init__(self, storage: Storage, history: History) -> None:
         self.storage, self.history = storage, history

@@ -1,11 +1,7 @@
 """The reduction of a snapshot to observations: one row for each group, with what later judgements need of it.
 
 What a group has committed becomes a digest over all its partitions: their number, and the exclusive-or and the sum of
-their 64-bit hashes. It does not depend on the order of the rows. Equal commits have equal digests; unequal ones differ,
-unless both the exclusive-or and the sum of the hashes collide.
-
-Files are read in parts, and each is reduced at once, so memory holds one part and the observations.
-Observations of parts are combined as rows are: a group may be in several.
+their 64-bit hashes. Files are read in parts, each is reduced at once, and observations of parts are combined as rows.
 """
 
 from __future__ import annotations
@@ -41,18 +37,12 @@ _COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
 
 
 def reduced(parts: Iterable[pa.RecordBatch], snapshot_id: str) -> pa.Table:
-    """Reduce a snapshot's rows to one row for each group, with the columns of ``OBSERVATION_COLUMNS``.
-
-    :param parts: the rows of a file, as ``rows_in`` reads them. What that raises is raised here.
-    """
+    """Reduce a snapshot's rows to one row for each group, with the columns of ``OBSERVATION_COLUMNS``."""
     return combined([_observed(part, snapshot_id) for part in parts])
 
 
 def combined(parts: Sequence[pa.Table]) -> pa.Table:
-    """Combine observations of parts of a snapshot to one row for each group, sorted by group.
-
-    :param parts: what ``reduced`` returned.
-    """
+    """Combine observations of parts of a snapshot to one row for each group, sorted by group."""
     if len(parts) == 1:
         return parts[0]
     table = pa.concat_tables([empty_table(_SCHEMA), *parts])
@@ -115,7 +105,6 @@ def _hashes(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
 
 
 def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snapshot_id: str) -> pa.Table:
-    """Reduce rows or observations to one row for each group, sorted by group."""
     group = texts["group_id"].places
     if not (group[1:] >= group[:-1]).all():
         order = np.argsort(group, kind="stable")

@@ -75,8 +75,8 @@ class OneProcess:
 
         :param retention: the brokers' ``offsets.retention.minutes``; 0: not known.
 
-        Returns the counts of the verdicts and the names of the files. Raises as ``reduce`` does, and ``JobError`` if
-        another job wrote there, too.
+        Returns the counts of the verdicts and the names of the files. Raises ``JobError`` if another job wrote there,
+        too.
         """
         *names, judged = (manifest.snapshot_id for manifest in store.history.read)
         incomplete = {*store.history.incomplete_ids}
@@ -107,7 +107,6 @@ def _reduce(store: ObservationStore, manifest: SnapshotManifest) -> None:
 
 
 def _read(store: ObservationStore, snapshot_id: str) -> pa.Table:
-    """Return the observations of a snapshot with the columns that decide, or all of the judged one."""
     stored, is_judged = store.stored[snapshot_id], snapshot_id == store.history.judged.snapshot_id
     contents = zip(stored.files, map(store.storage.read_bytes, store.paths_of(stored)), strict=True)
     try:

@@ -181,7 +181,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _places(asked: str | None, folder: str, name: str) -> tuple[str, str]:
-    """Return the folder of a new archive, and its summary."""
     # Each attempt has its own folder, so an incomplete one does not stop a retry; the summary names the valid one.
     output = asked or f"{folder}/{paths.table(_ARCHIVES)}/archive_id={name}-{uuid.uuid4().hex[:8]}"
     return output, f"{output}.json" if asked else f"{folder}/{paths.summary(_ARCHIVES, name)}"
@@ -199,7 +198,6 @@ def _plan(
     logs: Mapping[Partition, LogEnds],
     recreated: Mapping[Partition, str],
 ) -> dict[str, Backlog]:
-    """Return what to read for each group, from its commit to the current end."""
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
     stable: dict[Partition, int] = {}
     if arguments.isolation_level == "read_committed":
@@ -313,10 +311,7 @@ def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
 
 
 def write_archive(archive: DataFrame, output: str, file_format: str) -> None:
-    """Write the rows, in a folder for each topic and day (UTC) of their timestamps, in files of a sensible size.
-
-    :param output: a folder that must not exist.
-    """
+    """Write the rows to a new folder, in one for each topic and day (UTC), in files of a sensible size."""
     with settings_of(archive.sparkSession, _SIZE):
         rows = archive.selectExpr("*", _DAY).hint("rebalance", *_FOLDERS)
         writer = rows.write.format(file_format).mode("errorifexists").partitionBy(*_FOLDERS)
@@ -337,10 +332,8 @@ def check_archive(
 ) -> dict[str, Any]:
     """Read the archive back, compare it with the offsets, and return its numbers for a summary.
 
-    A range of 100 offsets has 100 records, unless compaction removed some or transactions left markers; these two
-    cannot be distinguished. That retention removed none is verified by reading the log start again afterwards.
-
-    :param compacted: topics whose clean-up policy includes compaction.
+    Fewer records than offsets are there if compaction removed some or transactions left markers. That retention removed
+    none is verified by reading the log start again afterwards.
 
     Raises ``JobError`` if it has rows of other groups or partitions, records outside their range, or duplicate records.
     """
@@ -373,9 +366,6 @@ def check_archive(
 
 def archive_there(spark: SparkSession, path: str, request: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the summary of an archive of the same request, ``None`` if there is no summary.
-
-    :param path: the summary.
-    :param request: what decides about the content of the archive, as the summary has it.
 
     Raises ``JobError`` if the summary is of another request, or its archive is not what it says.
     """

@@ -145,8 +145,6 @@ def run_here(storage: Callable[[str], Storage], arguments: argparse.Namespace) -
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
-    """A judgement of one cluster or several, and what it runs on."""
-
     arguments: argparse.Namespace
     storage: Callable[[str], Storage]
     runner: InTasks | OneProcess
@@ -294,13 +292,7 @@ parse_arguments, main = _program.parse_arguments, _program.main
 
 
 def asked_for(spark: SparkSession | None, arguments: argparse.Namespace, judged: SnapshotManifest) -> LastCommits:
-    """Return the last commits that a judgement asks for.
-
-    :param spark: the session; ``None`` without Spark, and so without commits.
-    :param judged: the snapshot that is judged.
-
-    Raises as ``read_log`` does.
-    """
+    """Return the last commits that a judgement asks for. Raises as ``read_log`` does."""
     if spark is None or arguments.commit_log == OFF or arguments.kafka_properties is None:
         why = "it was not asked for" if arguments.commit_log == OFF else "the job was given no --kafka-properties"
         return LastCommits(evidence=Evidence(not_read=why))

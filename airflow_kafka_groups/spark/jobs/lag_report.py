@@ -105,11 +105,7 @@ def of_partitions(lags: DataFrame, found: Collection[Timestamp]) -> DataFrame:
 
 
 def sums(lags: DataFrame, *names: str) -> DataFrame:
-    """Sum up the lag, largest first; ``partitions_without_lag`` counts the partitions without a number.
-
-    :param lags: rows of ``LAG_SCHEMA``.
-    :param names: the columns to group by, e.g. ``"topic"``; none for one row over all.
-    """
+    """Sum up the lag, largest first, by these columns; none for one row over all."""
     return lags.groupBy(*names).agg(*map(F.expr, _SUMS)).orderBy(F.desc("lag"), *names)
 
 

@@ -157,10 +157,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
 
 
 def handler(transform: str | None, output: BacklogOutput | None) -> Handler:
-    """Build the function that takes a slice. The user's function is imported here, before a broker is accessed.
-
-    :param transform: ``module:function``; ``None`` for the records unchanged.
-    """
+    """Build the function that takes a slice. The user's function is imported here, before a broker is accessed."""
     function = with_context(load_transform(transform)) if transform else None
 
     def handle(records: DataFrame, context: BacklogContext) -> None:
@@ -247,19 +244,14 @@ def process_backlog(
 
         summary = process_backlog(spark, load_properties(spark, "kafka.properties"), "orders", my_function)
 
-    1. *Look*: the group must not be in use; its commits and the log ends define what to read (``unread.ranges``).
-    2. *Record*: what is to be read, and that this process begins (``unread.run``). A restart continues from the record.
-    3. *Read and process*, a slice at a time: a bounded DataFrame is passed to the function. If it raises, nothing of
-       the slice is committed.
-    4. *Commit* the slice: only if the group was not used meanwhile (``unread.group``).
+    The records are passed a slice at a time, as a bounded DataFrame. A slice is committed only if the group was not
+    used meanwhile.
 
-    :param spark: the session; it must have the Kafka connector.
     :param request: the request; a group id means all its topics.
     :param handle: takes the records as returned by Spark's Kafka source and, if it has a parameter ``context``, a
         ``BacklogContext``.
     :param options: further options of Spark's Kafka source.
-    :param records: folder in which the work is recorded, so that a restart continues it. Default: no record; a restart
-        then begins at the group's commits, and does not know what was processed before.
+    :param records: folder in which the work is recorded, so that a restart continues it. Default: no record.
     :param into: the dictionary of the summary; it is filled also if an error is raised. Default: a new one.
 
     Raises whatever the function raises, without a commit of its slice; ``NotCommittedError`` if a slice is processed
@@ -300,10 +292,7 @@ def process_backlog(
 
 
 def reads_of(rows: DataFrame) -> tuple[DataFrame, Callable[[], bool]]:
-    """Return the rows, observed, and a function that returns whether a query has read them, in any thread or job group.
-
-    Spark reports nothing of rows that are read as an RDD; they count as unread.
-    """
+    """Return the rows, observed, and a function that returns whether a query has read them, in any thread."""
     observation = Observation(f"reads-{uuid.uuid4().hex[:8]}")
     observed = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
 
@@ -321,12 +310,9 @@ def reads_of(rows: DataFrame) -> tuple[DataFrame, Callable[[], bool]]:
 class BacklogOutput:
     """Where and how the records, or what a transform made of them, are written.
 
-    It is a folder for each slice, named after run, slice and attempt, so that no try spoils another one:
-    ``<output>/backlog_slice=<run id>-<slice>-<attempt>`` is a Hive partition, and the output one table. Before a slice
-    is processed, what earlier attempts wrote of it is deleted; so readers of the output have every record once.
-
-    :param path: the folder; another format than files gets it unchanged, and appends each slice itself.
-    :param mode: what happens to other data in the folder: one of ``OUTPUT_MODES``.
+    ``<output>/backlog_slice=<run id>-<slice>-<attempt>`` is a Hive partition, and the output one table. What earlier
+    attempts wrote of a slice is deleted before it is processed; so readers have every record once. Another format than
+    files appends each slice itself.
     """
 
     def __init__(self, spark: SparkSession, path: str, file_format: str, mode: str) -> None:
@@ -340,8 +326,7 @@ class BacklogOutput:
     def write(self, rows: DataFrame, context: BacklogContext) -> None:
         """Write a slice.
 
-        Raises ``JobError`` if the folder has other data, and the mode does not allow it, or if another run has written
-        there since this one began.
+        Raises ``JobError`` if the folder has other data that the mode does not allow, or that another run writes.
         """
         writer = rows.write.format(self._format)
         if self._format in _FILES:

@@ -129,7 +129,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _judged(storage: Storage, base: str, cluster: str, since: str) -> dict[str, list[str]]:
-    """Return the judged snapshots of each day, newest first."""
     folder = f"{base}/{cluster}"
     if not storage.exists(folder):
         raise JobError(f"there is no folder {folder}: check --base and --cluster")

@@ -1,8 +1,7 @@
 """An admin client for one group's offsets, through the Kafka client of Spark's connector.
 
-The driver needs no other Kafka library, and the settings are the source's. Java's client only logs a warning for
-partitions whose offset it cannot read, and omits them; therefore offsets are requested *by name*, and a requested
-partition that is missing in the result is an error, never "no commit".
+It omits partitions whose offset it cannot read; therefore offsets are requested *by name*, and a partition that is
+missing in the result is an error, never "no commit".
 """
 
 from __future__ import annotations
@@ -47,10 +46,9 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
 
     def cluster_id(self, expected: str | None = None, what: str = "") -> str:
-        """Return the cluster's id.
+        """Return the cluster's id. Raises ``JobError`` if it is another one than expected.
 
-        :param expected: the id that it must have. Default: any.
-        :param what: what has that id, for the ``JobError`` if it is another one.
+        :param what: what has the expected id, for the message.
         """
         with explained(self._properties, "the cluster does not answer"):
             found = str(self._admin.describeCluster().clusterId().get())
@@ -82,9 +80,9 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         return {Partition(topic, int(number)) for topic, _, number in named}
 
     def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
-        """Return the commits of these partitions; partitions without a commit are omitted.
+        """Return the commits of these partitions, without those that have none.
 
-        Raises ``JobError`` if any cannot be read, e.g. because of an open transaction.
+        Raises ``JobError`` if any cannot be read.
         """
         wanted = sorted(set(partitions))
         found: dict[Partition, Commit | None] = {}
@@ -121,19 +119,12 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         return _partitions(topic, found[topic]), may_read
 
     def offsets_at(self, partitions: Iterable[Partition], at: datetime) -> dict[Partition, int]:
-        """Return the first offset of each partition whose record was appended at or after a time.
-
-        Partitions without such a record are omitted.
-        """
+        """Return the first offset of each partition that has a record appended at or after a time."""
         found = self._list_offsets(sorted(set(partitions)), round(at.timestamp() * 1000), read_committed=False)
         return {where: offset for where, offset in found.items() if offset >= 0}
 
     def log_ends(self, partitions: Iterable[Partition], *, read_committed: bool = True) -> dict[Partition, LogEnds]:
-        """Return the log start and end of each partition.
-
-        :param partitions: the partitions; all must exist.
-        :param read_committed: end before the first open transaction. Default true.
-        """
+        """Return the log start and end of each partition, the end before the first open transaction by default."""
         wanted = sorted(set(partitions))
         starts = self._list_offsets(wanted, "earliest", read_committed=False)
         ends = self._list_offsets(wanted, "latest", read_committed=read_committed)

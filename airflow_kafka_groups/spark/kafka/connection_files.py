@@ -1,7 +1,4 @@
-"""A connection as a file for Spark: properties of Kafka's Java client, or the source's ``config.file``.
-
-It contains all secrets of the connection: it is only written to a file that only its owner can read.
-"""
+"""A connection as a file for Spark, with all its secrets, that only its owner can read."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ class _Settings(Protocol):
 def java_properties(settings: _Settings) -> dict[str, str]:
     """Translate a connection to Java properties; ``kafka_groups.…`` properties contain its restrictions.
 
-    Raises ``ConfigurationError`` naming a setting that Java's client does not support, or a file that cannot be read.
-    No message contains a secret.
+    Raises ``ConfigurationError`` naming a setting that Java's client does not support, without a secret.
     """
     made = to_java(settings.parse())
     if settings.read_only:
@@ -47,18 +43,14 @@ def java_properties(settings: _Settings) -> dict[str, str]:
 
 
 def write_spark_properties(settings: _Settings, path: Path) -> Path:
-    """Write a new properties file that only its owner can read (mode 0600).
-
-    :param path: a file that must not exist yet.
-    """
+    """Write a new properties file that only its owner can read (mode 0600)."""
     return write_secret_file(render_properties(java_properties(settings)), path)
 
 
 def source_settings(settings: _Settings) -> dict[str, str]:
     """Return the settings that the source needs, including the content of referenced files.
 
-    Raises ``ConfigurationError`` naming a setting that a file cannot contain or that is invalid. No message contains a
-    secret.
+    Raises ``ConfigurationError`` naming a setting that a file cannot contain or that is invalid, without a secret.
     """
     config = settings.parse()
     _check_portable(config)
@@ -73,10 +65,7 @@ def source_settings(settings: _Settings) -> dict[str, str]:
 
 
 def write_source_settings(settings: _Settings, path: Path) -> Path:
-    """Write a new file that only its owner can read (mode 0600).
-
-    :param path: a file that must not exist yet.
-    """
+    """Write a new file that only its owner can read (mode 0600)."""
     return write_secret_file(json.dumps(source_settings(settings), indent=1, sort_keys=True) + "\n", path)
 
 

@@ -1,9 +1,7 @@
 """Reading ``__consumer_offsets`` by Spark: from where to where, what was found, and the last commits of groups.
 
-A consumer that commits the same offset repeatedly, or that comes and goes between two snapshots without a commit, is
-alive, but no snapshot shows it; the log of commits does. Its last record never proves idleness: no group becomes older
-by it. A judgement reads only the part of the log since the beginning of the required idle time: an older commit decides
-nothing. Commits of aborted and open transactions count too, since somebody made them.
+Its last record never proves idleness: no group becomes older by it. Commits of aborted and open transactions count too,
+since somebody made them.
 """
 
 from __future__ import annotations
@@ -49,10 +47,9 @@ class NoAccessError(JobError):
 class Scanned:
     """The decoded log.
 
-    :param rows: rows of ``SCAN_SCHEMA``, or what they were reduced to.
+    :param rows: rows of ``SCAN_SCHEMA``, or what they were reduced to; ``kept`` is what executors keep of them.
     :param counts: the number of records of each kind.
     :param offsets: the number of offsets that were read.
-    :param kept: what executors keep of it, until ``release``.
     """
 
     rows: DataFrame
@@ -94,10 +91,9 @@ def log_partitions(admin: KafkaAdmin) -> list[Partition]:
 def ranges_of(
     admin: KafkaAdmin, partitions: Sequence[Partition], *, since: datetime | None = None, read_committed: bool = True
 ) -> list[Range]:
-    """Return the offsets to read.
+    """Return the offsets to read, by default all that are before the first open transaction.
 
-    :param since: leave out records that were appended before this time. Default: all.
-    :param read_committed: end before the first open transaction. Default true.
+    :param since: leave out records that were appended before this time.
     """
     ends = admin.log_ends(partitions, read_committed=read_committed)
     if since is None:
@@ -130,12 +126,10 @@ def scanned(
 
     If an executor is lost with a part of them, the job fails: what is read again lacks what was compacted meanwhile.
 
-    :param read_committed: leave out commits of aborted and open transactions. Default true.
     :param reduced: returns what is kept of the rows. Default: all.
     :param joined: joins these rows and those that were appended while they were read. Default: leave these out.
 
-    Raises ``JobError`` if there are offsets and Spark would read none of them. That it reads no record is no error:
-    they may be those of aborted transactions and their markers.
+    Raises ``JobError`` if there are offsets and Spark would read none of them.
     """
     level = "read_committed" if read_committed else "read_uncommitted"
     offsets = sum(each.offsets for each in ranges)
@@ -183,9 +177,8 @@ def read_log(
 ) -> LastCommits:
     """Read the log of commits, as far as it concerns the idle times of a snapshot's groups.
 
-    :param path: properties of Kafka's Java client.
-    :param mode: ``"required"``, or ``"auto"``: without access to the log there are no commits, and the evidence has
-        the reason.
+    :param mode: ``"required"``, or ``"auto"``: without access to the log there are no commits, and the evidence says
+        why.
 
     Raises ``NoAccessError`` if the log is required and there is no access, and ``JobError`` for every other error: an
     error of the moment must not weaken the evidence.

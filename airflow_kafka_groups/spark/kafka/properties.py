@@ -1,8 +1,4 @@
-"""The properties file by which a job reaches Kafka, as every Kafka tool takes it: no secret is on a command line.
-
-``KafkaGroupsHook.write_spark_properties()`` writes one from an Airflow connection; a hand-written one does as well. The
-names are those of Kafka's Java client. Only Spark's source and the driver's admin client get the contents.
-"""
+"""The properties file by which a job reaches Kafka, with the names of Kafka's Java client."""
 
 from __future__ import annotations
 

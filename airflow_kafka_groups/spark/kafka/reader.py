@@ -1,11 +1,7 @@
 """Reads of exact offset ranges with Spark's Kafka source, and of the timestamps of single records.
 
-Partitions are assigned by name, because ``subscribe`` requires offsets for every partition; empty ranges are omitted,
-because each costs a task; brokers wait 20 ms for more data instead of half a second in every task.
-
-Timestamps are read by one consumer of the connector's Kafka client in the driver, without a group. Partitions are
-sought and polled together and paused after their record arrived, so that one poll serves many; a partition with several
-offsets takes one round per offset.
+Partitions are assigned by name, because ``subscribe`` requires offsets for every partition. Timestamps are read by one
+consumer in the driver: partitions are sought and polled together, and a round has one offset of each.
 """
 
 from __future__ import annotations
@@ -65,10 +61,7 @@ def explain(exc: BaseException) -> str:
 
 
 def source_options(ranges: Sequence[Range]) -> dict[str, str]:
-    """Return the options of Spark's Kafka source that limit a batch read to these ranges.
-
-    :param ranges: at most one per partition; empty ones are omitted.
-    """
+    """Return the options of Spark's Kafka source that limit a batch read to these ranges, at most one per partition."""
     chosen = [each for each in ranges if each.end > each.start]
     names = [each.partition for each in chosen]
     if len(set(names)) != len(names):
@@ -95,11 +88,10 @@ def read_ranges(
     """Return the records of these ranges as Spark's Kafka source does, including headers.
 
     :param ranges: at most one range per partition.
-    :param isolation_level: ``read_committed`` (default) omits records of aborted transactions.
     :param options: further options of the source, e.g. ``maxRecordsPerPartition``.
 
-    Records that retention removes before they are read fail the read: nothing is omitted silently. Call
-    ``options_hidden`` around it, so that no plan or log shows the connection's secrets.
+    Records that retention removes before they are read fail the read. Call ``options_hidden`` around it, so that no
+    plan or log shows the connection's secrets.
     """
     if not any(each.offsets > 0 for each in ranges):
         return spark.createDataFrame([], RECORD_SCHEMA)
@@ -135,12 +127,10 @@ _NO_RECORD = "none"
 def look_up(
     spark: SparkSession, properties: KafkaProperties, wanted: Iterable[tuple[Partition, int]]
 ) -> list[Timestamp]:
-    """Return the timestamp of the first record at or after each offset.
-
-    :param wanted: partitions and offsets; the offsets must be within the logs.
+    """Return the timestamp of the first record at or after each offset, which must be within its log.
 
     Offsets without a record have ``None``. Those whose record did not arrive in time, or that the log does not reach
-    any more because the topic was recreated, are left out. Raises ``JobError`` if the client cannot be used.
+    any more, are left out. Raises ``JobError`` if the client cannot be used.
     """
     rounds = _rounds(wanted)
     if not rounds:
@@ -158,7 +148,6 @@ def look_up(
 
 
 def _rounds(wanted: Iterable[tuple[Partition, int]]) -> list[dict[Partition, int]]:
-    """Split the offsets so that no round has a partition twice or is too large."""
     of_partition: Counter[Partition] = Counter()
     levels: dict[int, list[tuple[Partition, int]]] = defaultdict(list)
     for where, offset in sorted(set(wanted)):
@@ -197,6 +186,5 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int]) -> lis
 
 
 def _time(record: Any) -> tuple[int | None, str]:
-    """Return the timestamp of a record, and whose clock it is."""
     timestamp = int(record.timestamp())
     return timestamp if timestamp >= 0 else None, str(record.timestampType().toString())

@@ -1,8 +1,6 @@
 """The Python data source ``kafka_groups``: committed offsets of consumer groups as rows of a Spark DataFrame.
 
-The only part of ``spark`` that imports the batching core, which does not use Airflow and therefore runs on executors.
-It requires this package, kio, aiokafka, re2 and pyarrow in the Python of the driver and of the executors. Spark imports
-it on each executor to unpickle its tasks, and shows the error: what is missing, where, and the remedy.
+Spark imports it on each executor to unpickle its tasks, and shows the error: what is missing, where, and the remedy.
 """
 
 _LIBRARIES = ("kio", "aiokafka", "re2", "pyarrow")

@@ -1,7 +1,6 @@
-"""The data source: ``spark.read.format("kafka_groups")``. See ``reader.py`` for what it reads.
+"""The data source: ``spark.read.format("kafka_groups")``.
 
-Spark starts a Python of its own for the schema alone, so the readers and the core, which take longer to import than all
-else, are imported by those that need them.
+Spark starts a Python of its own for the schema alone, so readers and core are imported by those that need them.
 """
 
 from __future__ import annotations

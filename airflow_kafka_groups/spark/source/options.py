@@ -1,9 +1,7 @@
-"""The options of the data source ``kafka_groups``, checked before a broker is accessed, and the columns of its rows.
+"""The options of the data source ``kafka_groups``, and the columns of its rows.
 
-An option is a string with a lower-case name, and Spark shows options in plans, in its UI and in its event log, so no
-option may be a secret. Secrets come from a file (``config.file``) or an environment variable (``config.env``) that the
-driver and each executor read themselves; only the name of the file or variable is an option. Each executor makes the
-logins itself that no file can carry: token functions and Kerberos' keytab.
+Spark shows options in plans and in its UI, so none may be a secret: secrets come from a file or an environment variable
+that the driver and each executor read themselves.
 """
 
 from __future__ import annotations
@@ -88,20 +86,7 @@ _WITHOUT_LOGIN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The options of a read. They are pickled into tasks, so they hold no secret.
-
-    :param settings: librdkafka settings given as ``kafka.*`` options.
-    :param config_file: path of a file with more settings, on the driver and on each executor.
-    :param config_env: name of an environment variable with more settings, on the driver and on each executor.
-    :param include: patterns of the groups to read. Default all.
-    :param exclude: patterns of the groups to leave out. Default none.
-    :param with_lag: whether the ends of the logs are asked for. Default true.
-    :param failures: ``fail`` the read when a group cannot be read (default), or ``report`` it in the column ``error``.
-    :param groups_per_partition: groups that one Spark task reads, at most. Default 10,000.
-    :param columns: the columns of a batch. Default all.
-    :param state_path: for streams only: folder of what the last micro-batches saw.
-    :param min_interval_seconds: for streams only: seconds between two readings, at least. Default 5.
-    """
+    """The options of a read, as docs/spark/source.md has them. They are pickled into tasks, so they hold no secret."""
 
     settings: Mapping[str, str]
     config_file: str | None
@@ -274,10 +259,7 @@ _endpoint_tokens = cache(lambda endpoint: CachedToken(client_credentials(endpoin
 
 
 def _token_source(config: ClientConfig) -> Callable[[str], Any]:
-    """Return the function that returns tokens, for ``ClientConfig.from_librdkafka``.
-
-    Raises ``ConfigurationError`` when the settings name none, or one that cannot be imported here.
-    """
+    """Return the function that returns tokens, for ``ClientConfig.from_librdkafka``."""
     oauth = config.security.oauth
     if oauth is not None and isinstance(oauth.callback, str):
         return _import(oauth.callback)

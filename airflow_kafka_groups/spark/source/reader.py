@@ -1,13 +1,7 @@
 """Parallel reads of groups: the driver lists them and splits them by coordinator, the tasks request their offsets.
 
-A chunk is one Spark partition: groups of one coordinator, so that all requests of a task go to one broker (and others
-for the log ends). Each task opens its own connections, and returns Arrow batches. Every doubt fails the read: an
-incomplete listing, and a group that could not be read, unless failures are requested as rows. A missing row would look
-like "no offsets".
-
-Accepted filters are ``=``, ``IN`` and ``LIKE 'prefix%'`` on string columns that are known before the offsets (the
-group's own), or that select rows of a group (``topic``), so that only those groups are requested. All others remain
-with Spark.
+Every doubt fails the read: a missing row would look like "no offsets". Accepted filters are ``=``, ``IN`` and ``LIKE
+'prefix%'`` on the group's own strings and on ``topic``, so that only those groups are requested.
 """
 
 from __future__ import annotations
@@ -91,10 +85,9 @@ def select(listings: Collection[GroupListing], wanted: GroupFilter, filters: Pus
 
 
 def cut(groups: Any, at_most: int) -> list[Any]:
-    """Split groups by coordinator, and those of each into the minimum number of parts.
+    """Split groups by coordinator, and those of each into the minimum number of parts of equal size.
 
-    The parts of a coordinator are of equal size, so that no task gets a small remainder. Coordinators take turns, so
-    that concurrent tasks use different brokers.
+    Coordinators take turns, so that concurrent tasks use different brokers.
     """
     order = pc.sort_indices(groups, sort_keys=[("coordinator", "ascending"), ("group_id", "ascending")])
     parts, first = [], 0
@@ -161,10 +154,7 @@ def _spare_what_is_imported() -> None:
 
 
 async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple[str | None, Any]:
-    """Return the cluster's id and the groups in scope.
-
-    Raises ``IncompleteListingError`` if a broker did not answer.
-    """
+    """Return the cluster's id and the groups in scope. Raises ``IncompleteListingError`` if a broker did not answer."""
     wanted = GroupFilter(include=options.include, exclude=options.exclude)
     async with AdminClient(options.client_config()) as admin:
         listings = (await admin.list_groups()).require_complete()
@@ -174,8 +164,6 @@ async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple
 
 async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) -> Iterator[Any]:
     """Request the offsets of a chunk's groups, and the log ends of their partitions; return Arrow batches.
-
-    :param filters: conditions of the query; those on the topic apply here.
 
     All responses have arrived when this returns: the consumer of the batches may be slow, and no broker waits for it.
     """
@@ -206,9 +194,9 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
 def _answer(
     result: GroupResult[GroupOffsets], options: SourceOptions, filters: PushedFilters
 ) -> tuple[GroupOffsets | None, dict[str, Any]]:
-    """Return the readable part of a group, for the topics of the query.
+    """Return the readable part of a group for the topics of the query.
 
-    Raises ``SourceError`` for a failure that is not to be reported, or that a filter would hide.
+    A failure that a filter would hide is an error.
     """
     error = result.error
     if error is None:
@@ -237,7 +225,6 @@ def run(work: Coroutine[Any, Any, T], where: str, what: str = "groups") -> T:
     """Run a coroutine; errors name the machine, because each one has its own connections.
 
     :param where: ``driver`` or ``executor``.
-    :param what: what is read. Default ``groups``.
 
     Raises ``SourceError``, or ``ConfigurationError`` for invalid options.
     """

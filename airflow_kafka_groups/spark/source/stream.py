@@ -1,14 +1,10 @@
 """The stream of changes: commits that are new, moved or removed since the last micro-batch. See docs/spark/source.md.
 
-Kafka has no history of commits, so each micro-batch reads all groups and compares them with the previous one. The
-observations of a batch are stored below ``state.path``, one file per bucket and batch: a batch that is repeated after a
-failure finds them and returns the same rows, without requests.
-
-The stream's own offset is the number of the batch, of its buckets, of the stream and of the driver that planned the
-batch, and the cluster's id, so it stays small for any number of groups. Of two drivers with one checkpoint, Spark
-records the batch of one only: its offset says whose observations count. There are as many buckets as the groups need
-tasks: each costs a task and a file. The number is a power of two, so that every bucket of one batch finds its groups in
-few buckets of another.
+Each micro-batch reads all groups and stores what it saw below ``state.path``, a file for each bucket: a batch that is
+repeated finds it and returns the same rows. The stream's own offset is the number of the batch, of its buckets, of the
+stream and of the driver that planned it, and the cluster's id. Of two drivers with one checkpoint, Spark records the
+batch of one only: its offset says whose observations count. The number of buckets is a power of two, so that every
+bucket of one batch finds its groups in few buckets of another.
 """
 
 from __future__ import annotations
@@ -98,7 +94,6 @@ class ChangeState:
         return found
 
     def _written(self, bucket: int, offset: Offset) -> list[str]:
-        """Return the paths of what tasks have written of a bucket, sorted."""
         system, folder = self._place(_name(offset))
         listed = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         named = [info.path for info in listed if info.base_name.startswith(f"bucket-{bucket}.")]
@@ -123,7 +118,6 @@ class ChangeState:
 
 
 def _commits(seen: Any) -> Any:
-    """Return what later batches compare."""
     return seen.select([*KEYS, *VALUES]).sort_by([(key, "ascending") for key in KEYS])
 
 
@@ -145,11 +139,7 @@ def _file_system(folder: str) -> tuple[Any, str]:
 
 @dataclass(frozen=True)
 class Bucket(InputPartition):
-    """The groups of one bucket in one batch.
-
-    :param start: the offset of the batch before.
-    :param end: the offset of this batch.
-    """
+    """The groups of one bucket in the batch between two offsets."""
 
     number: int
     start: Offset
@@ -158,10 +148,7 @@ class Bucket(InputPartition):
 
 
 class ChangesReader(DataSourceStreamReader):
-    """The reader of a stream of changes.
-
-    :param options: the options of the read; ``state_path`` is required.
-    """
+    """The reader of a stream of changes."""
 
     def __init__(self, options: SourceOptions) -> None:
         if not options.state_path:
@@ -292,10 +279,7 @@ class ChangesReader(DataSourceStreamReader):
 
 
 def changes(before: Any, now: Any) -> list[Any]:
-    """Compare two observations; return batches of ``CHANGE_COLUMNS``.
-
-    :param before: ``pyarrow.Table`` of commits, as the source's rows.
-    """
+    """Compare two tables of the source's rows; return batches of ``CHANGE_COLUMNS``."""
     numbered = [
         table.select(KEYS).append_column(name, as_column(pa.int64(), array("q", range(table.num_rows))))
         for table, name in ((now, "now"), (before, "before"))

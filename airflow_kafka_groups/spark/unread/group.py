@@ -1,10 +1,7 @@
 """A group whose unread records are processed: what is asked for, its state and commits, and commits for it.
 
-Any doubt prevents a commit. The steps: the group is Empty (or does not exist, if it did not before), its commits equal
-those at the start of the work, the new offsets are committed (brokers refuse this while the group has members), and are
-read back.
-
-``GroupOffsetsToSparkOperator`` writes the file of a group's fetched offsets; docs/formats.md specifies it.
+Any doubt prevents a commit: the group is Empty (or does not exist, if it did not before), its commits equal those at
+the start of the work, and the new offsets, which brokers refuse while it has members, are read back.
 """
 
 from __future__ import annotations
@@ -46,9 +43,9 @@ class OffsetsClient(Protocol):
         ...
 
     def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
-        """Return the commits of these partitions; partitions without a commit are omitted.
+        """Return the commits of these partitions, without those that have none.
 
-        Raises ``JobError`` if any cannot be read, e.g. because of an open transaction.
+        Raises ``JobError`` if any cannot be read.
         """
         ...
 
@@ -63,10 +60,7 @@ class OffsetsClient(Protocol):
     def alter(self, group_id: str, offsets: Mapping[Partition, int], deadline: float) -> None:
         """Commit offsets for a group without members; brokers refuse it for others.
 
-        :param deadline: until when the request may leave, retries included, by ``time.monotonic()``: the group was read
-            before, and somebody else may commit meanwhile.
-
-        Raises ``TooLateError`` if that has passed.
+        :param deadline: until when the request may leave, by ``time.monotonic()``. Raises ``TooLateError`` after that.
         """
         ...
 
@@ -133,7 +127,6 @@ def commit_ends(admin: OffsetsClient, observed: Observed, ends: Mapping[Partitio
     """Commit the ends of what was processed; return the committed offsets.
 
     :param observed: the group before: it must not have changed.
-    :param ends: the offsets up to which each partition is processed.
 
     Raises ``NotCommittedError`` if nothing is committed, ``NotVerifiedError`` if that is not known.
     """
@@ -191,12 +184,9 @@ _SHOWN = 20
 def commits_in_snapshot(
     rows: Iterable[Mapping[str, Any]], group_ids: Collection[str]
 ) -> dict[str, dict[Partition, Commit]]:
-    """Return the commits of these groups from a snapshot's rows.
+    """Return the commits of these groups from all rows that a snapshot has of them.
 
-    :param rows: all that the snapshot has of these groups.
-    :param group_ids: the groups; each must be in the snapshot, readable and without members.
-
-    Raises ``JobError`` naming the groups for which this is not so.
+    Raises ``JobError`` naming those that it lacks, could not read, or that were in use.
     """
     found: dict[str, dict[Partition, Commit]] = {}
     doubts: dict[str, str] = {}
@@ -225,10 +215,7 @@ ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffsets:
-    """The fetched offsets of one group.
-
-    :param ends: the log ends at that time, up to which the job reads.
-    """
+    """The fetched offsets of one group, and the log ends at that time, up to which the job reads."""
 
     backlog_id: str
     kafka_cluster_id: str | None
@@ -271,8 +258,6 @@ class BacklogRequest:
     :param topics: only these topics; none (default) for all in which the group has commits.
     :param fetched: offsets fetched before: the group must be unchanged, and their log ends limit the read.
     :param policy: what to do when the offsets do not determine the range. By default the work stops.
-    :param isolation_level: ``read_committed`` (default) or ``read_uncommitted``.
-    :param commit: commit after each slice. Default true.
     :param max_records_per_slice: the most offsets that are processed and committed at once. Default 0: all.
     :param start_over: begin at the group's commits, even if an earlier run has not ended. Default false.
     """

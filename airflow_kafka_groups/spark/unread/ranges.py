@@ -1,8 +1,4 @@
-"""The unread ranges of a group, computed from its committed offsets and the log ends, and their slices. No I/O.
-
-Every case other than "committed within the log" must be decided by the user's policy, or the job stops.
-docs/spark/backlog.md lists the cases.
-"""
+"""The unread ranges of a group, computed from its committed offsets and the log ends, and their slices. No I/O."""
 
 from __future__ import annotations
 
@@ -60,11 +56,9 @@ POLICY_DOUBTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """The ranges to read, and the offsets to commit after processing.
+    """The ranges to read, without empty ones, and the offsets to commit after processing.
 
-    :param ranges: the ranges, without empty ones.
-    :param ends: the offset up to which each partition will have been processed, including partitions with nothing to
-        read.
+    :param ends: the offset up to which each partition will have been processed, also where nothing is to be read.
     :param lost: the number of offsets that retention removed unread, by partition.
     :param decided: the decisions made by the policy, for messages.
     :param hidden: the number of offsets behind the beginning of an open transaction, which are left to a later run.
@@ -101,9 +95,8 @@ def plan_backlog(
 ) -> Backlog:
     """Return the range to read of each partition.
 
-    :param logs: the log ends of every partition of the group's topics.
     :param until: the maximum offset that is asked for, by partition. Default: the log end.
-    :param stable: the beginning of the first open transaction, where nothing behind it is to be read. Default: none.
+    :param stable: the beginning of the first open transaction, where nothing behind it is to be read.
     :param missing: partitions of ``committed`` that no longer exist.
     :param recreated: why partitions are of another topic of the same name by now, with the commit as ``{}``.
 
@@ -170,11 +163,7 @@ def _objection(option: str, found: list[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """A part of a backlog that is processed, recorded and committed at once.
-
-    :param number: its place in the run, from 1 on.
-    :param ends: the offsets to commit after it.
-    """
+    """A part of a backlog that is processed, recorded and committed at once: the first has the number 1."""
 
     number: int
     ranges: tuple[Range, ...]
@@ -186,13 +175,10 @@ class BacklogContext:
     """What a transform may know of its work: the second argument of ``transform(records, context)``.
 
     Every try of a slice has the same ``run_id``, ``slice`` and ``ranges``. So a sink that remembers ``(run_id, slice)``
-    has every record once: Delta by the options ``txnAppId`` and ``txnVersion``, a table by a MERGE, files by
-    overwriting the slice's own partition.
+    has every record once: Delta by the options ``txnAppId`` and ``txnVersion``, a table by a MERGE.
 
-    :param slice: the number of the slice, from 1 on.
-    :param slices: how many slices the run has.
+    :param slice: the number of the slice, from 1 on, of so many ``slices``.
     :param attempt: the number of this process among those that worked on the run.
-    :param ranges: the offsets of the slice.
     :param repeats: whether an earlier attempt may have processed records of the slice.
     """
 

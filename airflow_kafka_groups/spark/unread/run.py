@@ -1,10 +1,7 @@
 """A run of the work on one group's backlog: its record, and the attempts at it.
 
-The record is ``<records>/<key>/<run>/<entry>.json``: numbered files, each created once, that a restart reads
-(docs/formats.md). The intent is recorded before the effect, and the outcome after it. Since an entry is created by one
-process only, a process that another one has replaced notices it at its next entry, and stops before it commits.
-
-An attempt settles what is done already, and then works on each slice, recorded around each step.
+The record is numbered files, each created once, that a restart reads (docs/formats.md): the intent before the effect,
+and the outcome after it. A process that another one has replaced notices it at its next entry, before it commits.
 """
 
 from __future__ import annotations
@@ -54,10 +51,7 @@ Entry = Mapping[str, Any]
 
 
 class TakenOverError(JobError):
-    """Another process works on the same backlog; this one has committed nothing since.
-
-    :param entry: the kind of the entry that this process could not create.
-    """
+    """Another process works on the same backlog, and this one could not create such an entry."""
 
     def __init__(self, message: str, entry: str) -> None:
         super().__init__(message)
@@ -66,11 +60,7 @@ class TakenOverError(JobError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run: the ranges that were read when it began, and how they are cut.
-
-    :param request: what was asked for. A restart continues the run only if it asks for the same.
-    :param before: the group's commits when the run began.
-    """
+    """A run: what was asked for, the group's commits and the ranges when it began, and how they are cut."""
 
     run_id: str
     request: Mapping[str, Any]
@@ -83,7 +73,6 @@ class Record:
     """The entries of the newest run of one group, and the ranges that unfinished runs before it may have processed.
 
     :param storage: where they are; ``None`` keeps them in memory, so a restart knows nothing.
-    :param folder: the folder of this group's runs.
 
     Raises ``JobError`` if an entry is missing or was changed, ``StorageError`` if one cannot be read.
     """
@@ -150,10 +139,7 @@ class Record:
         return merged(each for entry in entries for each in parse_ranges(entry["repeats"]))
 
     def begin(self, request: Mapping[str, Any], before: Commits, backlog: Backlog, size: int) -> Run:
-        """Begin a new run, and return it. An earlier one that did not end is abandoned: no process continues it.
-
-        :param size: the most offsets of a slice; 0 for one slice.
-        """
+        """Begin a new run, and return it. An earlier one that did not end is abandoned: no process continues it."""
         touched = self.touched()
         self.abandon()
         self._entries, self._number = [], self._number + 1
@@ -224,7 +210,6 @@ class Record:
         return run if number is None else f"{run}/{number:06d}.json"
 
     def _read(self, storage: Storage) -> list[Entry]:
-        """Read the newest run's entries: those that are listed at once, and then what comes meanwhile."""
         found: list[Entry] = []
         names = (name.removesuffix(".json") for name in storage.files(self._path()))
         listed = {int(name) for name in names if name.isdecimal()}
@@ -279,10 +264,7 @@ def _parse(text: bytes, path: str, previous: str | None) -> Entry:
 def resume_or_begin(
     admin: OffsetsClient, request: BacklogRequest, observed: Observed, record: Record
 ) -> tuple[Record, Run]:
-    """Return the run to work on, and its record.
-
-    :param observed: the group as it is now.
-    :param record: the group's record. A run without records to process gets one of its own, in memory.
+    """Return the run to work on, and its record: in memory, if there is nothing to process.
 
     Raises ``JobError`` if the group has moved, a policy has to decide, or what a run has still to read is gone.
     """
@@ -349,11 +331,7 @@ ENDED_BEFORE = (
 
 
 class Attempt:
-    """One process's work on a run.
-
-    :param observed: the group as it is now; its commits are followed while this attempt commits.
-    :param warn: called at once with each warning, which ``warnings`` keeps.
-    """
+    """One process's work on a run; ``warn`` is called at once with each warning, which ``warnings`` keeps."""
 
     def __init__(
         self,
