@@ -37,17 +37,12 @@ def _asking_java() -> Iterator[None]:
         raise (FileNotFoundError if absent else OSError)(first_line(exc)) from exc
 
 
-def java_path(spark: SparkSession) -> Any:
-    """Return the class of the JVM's paths."""
-    # By its full name: otherwise the JVM searches every jar for the classes "org", "org.apache" ...
-    return getattr(jvm_of(spark, "access to files"), "org.apache.hadoop.fs.Path")
-
-
 class Hadoop:
     """The file system of a folder, by the JVM's paths; see ``Backend``."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        self.path = java_path(spark)
+        # By its full name: otherwise the JVM searches every jar for the classes "org", "org.apache" ...
+        self.path = getattr(jvm_of(spark, "access to files"), "org.apache.hadoop.fs.Path")
         try:
             self._fs: Any = self.path(root).getFileSystem(spark._jsc.hadoopConfiguration())
             self.scheme = str(self._fs.getUri().getScheme())
@@ -185,15 +180,12 @@ def _remedy(root: str) -> str:
     return "Check the path, and that Spark has the connector of this storage (--packages) and its credentials"
 
 
-def beside(spark: SparkSession, path: str, name: str) -> str:
+def beside(path: str, name: str) -> str:
     """Return the path of a file in the same folder. Raises ``StorageError`` for the root of a storage."""
-    parent = java_path(spark)(path).getParent()
-    if parent is None:
+    folder, slash, _ = path.rstrip("/").rpartition("/")
+    if not path.strip("/") or folder.endswith(("/", ":")):
         raise StorageError(f"{path} is the root of its storage: give a folder in it")
-    here = storage_of(spark, path).local(path)
-    scheme = path[:5] if path[:5].lower() == "file:" else ""
-    folder = str(parent.toString()) if here is None else f"{scheme}{here.parent}"
-    return f"{folder.rstrip('/')}/{name}"
+    return f"{folder}{slash}{name}"
 
 
 def require_shared(spark: SparkSession, path: str) -> None:
@@ -207,7 +199,7 @@ def require_shared(spark: SparkSession, path: str) -> None:
     storage = storage_of(spark, path)
     if not storage.is_local or runs_locally(spark):
         return
-    seen = beside(spark, path, f"kafka-groups-shared-{uuid.uuid4().hex}")
+    seen = beside(path, f"kafka-groups-shared-{uuid.uuid4().hex}")
     storage.replace(seen, b"seen\n")
     try:
         spark.read.text(seen).collect()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -37,18 +37,15 @@ _CHECKS = (
 )
 
 
-def read_snapshot(
-    spark: SparkSession, history: History, *more: str, added: Callable[[DataFrame], DataFrame] = lambda rows: rows
-) -> tuple[DataFrame, Row]:
+def read_snapshot(spark: SparkSession, history: History, *more: str) -> tuple[DataFrame, Row]:
     """Return the rows of the judged snapshot, and what is asked about them in the same reading.
 
     :param more: aggregates of its rows, in SQL.
-    :param added: adds columns to its rows. Default: none.
 
     Raises ``SnapshotError`` unless all its rows are there, complete, and its own.
     """
     manifest, problem = history.judged, ""
-    rows = read_stored(spark, SNAPSHOT_SCHEMA).parquet(*rows_of(history, manifest)).transform(added)
+    rows = read_stored(spark, SNAPSHOT_SCHEMA).parquet(*rows_of(history, manifest))
     foreign = F.max(F.when(F.col("run_id") != manifest.snapshot_id, F.col("run_id"))).alias("foreign")
     try:
         found = rows.agg(*map(F.expr, (*_CHECKS, *more)), foreign).collect()[0]

@@ -139,7 +139,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     summary_path = f"{folder}/{paths.summary(_LAG, snapshot.snapshot_id)}"
     table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
     storage.remove(summary_path)
-    rows, found = read_snapshot(spark, history, _UNREADABLE, added=with_lag)
+    rows, found = read_snapshot(spark, history, _UNREADABLE)
+    rows = with_lag(rows)
     looked_up = list[Timestamp]()
     if arguments.kafka_properties:
         behind = largest(rows, arguments.max_lookups)

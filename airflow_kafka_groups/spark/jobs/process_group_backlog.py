@@ -140,7 +140,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
     )
     # Every try of the same command finds the same ones.
     near = arguments.backlog or arguments.output or arguments.result
-    records = arguments.records or beside(spark, near, BACKLOG_RECORDS)
+    records = arguments.records or beside(near, BACKLOG_RECORDS)
     for path in filter(None, (arguments.output, records)):
         require_shared(spark, path)
     most = arguments.max_records_per_partition

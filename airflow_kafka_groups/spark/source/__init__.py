@@ -17,15 +17,6 @@ def _check_requirements() -> None:
             f"needs {', '.join(_LIBRARIES)} in the Python of the driver and of every executor (PYSPARK_PYTHON): "
             "install them, use an image that has them, or hand over a packed environment by --archives"
         )
-    try:
-        from pyspark.sql.datasource import Filter  # noqa: F401 - Spark 4.0 has no filters of sources, 3.5 no module
-    except ImportError:
-        import pyspark
-
-        raise ImportError(
-            f"pyspark {pyspark.__version__} ({sys.executable} on {socket.gethostname()}) is too old for the data "
-            f"source kafka_groups: use Spark 4.1 or later"
-        ) from None
 
 
 _check_requirements()

@@ -253,7 +253,7 @@ def test_an_answer_that_the_jvm_had_no_memory_for_is_no_end_of_a_file(
 @pytest.mark.parametrize("root", ["s3a://bucket", "s3a://bucket/", "/"])
 def test_what_has_no_folder_around_it_is_told(spark: SparkSession, tmp_path: Path, root: str) -> None:
     with pytest.raises(StorageError, match=f"^{root} is the root of its storage: give a folder in it"):
-        beside(spark, root, "_backlog_records")
+        beside(root, "_backlog_records")
 
 
 def test_a_cluster_is_judged_as_on_a_local_disk(spark: SparkSession, tmp_path: Path, elsewhere: str) -> None:

@@ -305,7 +305,7 @@ def test_a_local_disk_is_looked_at_by_python_alone(spark: SparkSession, tmp_path
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "file:///{}", "FILE:{}", "{}/", "{}//."])
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "file:///{}", "FILE:{}", "{}/"])
 def test_every_form_of_a_path_leads_to_one_file(spark: SparkSession, tmp_path: Path, form: str) -> None:
     for name in ("a b", "a%20b", "a#b", "a+b", "ä", "a:b", "_a", ".a"):
         folder = form.format(tmp_path / name)
@@ -315,7 +315,7 @@ def test_every_form_of_a_path_leads_to_one_file(spark: SparkSession, tmp_path: P
         assert storage.exists(f"{folder}/x")
         assert storage.files(folder) == ["x"]
         assert name in storage.folders(form.format(tmp_path))
-        beside = hadoop_storage.beside(spark, folder, "y")
+        beside = hadoop_storage.beside(folder, "y")
         storage_of(spark, beside).replace(beside, b"y\n")
         assert (tmp_path / "y").read_text() == "y\n"
 

@@ -4,13 +4,10 @@ import json
 import pickle
 import platform
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
-import pyspark.sql
 import pytest
-from pyspark.sql import datasource
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, StringStartsWith
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -18,7 +15,6 @@ from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import BrokerId, GroupId, GroupListing, GroupState, GroupType
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.spark import source
 from airflow_kafka_groups.spark.kafka.connection_files import source_settings, write_source_settings
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import PushedFilters, cut, select
@@ -186,19 +182,6 @@ def test_a_json_list_of_patterns_may_have_spaces_and_lines(text: str) -> None:
 
 def test_an_empty_json_list_is_no_pattern() -> None:
     assert SourceOptions.parse({**BROKERS, "exclude": "[]"}).exclude == ()
-
-
-@pytest.mark.parametrize("release", ["3.5", "4.0"])
-def test_a_spark_without_filters_of_sources_is_named_with_the_remedy(
-    monkeypatch: pytest.MonkeyPatch, release: str
-) -> None:
-    if release == "3.5":  # has no such module
-        monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
-        monkeypatch.delattr(pyspark.sql, "datasource")
-    else:
-        monkeypatch.delattr(datasource, "Filter")
-    with pytest.raises(ImportError, match=r"pyspark 4.* is too old for the data source kafka_groups: use Spark 4\.1"):
-        source._check_requirements()
 
 
 def listing(group_id: str, coordinator: int, state: str = "Empty", protocol_type: str = "consumer") -> GroupListing:
