@@ -163,20 +163,16 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             f"{summary['offsets_without_record'] + hidden} offsets have no record (compaction, or transactions){also}, "
             f"and exact counts are required. The archive in {output} has no summary, and so does not count"
         )
-    place = storage_of(spark, summary_path)
-    late = JobError(
-        f"{summary_path} exists: another job has archived the same meanwhile, and an archive is never overwritten. "
-        f"The archive in {output} has no summary, and so does not count"
-    )
-    if place.exists(summary_path):  # the rows of the table are those of the archive that it names
-        raise late
     if table:
         written = read_archive(spark, output, arguments.format)
         table.replace(arguments.cluster, written, {name: summary["records"]})
     try:
-        place.create(summary_path, (json.dumps(summary, indent=1) + "\n").encode())
+        storage_of(spark, summary_path).create(summary_path, (json.dumps(summary, indent=1) + "\n").encode())
     except FileExistsAlreadyError:
-        raise late from None
+        raise JobError(
+            f"{summary_path} exists: another job has archived the same meanwhile, and an archive is never overwritten. "
+            f"The archive in {output} has no summary, and so does not count"
+        ) from None
     return summary
 
 

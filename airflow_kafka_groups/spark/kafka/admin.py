@@ -22,7 +22,6 @@ from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.unread.group import GroupStatus, OffsetsClient, TooLateError
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
-_AT_ONCE = 2_000
 _NO_ID = "A" * 22
 _CAUSED_BY = "Caused by: "
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
@@ -85,10 +84,8 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         Raises ``JobError`` if any cannot be read.
         """
         wanted = sorted(set(partitions))
-        found: dict[Partition, Commit | None] = {}
-        for start in range(0, len(wanted), _AT_ONCE):
-            for entry in self._listed(group_id, wanted[start : start + _AT_ONCE]).entrySet():
-                found[partition_of(entry.getKey())] = _commit(entry.getValue())
+        listed = self._listed(group_id, wanted).entrySet() if wanted else ()
+        found = {partition_of(entry.getKey()): _commit(entry.getValue()) for entry in listed}
         unread = [where for where in wanted if where not in found]
         if unread:
             raise JobError(
@@ -182,14 +179,10 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         admin, levels = self._kafka.clients.admin, self._kafka.common.IsolationLevel
         options = admin.ListOffsetsOptions(levels.READ_COMMITTED if read_committed else levels.READ_UNCOMMITTED)
         spec = admin.OffsetSpec.forTimestamp(which) if isinstance(which, int) else getattr(admin.OffsetSpec, which)()
-        found: dict[Partition, int] = {}
-        for begin in range(0, len(wanted), _AT_ONCE):
-            named = {where: self._named(where) for where in wanted[begin : begin + _AT_ONCE]}
-            asked = {each: spec for each in named.values()}
-            with explained(self._properties, f"the {which} offsets of {len(wanted)} partition(s) cannot be read"):
-                answer = self._admin.listOffsets(asked, options).all().get()
-            found |= {where: int(answer.get(each).offset()) for where, each in named.items()}
-        return found
+        named = {where: self._named(where) for where in wanted}
+        with explained(self._properties, f"the {which} offsets of {len(wanted)} partition(s) cannot be read"):
+            answer = self._admin.listOffsets(dict.fromkeys(named.values(), spec), options).all().get()
+        return {where: int(answer.get(each).offset()) for where, each in named.items()}
 
     def _named(self, where: Partition) -> Any:
         return self._kafka.common.TopicPartition(where.topic, where.partition)

@@ -36,11 +36,9 @@ from airflow_kafka_groups.storage.schemas import arrow_schema
 
 _WAIT_SECONDS = 0.5
 Offset = Mapping[str, Any]
+_file_system = cache(fs.FileSystem.from_uri)
 STREAM, DRIVER, CLUSTER = "stream", "driver", "cluster"
 """What an offset has beside its batch: the number of the stream, that of the driver, and the id of the cluster."""
-
-_URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
-"""How one begins; ``file:/folder``, as Hadoop writes it, has one slash."""
 
 
 class ChangeState:
@@ -123,18 +121,6 @@ def _commits(seen: Any) -> Any:
 
 def _name(offset: Offset) -> str:
     return "-".join(["batch", *(str(offset[name]) for name in ("batch", STREAM, DRIVER) if name in offset)])
-
-
-@cache
-def _file_system(folder: str) -> tuple[Any, str]:
-    if _URI.match(folder):
-        try:
-            system, root = fs.FileSystem.from_uri(folder)
-        except pa.ArrowInvalid as exc:
-            remedy = "give s3:// for S3, gs://, abfss://, hdfs://, or a path that all machines have mounted"
-            raise ConfigurationError("state.path", folder, f"pyarrow reads it, not Hadoop ({exc}): {remedy}") from None
-        return system, str(root)
-    return fs.LocalFileSystem(), folder
 
 
 @dataclass(frozen=True)
