@@ -104,11 +104,12 @@ build/spark-%/.installed: $(STAMP)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/spark-$*
 	@$(BIN)/uv pip install --quiet --python build/spark-$*/bin/python "pyspark==$(SPARK_$*)" $(CLIENT_$*)
 	@# Everything else is that of the tests, behind this pyspark.
-	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$(echo build/spark-$*/lib/python*/site-packages)/tests.pth"
+	@$(BIN)/python -c 'import os, sysconfig; print(os.getcwd(), sysconfig.get_path("purelib"), sep="\n")' > "$$(echo build/spark-$*/lib/python*/site-packages)/tests.pth"
 	@touch $@
 
 test-spark: build/spark-4.0/.installed build/spark-4.1/.installed build/spark-4.3/.installed ## Run the Spark jobs on Spark 4.0 and 4.1, and on 4.3 without Kafka, whose connector is not to be had yet
-	@for minor in 4.1 4.0 4.3; do echo "Spark $$minor"; build/spark-$$minor/bin/python -m pytest -q tests/spark --ignore tests/spark/clusters || exit 1; done
+	@failed=0; for minor in 4.1 4.0 4.3; do echo "Spark $$minor"; \
+	  build/spark-$$minor/bin/python -m pytest -q tests/spark --ignore tests/spark/clusters || failed=1; done; exit $$failed
 
 test-lakes: build/spark-4.1/.installed ## Write the Spark jobs' tables to Delta (Spark 4.2) and Iceberg (Spark 4.1)
 	@$(BIN)/python -m pytest tests/spark/clusters/lakes.py

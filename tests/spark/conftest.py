@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.spark import preflight
+from airflow_kafka_groups.spark.requirements import TESTED_SPARK
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.hidden import without_hypothesis
 from tests.lab.spark.archive import quick_options
-from tests.lab.spark.jars import MINOR, connector_jars
+from tests.lab.spark.jars import KAFKA_CLIENTS_VERSIONS, MINOR, connector_jars
 from tests.spark.kafka import Submit, write_properties
 
 SETTINGS = {
@@ -42,17 +44,16 @@ SETTINGS = {
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a version of Spark does not have: 4.0 filters of a Python source, 4.3 the connector."""
-    lacks = {"4.0": "tests/spark/source/", "4.3": ""}.get(MINOR)
-    if lacks is None:
-        return
-    out = [item for item in items if lacks and lacks in str(item.path)]
-    if not lacks:
-        out = [item for item in items if _KAFKA.intersection(getattr(item, "fixturenames", ()))]
+    out = [item for item in items if MINOR == "4.0" and "tests/spark/source/" in str(item.path)]
+    if MINOR not in KAFKA_CLIENTS_VERSIONS:
+        out += [item for item in items if _needs_connector(item)]
     config.hook.pytest_deselected(items=out)
     items[:] = [item for item in items if item not in out]
 
 
-_KAFKA = {"kafka", "kafka41", "kafka44"}
+def _needs_connector(item: pytest.Item) -> bool:
+    by_fixture = {"kafka", "kafka41", "kafka44"}.intersection(getattr(item, "fixturenames", ()))
+    return bool(by_fixture) or item.get_closest_marker("connector") is not None
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +65,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     hidden = without_hypothesis(tmp_path_factory.mktemp("hidden"))
     for name, value in {**SETTINGS, "spark.jars": jars, "spark.executorEnv.PYTHONPATH": hidden}.items():
         builder = builder.config(name, value)
+    # Jobs are tried on a Spark that they are not tested with for good: each would warn of it.
+    vars(preflight)["TESTED_SPARK"] = (*TESTED_SPARK, MINOR)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session

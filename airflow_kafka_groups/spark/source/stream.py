@@ -159,7 +159,9 @@ class ChangesReader(DataSourceStreamReader):
         That is so if the last reading is too recent. Groups that fit into one task are read here: if nothing changed,
         Spark is spared the batch, and otherwise its task finds what was observed.
         """
-        start = position[0] if position and position[0] else self.initialOffset()
+        if not position:  # an older Spark says not where the stream is: each batch would be the first one
+            raise ConfigurationError("readStream", "kafka_groups", "needs Spark 4.2 or later")
+        start = position[0] or self.initialOffset()
         wait = self._read_at + self.options.min_interval_seconds - time.monotonic()
         if wait > 0:
             # Spark asks again at once, and stops the query between two calls only. With a trigger, it asks again when

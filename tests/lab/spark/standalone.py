@@ -61,8 +61,8 @@ def bare_python(folder: Path, packages: Sequence[str] = PANDAS) -> Path:
     subprocess.run([base, "-m", "venv", "--without-pip", str(folder)], check=True, capture_output=True)
     (place,) = folder.glob("lib/python*/site-packages")
     for name in packages:
-        source = spark_home().parent / name
-        if source.exists():  # some wheels keep their libraries inside
+        sources = (Path(there, name) for there in sys.path)  # another Spark is in a folder of its own
+        if source := next(filter(Path.exists, sources), None):  # some wheels keep their libraries inside
             (place / name).symlink_to(source)
     return folder / "bin" / "python"
 

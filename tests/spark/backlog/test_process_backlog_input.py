@@ -86,8 +86,8 @@ def test_the_session_has_a_connector_that_fits(spark: SparkSession, monkeypatch:
     monkeypatch.setitem(
         sys.modules["airflow_kafka_groups.spark.preflight"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
     )
-    said = "no commons-pool2 on its class path.*--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0.*"
-    said += "without spark-submit: in PYSPARK_SUBMIT_ARGS"
+    said = "no commons-pool2 on its class path.*--packages org.apache.spark:spark-sql-kafka-0-10_2.13:"
+    said += f"{spark.version}.*without spark-submit: in PYSPARK_SUBMIT_ARGS"
     with pytest.raises(JobError, match=said):
         prepare_kafka(spark)
 
