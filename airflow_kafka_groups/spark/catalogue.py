@@ -225,11 +225,5 @@ def add_observations(spark: SparkSession, store: ObservationStore, table: Catalo
     sizes = {name: each.groups for name, each in lacking.items()}
     if sizes:
         files = [path for each in lacking.values() for path in store.paths_of(each)]
-        rows = _read(spark, files).withColumn("snapshot_id", F.col("run_id"))
+        rows = read_stored(spark, OBSERVATION_SCHEMA).parquet(*files).withColumn("snapshot_id", F.col("run_id"))
         table.replace(cluster, rows, sizes)
-
-
-def _read(spark: SparkSession, files: list[str]) -> DataFrame:
-    if not files:
-        return spark.createDataFrame([], OBSERVATION_SCHEMA)
-    return read_stored(spark, OBSERVATION_SCHEMA).parquet(*files)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -61,10 +61,9 @@ from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from airflow_kafka_groups.storage.job_outputs import JobFiles, ReplacedFolder, footer_of
 from airflow_kafka_groups.storage.manifest import SnapshotFile, SnapshotManifest
-from airflow_kafka_groups.storage.paths import is_data_file, is_id, new_id, time_of
+from airflow_kafka_groups.storage.paths import is_data_file, new_id
 from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema
 
-_LEFT_BEHIND = timedelta(days=1)
 _GROUPS_OF_A_BUCKET = 5_000
 """Fewer are not worth a bucket of their own: each costs a millisecond for each snapshot."""
 
@@ -110,9 +109,6 @@ class InTasks:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self.last_records: DataFrame | None = None
-        """As of ``LastCommits``, for the next judgement."""
-
         ship(spark)
 
     def reduce(self, store: ObservationStore) -> None:
@@ -122,7 +118,6 @@ class InTasks:
         """
         if not (manifests := store.missing()):
             return
-        _remove_left_behind(store)
         # A folder that readers of the table do not see, for files before they get their names.
         stage = f"{store.root}/_{new_id(datetime.now(UTC))}"
 
@@ -167,7 +162,7 @@ class InTasks:
         return _described(store.storage.sizes_below(stage))
 
     def judge(
-        self, store: ObservationStore, policy: StalenessPolicy, retention: int, output: str
+        self, store: ObservationStore, policy: StalenessPolicy, retention: int, output: str, last: DataFrame | None
     ) -> tuple[VerdictCounts, list[str]]:
         """Judge the groups, and write their verdicts in place of what a folder has; see ``OneProcess.judge``."""
         if not store.stored[store.history.judged.snapshot_id].files:
@@ -176,7 +171,7 @@ class InTasks:
             return VerdictCounts(), folder.verify("verdicts", "judged")
         with self._working(store):
             # Now, since it needs other settings, and once, since it may read Kafka.
-            records = None if self.last_records is None else _listed(self.last_records)
+            records = None if last is None else _listed(last)
         try:
             with self._working(store, _SETTINGS):
                 return _write_verdicts(self._verdicts(store, policy, retention, records), store.storage, output)
@@ -236,15 +231,6 @@ class InTasks:
                 require_arrow(self._spark)
             problem = f"the data of {store.history.folder} cannot be judged: {first_line(exc)}"
             raise JobError(f"{problem}{remedy_of(exc)}") from exc
-
-
-def _remove_left_behind(store: ObservationStore) -> None:
-    """Remove the hidden folders of jobs that were killed a day ago or earlier."""
-    now = datetime.now(UTC)
-    for name in store.storage.folders(store.root):
-        if name[0] == "_" and is_id(name[1:]) and now - time_of(name[1:]) > _LEFT_BEHIND:
-            with suppress(StorageError):  # of another user, perhaps; it is hidden, and in nobody's way
-                store.storage.remove_folder(f"{store.root}/{name}", everything=True)
 
 
 def _buckets(groups: int, cores: int) -> int:

@@ -69,11 +69,12 @@ class OneProcess:
             pass
 
     def judge(
-        self, store: ObservationStore, policy: StalenessPolicy, retention: int, output: str
+        self, store: ObservationStore, policy: StalenessPolicy, retention: int, output: str, last: None = None
     ) -> tuple[VerdictCounts, list[str]]:
         """Judge the groups, and write their verdicts in place of what a folder has.
 
         :param retention: the brokers' ``offsets.retention.minutes``; 0: not known.
+        :param last: the last records of groups, which need Spark.
 
         Returns the counts of the verdicts and the names of the files. Raises ``JobError`` if another job wrote there,
         too.

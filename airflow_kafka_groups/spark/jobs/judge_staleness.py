@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.durations import read_duration
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
@@ -198,10 +198,8 @@ def _judge_cluster(judging: _Judging, cluster: str) -> dict[str, Any]:
     storage.remove(summary_path)  # of verdicts that are replaced
     commits = asked_for(judging.spark, arguments, history.judged)
     logged(commits.warnings)
-    if judging.spark is not None:
-        cast("InTasks", runner).last_records = commits.rows
     try:
-        counts, files = runner.judge(store, policy, retention, output)
+        counts, files = runner.judge(store, policy, retention, output, commits.rows)
     except JobError:
         require_left(storage, history, lambda: None)  # a pruning takes observations, too
         raise

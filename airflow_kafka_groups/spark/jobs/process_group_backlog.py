@@ -83,10 +83,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Process and commit; return the summary.
-
-    The summary is written to ``--result`` also when an error is raised.
-    """
+    """Process and commit; return the summary. The summary is written to ``--result`` also when an error is raised."""
     summary: dict[str, Any] = {"job": JOB, "format": FORMAT, "backlog_id": None, "outcome": "failed", "error": None}
     summary |= {"output": arguments.output, "warnings": []}
     if result := arguments.result:

@@ -25,7 +25,6 @@ _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
 _NO_ID = "A" * 22
 _CAUSED_BY = "Caused by: "
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
-_DENIED_TOPIC = "TopicAuthorizationException"
 
 
 class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
@@ -96,24 +95,15 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
 
     def partitions(self, topics: Collection[str]) -> set[Partition]:
         """Return all partitions of these topics; topics that do not exist have none."""
-        return {where for topic, described in self._topics(topics).items() for where in _partitions(topic, described)}
+        found = self._topics(topics).items()
+        return {
+            Partition(topic, int(each.partition())) for topic, described in found for each in described.partitions()
+        }
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """Return Kafka's own ids of these topics; those that do not exist, or have none (before 2.8), are omitted."""
         ids = {topic: str(described.topicId().toString()) for topic, described in self._topics(topics).items()}
         return {topic: id_ for topic, id_ in ids.items() if id_ != _NO_ID}
-
-    def readable(self, topic: str) -> tuple[list[Partition], bool | None]:
-        """Return a topic's partitions, and whether this user may read it; ``None`` if the brokers do not say.
-
-        A topic that does not exist, or is hidden from this user, has no partitions.
-        """
-        found = self._topics([topic], _DENIED_TOPIC, with_rights=True)
-        if topic not in found:
-            return [], None
-        allowed = found[topic].authorizedOperations()
-        may_read = None if allowed is None else "READ" in {str(each.name()) for each in allowed}
-        return _partitions(topic, found[topic]), may_read
 
     def offsets_at(self, partitions: Iterable[Partition], at: datetime) -> dict[Partition, int]:
         """Return the first offset of each partition that has a record appended at or after a time."""
@@ -151,16 +141,15 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         with explained(self._properties, f"the offsets of group {group_id!r} were not committed"):
             self._admin.alterConsumerGroupOffsets(group_id, commits, options).all().get()
 
-    def _topics(self, topics: Collection[str], *absent: str, with_rights: bool = False) -> dict[str, Any]:
-        """Return the descriptions of topics, without those that do not exist, or that fail by these errors."""
-        options = self._kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(with_rights)
-        found, answers = {}, self._admin.describeTopics(list(topics), options).topicNameValues()
+    def _topics(self, topics: Collection[str]) -> dict[str, Any]:
+        """Return the descriptions of topics, without those that do not exist."""
+        found, answers = {}, self._admin.describeTopics(list(topics)).topicNameValues()
         for topic in topics:
             try:
                 with explained(self._properties, f"topic {topic!r} cannot be described"):
                     found[topic] = answers.get(topic).get()
             except JobError as exc:
-                if not any(error in str(exc) for error in (_UNKNOWN_TOPIC, *absent)):
+                if _UNKNOWN_TOPIC not in str(exc):
                     raise
         return found
 
@@ -201,10 +190,6 @@ def explained(properties: KafkaProperties, what: str) -> Iterator[None]:
 def partition_of(named: Any) -> Partition:
     """Convert Java's ``TopicPartition``."""
     return Partition(str(named.topic()), int(named.partition()))
-
-
-def _partitions(topic: str, described: Any) -> list[Partition]:
-    return [Partition(topic, int(each.partition())) for each in described.partitions()]
 
 
 def _commit(value: Any) -> Commit | None:

@@ -36,9 +36,6 @@ _CAUSES = (
         ("Some data may have been lost", "OffsetOutOfRange"),
         "retention removed records during the read, or a log was truncated: run it again",
     ),
-    (("AuthorizationException",), "the user lacks Read on a topic: give it that right"),
-    (("AuthenticationException",), "the brokers refuse the credentials: check the Kafka properties"),
-    (("UnknownTopicOrPartition",), "a topic was deleted while it was read: run it again"),
     (
         ("ClassNotFoundException: org.apache.spark.sql.kafka010", "NoClassDefFoundError: org/apache/kafka"),
         "the executors do not have the Kafka connector, or not all its jars: submit with --packages or --jars, which "

@@ -44,18 +44,13 @@ class KafkaGroupsDataSource(DataSource):
 
         if self.parsed.state_path:
             raise ConfigurationError("state.path", self.parsed.state_path, "is for readStream: leave it out of a batch")
-        return GroupsReader(self._checked(schema))
+        return GroupsReader(self.parsed)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream of changes; requires the option ``state.path``."""
         from airflow_kafka_groups.spark.source.stream import ChangesReader
 
-        return ChangesReader(self._checked(schema))
-
-    def _checked(self, schema: StructType) -> SourceOptions:
-        if schema.fieldNames() != self.schema().fieldNames():
-            raise ConfigurationError("schema", schema.fieldNames(), "give none; choose columns by the option columns")
-        return self.parsed
+        return ChangesReader(self.parsed)
 
 
 def register(spark: SparkSession) -> None:

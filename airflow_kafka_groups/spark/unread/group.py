@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.offset_values import Commit, Commits, LogEnds, Partition
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog
-from airflow_kafka_groups.storage.formats import check_format
+from airflow_kafka_groups.storage.formats import check_format, read_model
 from airflow_kafka_groups.storage.paths import topic_remedy
 
 
@@ -224,31 +224,41 @@ class FetchedOffsets:
     ends: Mapping[Partition, int]
 
 
+class _Row(NamedTuple):
+    topic: str
+    partition: int
+    committed_offset: int
+    leader_epoch: int | None
+    metadata: str | None
+    log_end: int | None
+
+
+class _File(NamedTuple):
+    backlog_id: str
+    kafka_cluster_id: str | None
+    group_id: str
+    partitions: tuple[_Row, ...]
+
+
 def parse_fetched(text: str, path: str) -> FetchedOffsets:
     """Parse the file. Raises ``ArgumentError`` naming the file if it differs from docs/formats.md."""
     try:
         content = json.loads(text)
         check_format(content)
-        committed: dict[Partition, Commit] = {}
-        ends: dict[Partition, int] = {}
-        for row in content["partitions"]:
-            where = Partition(_text(row["topic"]), _count(row["partition"]))
-            if where in committed:
-                raise ValueError(f"it names {where} twice")
-            epoch = None if row["leader_epoch"] is None else _count(row["leader_epoch"])
-            committed[where] = Commit(_count(row["committed_offset"]), epoch, row["metadata"] or "")
-            if row["log_end"] is not None:
-                ends[where] = _count(row["log_end"])
-        return FetchedOffsets(
-            backlog_id=_text(content["backlog_id"]),
-            kafka_cluster_id=content["kafka_cluster_id"],
-            group_id=_text(content["group_id"]),
-            committed=committed,
-            ends=ends,
-        )
+        file = read_model(_File, content)
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         remedy = f"it is not what GroupOffsetsToSparkOperator writes ({type(exc).__name__}: {exc}): fetch them again"
         raise ArgumentError("--backlog", path, remedy) from exc
+    rows = {Partition(row.topic, row.partition): row for row in file.partitions}
+    return FetchedOffsets(
+        backlog_id=file.backlog_id,
+        kafka_cluster_id=file.kafka_cluster_id,
+        group_id=file.group_id,
+        committed={
+            where: Commit(row.committed_offset, row.leader_epoch, row.metadata or "") for where, row in rows.items()
+        },
+        ends={where: row.log_end for where, row in rows.items() if row.log_end is not None},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,15 +337,3 @@ def plan(admin: OffsetsClient, request: BacklogRequest, observed: Observed) -> B
         stable={where: log.end for where, log in stable.items()},
         missing=chosen - readable,
     )
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError(f"{value!r} is not a string")
-    return value
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TypeError(f"{value!r} is not an integer of at least 0")
-    return value

@@ -226,7 +226,7 @@ def read_as(spark: SparkSession, cluster: KafkaCluster, folder: Path, user: str,
     ("user", "why"),
     [
         ("blind", f"the cluster shows no topic {TOPIC}"),
-        ("describes", f"the user lacks Read on {TOPIC}"),
+        ("describes", f"Spark is not permitted to read {TOPIC}. The user needs Describe and Read on the topic"),
         ("reads", f"Spark is not permitted to read {TOPIC}. The user needs .* Read on groups"),
     ],
 )

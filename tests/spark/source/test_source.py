@@ -175,14 +175,10 @@ def test_brokers_that_cannot_be_reached_are_told_with_the_machine_and_the_remedy
         GroupsReader(options).read(chunk_of("g"))
 
 
-def test_an_unknown_option_and_a_schema_are_refused_at_load(spark: SparkSession) -> None:
+def test_an_unknown_option_is_refused_at_load(spark: SparkSession) -> None:
     register(spark)
     with pytest.raises(PySparkException, match="no such option"):
         read(spark, "127.0.0.1:1", grups="a")
-    with pytest.raises(PySparkException, match="choose columns by the option columns"):
-        spark.read.format("kafka_groups").schema("a int").option(
-            "kafka.bootstrap.servers", "127.0.0.1:1"
-        ).load().collect()
 
 
 # What real brokers do not do on cue
