@@ -6,7 +6,7 @@ replaces its own partitions and no others. Columns go by their names: those of a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -45,11 +45,6 @@ _LASTING = ("SCHEMA_NOT_FOUND", *_REMEDIES[1][0])
 
 _NOT_HIVES = {"spark.sql.legacy.createHiveTableByDefault": "false"}
 """A table of Hive's own is text by default, in which a line break ends a row, and these statements do not write it."""
-
-_ESCAPED = str.maketrans({"\\": r"\\", "'": r"\'", "{": "{{", "}": "}}"})
-"""How SQL writes a string in which pyspark looks for names in braces: an id of a cluster is the brokers' to choose."""
-
-_STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
 
 
 class CatalogueTable:
@@ -143,16 +138,6 @@ class CatalogueTable:
             )
         )
 
-    def _empty(self, partitions: Iterable[tuple[str, str]], rows: DataFrame) -> None:
-        """Remove the rows of partitions; rows of others do not replace them."""
-        nothing = rows.drop(*self._keys).limit(0)
-        for partition in partitions:
-            values = zip(self._keys, partition, strict=True)
-            key = ", ".join(f"{name} = '{value.translate(_ESCAPED)}'" for name, value in values)
-            with settings_of(self._spark, _STATIC):
-                text = f"INSERT OVERWRITE TABLE {self._quoted} PARTITION ({key}) SELECT * FROM {{rows}}"  # noqa: S608
-                self._spark.sql(text, rows=nothing)
-
     def _partitioned_by(self) -> set[str]:
         """Return what the table is partitioned by: columns, and functions of columns such as Iceberg's buckets."""
         described = self._spark.sql(f"DESCRIBE TABLE {self._quoted}").collect()
@@ -196,9 +181,6 @@ class CatalogueTable:
                 text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
                 self._spark.sql(text, rows=filled)
             found = self._counts(chosen)
-            if emptied := [name for name, count in expected.items() if not count and name in found]:
-                self._empty(emptied, filled)
-                found = self._counts(chosen)
         except SPARK_ERRORS as exc:
             raise JobError(f"the table {self.name} cannot be written: {first_line(exc)}") from exc
         for partition, count in expected.items():

@@ -23,6 +23,10 @@ _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 
 _IF_ABSENT = "fs.option.create.conditional.overwrite"
 
+_REMEDY = (
+    "Check the path, and that Spark has the connector of this storage (--packages) and its credentials. Outside of "
+    "EMR, S3 is s3a://"
+)
 _AT_ONCE = 2**20
 """The bytes that come from the JVM at once: it holds them several times over, as bytes and as text."""
 
@@ -47,7 +51,7 @@ class Hadoop:
             self._fs: Any = self.path(root).getFileSystem(spark._jsc.hadoopConfiguration())
             self.scheme = str(self._fs.getUri().getScheme())
         except SPARK_ERRORS as exc:
-            raise StorageError(f"{root}: {first_line(exc)}. {_remedy(root)}") from exc
+            raise StorageError(f"{root}: {first_line(exc)}. {_REMEDY}") from exc
 
     def working_folder(self) -> Path:
         """Return the folder of the JVM, where relative paths begin."""
@@ -169,15 +173,6 @@ def move(spark: SparkSession, path: str, to: str) -> None:
     there = Hadoop(spark, to)
     with storage_errors("moved", path):
         there.move(there.path(path), there.path(to))
-
-
-def _remedy(root: str) -> str:
-    if root.startswith("s3://"):
-        return (
-            f"Spark outside of EMR knows S3 as s3a://: give s3a://{root.removeprefix('s3://')}, or set "
-            "spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem, with the package hadoop-aws"
-        )
-    return "Check the path, and that Spark has the connector of this storage (--packages) and its credentials"
 
 
 def beside(path: str, name: str) -> str:

@@ -55,7 +55,6 @@ from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.bundle import ship
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, WHOLE
 from airflow_kafka_groups.spark.hadoop_storage import move
-from airflow_kafka_groups.spark.preflight import require_arrow
 from airflow_kafka_groups.spark.session import SPARK_ERRORS, jvm_of, remedy_of, settings_of
 from airflow_kafka_groups.storage.arrow_values import column
 from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
@@ -98,7 +97,6 @@ _FACTS = re.compile(r"made=(?P<snapshot_id>[^,]+),(?P<number>\d+),(?P<facts>[\d,
 
 _DAMAGED = re.compile(rf"{DamagedObservationsError.__name__}: (\S+)")
 _UNUSABLE = re.compile(r"exceptions\.SnapshotError: (.+)")
-_CANNOT_RUN = ("ModuleNotFoundError", "Cannot run program", "PYTHON_VERSION_MISMATCH")
 _MICROS = [f"unix_micros(last_{kind}_at) AS {kind}" for kind in ("commit", "record")]
 
 Batches = Iterable[pa.RecordBatch]
@@ -227,8 +225,6 @@ class InTasks:
                 raise store.damaged(found[1]) from exc
             if found := _UNUSABLE.search(text):
                 raise SnapshotError(found[1]) from exc
-            if any(sign in text for sign in _CANNOT_RUN):
-                require_arrow(self._spark)
             problem = f"the data of {store.history.folder} cannot be judged: {first_line(exc)}"
             raise JobError(f"{problem}{remedy_of(exc)}") from exc
 

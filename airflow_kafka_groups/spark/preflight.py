@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import sys
-from importlib.util import find_spec
 from typing import Any
 
 import pyspark
@@ -12,14 +9,10 @@ from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.requirements import (
-    DRIVER_PACKAGES,
     KAFKA_CONNECTOR,
     TESTED_SPARK,
     TESTED_WITH,
-    WORKER_PACKAGES,
-    require_packages,
     unequal_client,
 )
 from airflow_kafka_groups.spark.session import SPARK_ERRORS, TIME_ZONE, jvm_of
@@ -55,12 +48,10 @@ def prepare(spark: SparkSession) -> list[str]:
     return [*([problem] if problem else []), *version_warnings(pyspark.__version__, spark.version)]
 
 
-def prepare_kafka(spark: SparkSession, *, arrow_on_workers: bool = False) -> list[str]:
+def prepare_kafka(spark: SparkSession) -> list[str]:
     """Prepare a session that reads Kafka: as ``prepare`` does, and check the connector.
 
-    :param arrow_on_workers: the job runs Python with Arrow on executors: fail if that is not possible. Default false.
-
-    Raises ``JobError`` naming a missing jar, a wrong version, or missing Python packages.
+    Raises ``JobError`` naming a missing jar or a wrong version.
     """
     warnings = prepare(spark)
     versions = {jar: _jar_version(spark, name) for jar, name in _CONNECTOR_CLASSES.items()}
@@ -71,8 +62,6 @@ def prepare_kafka(spark: SparkSession, *, arrow_on_workers: bool = False) -> lis
         jars = "Kafka connector" if len(missing) == len(versions) else " and no ".join(missing)
         raise JobError(f"Spark has no {jars} on its class path, so it cannot read Kafka: {remedy}")
     warnings += connector_warnings(versions["spark-sql-kafka-0-10"] or "", spark.version, remedy)
-    if arrow_on_workers:
-        require_arrow(spark)
     return warnings
 
 
@@ -87,29 +76,6 @@ def connector_warnings(connector: str, cluster_side: str, remedy: str) -> list[s
     if connector.rsplit(".", 1)[0] != cluster_side.rsplit(".", 1)[0]:
         raise JobError(f"{says}: {remedy}")
     return [f"{says}: {remedy}"]
-
-
-def require_arrow(spark: SparkSession) -> None:
-    """Raise ``JobError`` now if Python functions over Arrow batches would fail later with a long traceback."""
-    require_packages(DRIVER_PACKAGES)
-    packages, here = WORKER_PACKAGES, ".".join(platform.python_version_tuple()[:2])
-
-    def look(_: int) -> tuple[str, str, list[str]]:  # runs on an executor, where this package may be missing
-        return sys.executable, platform.node(), [name for name in packages if find_spec(name) is None]
-
-    try:
-        ((program, machine, missing),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
-    except SPARK_ERRORS as exc:
-        raise JobError(
-            f"Python does not run on the executors: {first_line(exc)}. Set PYSPARK_PYTHON (or spark.pyspark.python) to "
-            f"a Python {here}, the driver's version, that is there on every executor's machine"
-        ) from exc
-    if missing:
-        raise JobError(
-            f"the executors' Python ({program} on {machine}) has no {' and no '.join(missing)}: install "
-            f"{' and '.join(packages)} there, or set PYSPARK_PYTHON to a Python that has them (a packed one: "
-            "--archives)"
-        )
 
 
 def _jar_version(spark: SparkSession, class_name: str) -> str | None:

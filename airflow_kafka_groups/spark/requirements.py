@@ -84,13 +84,8 @@ def unequal_client() -> str:
 
 def require_pyspark() -> None:
     """Raise ``JobError`` with the remedy if this Python has no pyspark that can start a session."""
-    if find_spec("pyspark") is None:
-        remedy = "start it by spark-submit, or install airflow-kafka-groups[spark]"
-        raise JobError(f"this Python ({sys.executable}) has no pyspark: {remedy}")
-    if find_spec("pyspark.core") is None:  # what a job imports is not there
-        remedy = "start it by spark-submit, or install pyspark in its place"
-        which = f"this Python ({sys.executable}) has only the client of Spark Connect, which has no JVM"
-        if find_spec("pyspark.context") is not None:  # Spark 3 has all of it elsewhere
-            which = f"the pyspark of this Python ({sys.executable}) is older than 4.0"
-            remedy = f"use Spark {TESTED_WITH}, with which the jobs are tested"
-        raise JobError(f"{which}: {remedy}")
+    if find_spec("pyspark") is None or find_spec("pyspark.core") is None:
+        raise JobError(
+            f"this Python ({sys.executable}) has no pyspark {TESTED_WITH}, or only the client of Spark Connect, "
+            "which has no JVM: start it by spark-submit, or install pyspark (airflow-kafka-groups[spark]) in its place"
+        )

@@ -30,6 +30,10 @@ _REMEDIES = {
         "give Python on the executors more by spark.executor.memoryOverhead, or each of them fewer tasks by "
         "spark.executor.cores"
     ),
+    ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "Cannot run program", "PYTHON_VERSION_MISMATCH"): (
+        "give the executors a Python of the driver's version with pyarrow and numpy: install it on their machines, or "
+        "name one by PYSPARK_PYTHON (a packed one: --archives)"
+    ),
     ("failed to map segment",): "give Python on the executors more by spark.executor.pyspark.memory, or leave it out",
     ("ExecutorLostFailure", "executor lost", "Executor heartbeat timed out", "MetadataFetchFailed"): (
         "if the executors had too little memory, give them more by spark.executor.memory and "

@@ -127,10 +127,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         hidden = sum(backlog.hidden for backlog in backlogs.values())
         without = _without_commit(admin, groups)
         ranges = shared_ranges(backlogs)
-        compacted = admin.compacted({each.partition.topic for each in ranges})
         records = read_ranges(spark, properties, ranges, isolation_level=arguments.isolation_level)
         write_archive(of_groups(records, backlogs), output, arguments.format)
-        counts = check_archive(spark, output, arguments.format, backlogs, compacted)
+        counts = check_archive(spark, output, arguments.format, backlogs)
         _check_nothing_expired(admin, ranges, ids)
     lacks = [_HIDDEN.format(hidden)] if hidden else []
     warnings += logged([*lacks, *([_WITHOUT_COMMIT.format(len(without), *without[0])] if without else [])])
@@ -249,7 +248,6 @@ SELECT group_id, topic, partition,
 FROM {written}
 GROUP BY group_id, topic, partition
 """
-_COMPACTED = "compaction or transaction markers"
 NEVER_OVERWRITTEN = "an archive is never overwritten. Give another --output"
 _FOLDERS = ("topic", "day")
 # A producer's clock may say anything: what is no day of people's has one folder.
@@ -324,7 +322,7 @@ def read_archive(spark: SparkSession, output: str, file_format: str) -> DataFram
 
 
 def check_archive(
-    spark: SparkSession, output: str, file_format: str, backlogs: Mapping[str, Backlog], compacted: Collection[str]
+    spark: SparkSession, output: str, file_format: str, backlogs: Mapping[str, Backlog]
 ) -> dict[str, Any]:
     """Read the archive back, compare it with the offsets, and return its numbers for a summary.
 
@@ -342,12 +340,9 @@ def check_archive(
         if row is not None:
             _check_range(group_id, each, row)
         records = 0 if row is None else row["records"]
-        why = None
-        if missing := each.offsets - records:
-            is_compacted = each.partition.topic in compacted
-            why = _COMPACTED if is_compacted else "transaction markers or aborted records"
         (offsets,) = range_rows([each])
-        partitions.append({"group_id": group_id, **offsets, "records": records, "without_record": missing, "why": why})
+        counts = {"records": records, "without_record": each.offsets - records}
+        partitions.append({"group_id": group_id, **offsets, **counts})
     if found:
         group_id, where = sorted(found)[0]
         raise JobError(f"{output} has rows of group {group_id!r}, {where}, which were not asked for")
@@ -376,8 +371,7 @@ def archive_there(spark: SparkSession, path: str, request: Mapping[str, Any]) ->
         for each in there["partitions"]:
             rows.setdefault(each["group_id"], []).append(each)
         backlogs = {group_id: Backlog(ranges=parse_ranges(of_group), ends={}) for group_id, of_group in rows.items()}
-        compacted = {each["topic"] for each in there["partitions"] if each["why"] == _COMPACTED}
-        found = check_archive(spark, there["output"], request["format"], backlogs, compacted)
+        found = check_archive(spark, there["output"], request["format"], backlogs)
         differ = found["partitions"] != there["partitions"] or found["records"] != there["records"]
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise JobError(

@@ -117,19 +117,6 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         ends = self._list_offsets(wanted, "latest", read_committed=read_committed)
         return {where: LogEnds(starts[where], ends[where]) for where in wanted}
 
-    def compacted(self, topics: Collection[str]) -> set[str]:
-        """Return the topics whose clean-up policy includes compaction."""
-        configs = self._kafka.common.config.ConfigResource
-        named = {topic: configs(configs.Type.TOPIC, topic) for topic in topics}
-        answers = self._admin.describeConfigs(list(named.values())).values()
-        found = set()
-        for topic, resource in named.items():
-            with explained(self._properties, f"the configuration of topic {topic!r} cannot be read"):
-                policy = answers.get(resource).get().get("cleanup.policy")
-            if policy is not None and "compact" in str(policy.value()):
-                found.add(topic)
-        return found
-
     def alter(self, group_id: str, offsets: Mapping[Partition, int], deadline: float) -> None:
         """Commit offsets for a group without members; brokers refuse it for others."""
         made = self._kafka.clients.consumer.OffsetAndMetadata

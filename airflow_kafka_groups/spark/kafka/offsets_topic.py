@@ -204,7 +204,7 @@ def read_log(
 def _read_log(spark: SparkSession, path: str, judged: SnapshotManifest, min_idle_seconds: float) -> LastCommits:
     begun = time.monotonic()
     try:
-        warnings = prepare_kafka(spark, arrow_on_workers=True)
+        warnings = prepare_kafka(spark)
     except JobError as exc:
         raise NoAccessError(str(exc)) from exc
     properties = load_properties(spark, path)

@@ -1,6 +1,5 @@
 """Sessions with settings of the user's own: the job writes the same under each of them."""
 
-import platform
 import re
 import subprocess
 import sys
@@ -17,17 +16,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import JobError, StorageError
-from airflow_kafka_groups.spark import hadoop_storage, preflight
+from airflow_kafka_groups.shown import first_line
+from airflow_kafka_groups.spark import hadoop_storage
 from airflow_kafka_groups.spark.application import JOBS, main
 from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of
 from airflow_kafka_groups.spark.jobs import roll_up
-from airflow_kafka_groups.spark.preflight import prepare_kafka
-from airflow_kafka_groups.spark.session import HIDDEN_OPTIONS, options_hidden, settings_of
+from airflow_kafka_groups.spark.requirements import require_packages
+from airflow_kafka_groups.spark.session import HIDDEN_OPTIONS, SPARK_ERRORS, options_hidden, remedy_of, settings_of
 from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from tests.histories.judged import judge, verdicts
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, SnapshotRow, hour, seen
-from tests.lab.spark.standalone import ARROW, bare_python
+from tests.lab.spark.standalone import bare_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -202,37 +202,28 @@ def workers(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sparkContext.pythonExec = before
 
 
-def test_packages_that_the_executors_lack_are_named(workers: SparkSession, tmp_path: Path) -> None:
-    workers.sparkContext.pythonExec = str(bare_python(tmp_path / "empty", ()))
-    said = (
-        f"the executors' Python ({tmp_path}/empty/bin/python on {platform.node()}) has no pyarrow and no numpy: "
-        "install pyarrow and numpy there, or set PYSPARK_PYTHON to a Python that has them (a packed one: --archives)"
-    )
-    with pytest.raises(JobError, match=re.escape(said)):
-        prepare_kafka(workers, arrow_on_workers=True)
-    workers.sparkContext.pythonExec = str(bare_python(tmp_path / "arrow", ARROW))
-    assert prepare_kafka(workers, arrow_on_workers=True) == []
+def test_a_python_of_the_executors_that_cannot_do_the_work_is_told_the_remedy(
+    workers: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> str:
+        with pytest.raises(SPARK_ERRORS) as failed:
+            workers.range(1).mapInArrow(lambda batches: batches, "id long").collect()
+        return first_line(failed.value) + remedy_of(failed.value)
 
-
-def test_a_python_that_the_executors_do_not_have_fails_what_needs_it(workers: SparkSession) -> None:
-    workers.sparkContext.pythonExec = "/no/python3"
-    here = ".".join(platform.python_version_tuple()[:2])
-    said = rf'Python does not run on the executors: .*Cannot run program "/no/python3".*a Python {here}, the driver'
-    with pytest.raises(JobError, match=said):
-        prepare_kafka(workers, arrow_on_workers=True)
-
-
-def test_another_minor_version_on_the_executors_is_told(workers: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    for python, said in ((bare_python(tmp_path / "empty", ()), "pyarrow|PyArrow"), ("/no/python3", "/no/python3")):
+        workers.sparkContext.pythonExec = str(python)
+        assert re.search(
+            f"{said}.*Give the executors a Python of the driver's version with pyarrow", fails(), re.DOTALL
+        )
+    workers.sparkContext.pythonExec = sys.executable
     monkeypatch.setattr(workers.sparkContext, "pythonVer", "3.9")  # what the driver tells the workers of itself
-    with pytest.raises(JobError, match=r"Python does not run on the executors: .*PYTHON_VERSION_MISMATCH.*3\.9"):
-        prepare_kafka(workers, arrow_on_workers=True)
+    assert re.search("PYTHON_VERSION_MISMATCH.*Give the executors a Python of the driver's version", fails(), re.DOTALL)
 
 
-def test_packages_that_the_driver_lacks_are_named(workers: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "DRIVER_PACKAGES", ("pandas", "no_such_package"))
+def test_packages_that_the_driver_lacks_are_named() -> None:
     said = f"the driver's Python ({sys.executable}) has no no_such_package: install pandas, no_such_package there"
     with pytest.raises(JobError, match=re.escape(said)):
-        prepare_kafka(workers, arrow_on_workers=True)
+        require_packages(("pandas", "no_such_package"))
 
 
 def test_a_driver_without_numpy_and_pyarrow_starts_every_job() -> None:
