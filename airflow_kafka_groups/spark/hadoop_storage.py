@@ -116,14 +116,14 @@ class Hadoop:
         return found
 
     def is_file(self, path: Any) -> bool:
-        try:
-            return bool(self._status(path).isFile())
-        except FileNotFoundError:
-            return False
+        return self._is("isFile", path)
 
     def is_folder(self, path: Any) -> bool:
+        return self._is("isDirectory", path)
+
+    def _is(self, what: str, path: Any) -> bool:
         try:
-            return bool(self._status(path).isDirectory())
+            return bool(getattr(self._status(path), what)())
         except FileNotFoundError:
             return False
 

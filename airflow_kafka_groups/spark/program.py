@@ -82,6 +82,10 @@ class Program:
         except JobError as exc:
             print(f"{self.job}: error: {self.say(exc)}", file=sys.stderr)
             return exc.exit_code
+        except ModuleNotFoundError as exc:
+            remedy = "install it, or name a Python that has it by PYSPARK_DRIVER_PYTHON"
+            print(f"{self.job}: error: the driver's Python ({sys.executable}): {exc}: {remedy}", file=sys.stderr)
+            return 1
         print(json.dumps(summary | {name: len(summary[name]) for name in self.counted}), flush=True)
         if summary.get("failed"):
             print(f"{self.job}: error: failed for {', '.join(summary['failed'])}: see above", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -53,22 +53,6 @@ READ_ONLY = f"{PREFIX}read_only"
 """``true`` if the connection must not change anything."""
 PROTECTED = f"{PREFIX}protected"
 """The groups that the connection protects: a JSON list of regular expressions."""
-
-WORKER_PACKAGES = ("pyarrow", "numpy")
-"""Packages that Python functions over Arrow batches need on executors, and jobs that compute in Arrow on the driver."""
-
-DRIVER_PACKAGES = ("pandas", *WORKER_PACKAGES)
-"""Packages that these functions need on the driver: pyspark requires pandas there."""
-
-
-def require_packages(names: Sequence[str]) -> None:
-    """Raise ``JobError`` with the remedy if the driver's Python lacks packages."""
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        raise JobError(
-            f"the driver's Python ({sys.executable}) has no {' and no '.join(missing)}: install "
-            f"{', '.join(names)} there, or name a Python that has them by PYSPARK_DRIVER_PYTHON"
-        )
 
 
 def unequal_client() -> str:

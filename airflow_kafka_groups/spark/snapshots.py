@@ -26,14 +26,10 @@ FORSAKEN = (
 
 _PLACE = ["topic", "partition"]
 _OF_GROUP = ("group_id", "state", "topic", "partition", "committed_offset", "error")
-_NO_TIME = 221_845_392_000_000_000
-"""The microsecond after the last one of an id's time."""
-
 _LACKING = " OR ".join(f"{each.name} IS NULL" for each in SNAPSHOT_COLUMNS if not each.nullable)
 _CHECKS = (
     "count(*) AS rows",
     f"count_if({_LACKING}) AS lacking",
-    f"count_if(NOT unix_micros(observed_at) BETWEEN 0 AND {_NO_TIME - 1}) AS of_no_time",
 )
 
 
@@ -57,8 +53,6 @@ def read_snapshot(spark: SparkSession, history: History, *more: str) -> tuple[Da
         problem = f"{found['rows']} rows where its manifest says {manifest.rows}"
     elif found["lacking"]:
         problem = f"{found['lacking']} rows lack a group, a time, a state or another required column"
-    elif found["of_no_time"]:
-        problem = f"{found['of_no_time']} rows have a time before 1970 or beyond the year 8999"
     if problem:
         raise SnapshotError(half_written(manifest.snapshot_id, problem))
     return rows, found

@@ -24,7 +24,6 @@ from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_table, folder_path
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged, write_summary
-from airflow_kafka_groups.spark.requirements import DRIVER_PACKAGES, require_packages
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 
@@ -82,7 +81,6 @@ def _check(arguments: argparse.Namespace) -> None:
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Read and decode the log, write the tables and the summary, and return the summary."""
     started = time.monotonic()
-    require_packages(DRIVER_PACKAGES)
     warnings = prepare_kafka(spark)
     properties = load_properties(spark, arguments.kafka_properties)
     storage, summary_path = storage_of(spark, arguments.output), f"{arguments.output}/summary.json"

@@ -30,7 +30,6 @@ from airflow_kafka_groups.observe.history.fleet import (
 from airflow_kafka_groups.observe.history.snapshots import find_history, require_left
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_base, add_table
 from airflow_kafka_groups.spark.program import Program, logged, warn, write_summary
-from airflow_kafka_groups.spark.requirements import DRIVER_PACKAGES, WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
@@ -110,7 +109,6 @@ def _policy(arguments: argparse.Namespace) -> StalenessPolicy:
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Judge one cluster or several in Spark's tasks, write verdicts and summaries, and return the summary."""
-    require_packages(DRIVER_PACKAGES)
     from airflow_kafka_groups.spark.hadoop_storage import storage_of
     from airflow_kafka_groups.spark.judging import InTasks
     from airflow_kafka_groups.spark.preflight import prepare
@@ -127,7 +125,6 @@ def run_here(storage: Callable[[str], Storage], arguments: argparse.Namespace) -
 
     Raises ``JobError`` for what needs Spark.
     """
-    require_packages(WORKER_PACKAGES)
     from airflow_kafka_groups.judge.staleness.one_process import OneProcess
 
     for option, value in (

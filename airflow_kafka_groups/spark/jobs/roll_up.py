@@ -45,8 +45,7 @@ _PLACE = (
 )
 _NAMES = ", ".join(f"'{name}'" for name in VerdictName)
 _PROBLEM = f"""
-CASE WHEN broken IS NOT NULL OR snapshot_id IS NULL OR cluster IS NULL THEN 'none'
-     WHEN snapshot_id <> asked OR cluster <> place THEN 'moved'
+CASE WHEN broken IS NOT NULL OR NOT (snapshot_id <=> asked AND cluster <=> place) THEN 'none'
      WHEN groups IS NULL THEN 'died'
      WHEN NOT forall(array({_NAMES}), name -> coalesce(verdicts[name] >= 0 AND lag_by_verdict[name] >= 0, false))
      THEN 'none'
@@ -60,13 +59,10 @@ _ROWS = (
     "verdicts[verdict] AS groups",
     "lag_by_verdict[verdict] AS lag",
 )
-_REMEDIES = {
-    "moved": "{} is the summary of another snapshot: it was copied or renamed. Move it back",
-    "none": (
-        "{} is not a summary of judge_staleness, which has a number of groups and records for each verdict, and no day "
-        "of the cluster was rolled up: judge again (--snapshot-id {}), or remove that file"
-    ),
-}
+_REMEDY = (
+    "{} is not the summary of judge_staleness for this snapshot, with a number of groups and records for each verdict, "
+    "and no day of the cluster was rolled up: judge again (--snapshot-id {}), or remove that file"
+)
 Days = dict[tuple[str, str], str]
 """Snapshots by cluster and day."""
 
@@ -159,8 +155,8 @@ def _last_of_days(
                 del left[cluster, day]
             if problem is None:
                 last[cluster, day] = snapshot_id
-            elif problem in _REMEDIES and cluster not in failed:
-                failed[cluster] = _REMEDIES[problem].format(_path(base, cluster, snapshot_id), snapshot_id)
+            elif problem == "none" and cluster not in failed:
+                failed[cluster] = _REMEDY.format(_path(base, cluster, snapshot_id), snapshot_id)
                 warn(f"cluster {cluster} failed: {failed[cluster]}")
         left = {(cluster, day): names for (cluster, day), names in left.items() if names and cluster not in failed}
     return {(cluster, day): name for (cluster, day), name in (of_named | last).items() if cluster not in failed}

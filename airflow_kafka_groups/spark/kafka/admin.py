@@ -56,7 +56,6 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         return found
 
     def state(self, group_id: str) -> GroupStatus:
-        """Describe the group; a group that does not exist is ``DEAD``."""
         what = f"group {group_id!r} cannot be described"
         try:
             with explained(self._properties, what):
@@ -71,17 +70,12 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         return GroupStatus(str(described.state().name()), int(described.members().size()))
 
     def known(self, group_id: str) -> set[Partition]:
-        """Return the partitions in which the group has commits visible to this user."""
         # One text: several calls into the JVM for each partition take milliseconds. No topic has a comma in its name.
         names = str(self._listed(group_id, None).keySet().toString()).strip("[]").split(", ")
         named = (name.rpartition("-") for name in names if name)
         return {Partition(topic, int(number)) for topic, _, number in named}
 
     def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
-        """Return the commits of these partitions, without those that have none.
-
-        Raises ``JobError`` if any cannot be read.
-        """
         wanted = sorted(set(partitions))
         listed = self._listed(group_id, wanted).entrySet() if wanted else ()
         found = {partition_of(entry.getKey()): _commit(entry.getValue()) for entry in listed}
@@ -94,7 +88,6 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         return {where: commit for where, commit in found.items() if commit is not None}
 
     def partitions(self, topics: Collection[str]) -> set[Partition]:
-        """Return all partitions of these topics; topics that do not exist have none."""
         found = self._topics(topics).items()
         return {
             Partition(topic, int(each.partition())) for topic, described in found for each in described.partitions()
@@ -111,14 +104,12 @@ class KafkaAdmin(OffsetsClient, AbstractContextManager["KafkaAdmin"]):
         return {where: offset for where, offset in found.items() if offset >= 0}
 
     def log_ends(self, partitions: Iterable[Partition], *, read_committed: bool = True) -> dict[Partition, LogEnds]:
-        """Return the log start and end of each partition, the end before the first open transaction by default."""
         wanted = sorted(set(partitions))
         starts = self._list_offsets(wanted, "earliest", read_committed=False)
         ends = self._list_offsets(wanted, "latest", read_committed=read_committed)
         return {where: LogEnds(starts[where], ends[where]) for where in wanted}
 
     def alter(self, group_id: str, offsets: Mapping[Partition, int], deadline: float) -> None:
-        """Commit offsets for a group without members; brokers refuse it for others."""
         made = self._kafka.clients.consumer.OffsetAndMetadata
         commits = {self._named(where): made(offset) for where, offset in offsets.items()}
         options = self._kafka.clients.admin.AlterConsumerGroupOffsetsOptions()

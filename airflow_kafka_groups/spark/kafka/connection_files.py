@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
@@ -17,19 +17,11 @@ from airflow_kafka_groups.observe.patterns import keeping_expressions
 from airflow_kafka_groups.spark.private_files import render_properties, write_secret_file
 from airflow_kafka_groups.spark.requirements import PROTECTED, READ_ONLY
 
-
-class _Settings(Protocol):
-    """What a job has to know of a connection: ``hooks.connection.ConnectionSettings``."""
-
-    @property
-    def read_only(self) -> bool: ...
-    @property
-    def protected_groups(self) -> tuple[str, ...]: ...
-    def parse(self) -> ClientConfig: ...
-    def client_config(self) -> ClientConfig: ...
+if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.connection import ConnectionSettings
 
 
-def java_properties(settings: _Settings) -> dict[str, str]:
+def java_properties(settings: ConnectionSettings) -> dict[str, str]:
     """Translate a connection to Java properties; ``kafka_groups.…`` properties contain its restrictions.
 
     Raises ``ConfigurationError`` naming a setting that Java's client does not support, without a secret.
@@ -42,12 +34,12 @@ def java_properties(settings: _Settings) -> dict[str, str]:
     return made
 
 
-def write_spark_properties(settings: _Settings, path: Path) -> Path:
+def write_spark_properties(settings: ConnectionSettings, path: Path) -> Path:
     """Write a new properties file that only its owner can read (mode 0600)."""
     return write_secret_file(render_properties(java_properties(settings)), path)
 
 
-def source_settings(settings: _Settings) -> dict[str, str]:
+def source_settings(settings: ConnectionSettings) -> dict[str, str]:
     """Return the settings that the source needs, including the content of referenced files.
 
     Raises ``ConfigurationError`` naming a setting that a file cannot contain or that is invalid, without a secret.
@@ -64,7 +56,7 @@ def source_settings(settings: _Settings) -> dict[str, str]:
     return made
 
 
-def write_source_settings(settings: _Settings, path: Path) -> Path:
+def write_source_settings(settings: ConnectionSettings, path: Path) -> Path:
     """Write a new file that only its owner can read (mode 0600)."""
     return write_secret_file(json.dumps(source_settings(settings), indent=1, sort_keys=True) + "\n", path)
 

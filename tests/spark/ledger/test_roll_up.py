@@ -82,8 +82,8 @@ def test_the_last_judgement_of_each_day_counts_and_is_there_once(
         assert main(given) == 5
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (said["clusters"], said["rows"]) == ({"a": 2, "b": 1}, 3 * len(VerdictName))
-    assert "is not a summary of judge_staleness" in said["failed"]["torn"]
-    assert "is the summary of another snapshot" in said["failed"]["copied"]
+    assert "is not the summary of judge_staleness" in said["failed"]["torn"]
+    assert "is not the summary of judge_staleness" in said["failed"]["copied"]
     expected = [("a", day(2), late, "2", "20"), ("a", day(0), first, "3", "30"), ("b", day(1), older, "4", "40")]
     assert stale(spark.table("akg.days")) == expected
     assert stale(spark.read.parquet(f"{tmp_path.as_uri()}/out")) == expected

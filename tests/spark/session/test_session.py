@@ -15,13 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions import JobError, StorageError
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark import hadoop_storage
 from airflow_kafka_groups.spark.application import JOBS, main
 from airflow_kafka_groups.spark.hadoop_storage import Hadoop, storage_of
 from airflow_kafka_groups.spark.jobs import roll_up
-from airflow_kafka_groups.spark.requirements import require_packages
 from airflow_kafka_groups.spark.session import HIDDEN_OPTIONS, SPARK_ERRORS, options_hidden, remedy_of, settings_of
 from airflow_kafka_groups.storage.file_storage import LocalStorage, Storage
 from tests.histories.judged import judge, verdicts
@@ -212,18 +211,10 @@ def test_a_python_of_the_executors_that_cannot_do_the_work_is_told_the_remedy(
 
     for python, said in ((bare_python(tmp_path / "empty", ()), "pyarrow|PyArrow"), ("/no/python3", "/no/python3")):
         workers.sparkContext.pythonExec = str(python)
-        assert re.search(
-            f"{said}.*Give the executors a Python of the driver's version with pyarrow", fails(), re.DOTALL
-        )
+        assert re.search(f"{said}.*Install pyarrow and numpy for Python on the exec with pyarrow", fails(), re.DOTALL)
     workers.sparkContext.pythonExec = sys.executable
     monkeypatch.setattr(workers.sparkContext, "pythonVer", "3.9")  # what the driver tells the workers of itself
-    assert re.search("PYTHON_VERSION_MISMATCH.*Give the executors a Python of the driver's version", fails(), re.DOTALL)
-
-
-def test_packages_that_the_driver_lacks_are_named() -> None:
-    said = f"the driver's Python ({sys.executable}) has no no_such_package: install pandas, no_such_package there"
-    with pytest.raises(JobError, match=re.escape(said)):
-        require_packages(("pandas", "no_such_package"))
+    assert re.search("PYTHON_VERSION_MISMATCH.*Install pyarrow and numpy for Python on the exec", fails(), re.DOTALL)
 
 
 def test_a_driver_without_numpy_and_pyarrow_starts_every_job() -> None:
