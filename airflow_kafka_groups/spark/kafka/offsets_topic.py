@@ -138,7 +138,7 @@ def scanned(
     offsets = sum(each.offsets for each in ranges)
     with settings_of(spark, _INTERNAL_TOPICS):
         records = read_ranges(spark, properties, ranges, isolation_level=level)
-        if offsets and not _tasks(records):
+        if offsets and not records._jdf.queryExecution().toRdd().getNumPartitions():  # Spark omits the topic
             raise JobError(f"{TOPIC} has {offsets} offsets and Spark would read none of them. {RIGHTS}")
         rows = records.transform(scan).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -162,11 +162,6 @@ def scan(records: DataFrame) -> DataFrame:
 
     ship(records.sparkSession)
     return records.select(*COLUMNS).mapInArrow(scan_batches, SCAN_SCHEMA)
-
-
-def _tasks(records: DataFrame) -> int:
-    """Return how many tasks would read a source's records; none if Spark omits the topic."""
-    return int(records._jdf.queryExecution().toRdd().getNumPartitions())
 
 
 def _counts(rows: DataFrame) -> dict[str, int]:
