@@ -183,7 +183,11 @@ class InTasks:
         read, incomplete = store.history.read, {*store.history.incomplete_ids}
         snapshots = [(manifest.snapshot_id, manifest.snapshot_id not in incomplete) for manifest in read]
         judgement = Judgement(policy, snapshots, retention, sorted(oldest for oldest, _ in store.observed))
-        labels = self._labels(_buckets(store.stored[store.history.judged.snapshot_id].groups, self._cores))
+        groups, cores = (
+            store.stored[store.history.judged.snapshot_id].groups,
+            self._spark.sparkContext.defaultParallelism,
+        )
+        labels = self._labels(_buckets(groups, cores))
         files = {
             (name, file.name): (place if place < len(read) - 1 else JUDGED, file)
             for place, (name, _) in enumerate(snapshots)
@@ -195,10 +199,6 @@ class InTasks:
             parts = parts.union(records.mapInArrow(partial(_cut_records, labels), from_arrow_schema(_PARTS)))
         in_order = parts.repartition(len(labels), "bucket").sortWithinPartitions("bucket", "place")
         return in_order.mapInArrow(partial(_judged_parts, judgement), VERDICT_SCHEMA)
-
-    @property
-    def _cores(self) -> int:
-        return int(self._spark.sparkContext.defaultParallelism)
 
     def _files(self, paths: Sequence[str]) -> DataFrame:
         return self._spark.read.format("binaryFile").options(**WHOLE).load([*paths]).select("path", "content")

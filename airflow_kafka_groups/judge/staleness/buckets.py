@@ -44,10 +44,6 @@ def packed(table: pa.Table) -> bytes:
     return content
 
 
-def _unpacked(content: Any) -> pa.Table:
-    return pa.ipc.open_stream(content).read_all()
-
-
 def cut(table: pa.Table, count: int) -> list[pa.Table]:
     """Cut rows into buckets by their ``group_id``."""
     bucket = np.array([crc32(group_id.encode()) % count for group_id in table["group_id"].to_pylist()], np.int64)
@@ -111,14 +107,14 @@ def _judged(judgement: Judgement, found: Iterator[tuple[int, list[Part]]]) -> It
 
 
 def _table(snapshot_id: str, parts: Sequence[Part]) -> pa.Table:
-    return of_snapshot(snapshot_id, [_unpacked(content) for *_, content in parts])
+    return of_snapshot(snapshot_id, [pa.ipc.open_stream(content).read_all() for *_, content in parts])
 
 
 def _records(parts: Sequence[Part]) -> dict[str, Times]:
     """Return the last records of groups. Of two rows of a group, which there should not be, the later one counts."""
     found = dict[str, Times]()
     for *_, content in parts:
-        for group_id, *at in zip(*_unpacked(content).to_pydict().values(), strict=True):
+        for group_id, *at in zip(*pa.ipc.open_stream(content).read_all().to_pydict().values(), strict=True):
             commit, record = found.get(group_id, NOT_KNOWN)
             found[group_id] = max(at[0] or NEVER, commit), max(at[1] or NEVER, record)
     return found

@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.judge.verdict_names import VerdictName
@@ -104,12 +103,13 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         storage, arguments.base, arguments.cluster, lambda each: _judged(storage, arguments.base, each, since), warn
     )
     last = _last_of_days(spark, arguments.base, judged, failed)
-    made = _rows(spark, arguments.base, last)
-    if table and last:
-        table.replace_all(made, dict.fromkeys(last, len(VerdictName)))
-    if arguments.output:
-        with settings_of(spark, PARTITION_BY_PARTITION):
-            made.write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
+    if last:
+        made = _rows(spark, arguments.base, last)
+        if table:
+            table.replace_all(made, dict.fromkeys(last, len(VerdictName)))
+        if arguments.output:
+            with settings_of(spark, PARTITION_BY_PARTITION):
+                made.write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
     of_cluster = Counter(cluster for cluster, _ in last)
     return {
         "job": JOB,
@@ -175,9 +175,6 @@ def _summaries(spark: SparkSession, base: str, chosen: Days) -> DataFrame:
 
 
 def _rows(spark: SparkSession, base: str, last: Days) -> DataFrame:
-    if not last:
-        keys = [StructField(key, StringType()) for key in _KEYS]
-        return spark.createDataFrame([], StructType([*keys, *ROLL_UP_SCHEMA]))
     summaries = _summaries(spark, base, last).selectExpr("*", f"explode(array({_NAMES})) AS verdict")
     return summaries.selectExpr(*_ROWS).coalesce(1)
 

@@ -189,8 +189,6 @@ def _columns(text: str | None, failures: str, state_path: str | None) -> Columns
     names, known = [part.strip() for part in text.split(",")], {column.name: column for column in SOURCE_COLUMNS}
     if unknown := [name for name in names if name not in known]:
         raise ConfigurationError("columns", unknown[0], f"no such column: use {', '.join(known)}")
-    if len(set(names)) != len(names):
-        raise ConfigurationError("columns", text, "name each column once")
     if failures == "report" and "error" not in names:
         raise ConfigurationError("columns", text, "add error: with failures=report, it tells a group that was not read")
     return tuple(known[name] for name in names)

@@ -115,7 +115,7 @@ def test_a_summary_with_numbers_that_are_none_holds_no_other_cluster_up(spark: S
         judged(base, name, 0, 0, stale=0, changes={"verdicts": counts})
     summary, rows = rolled_up(spark, tmp_path)
     assert (summary["clusters"], summary["failed"].keys()) == ({"fine": 1}, wrong.keys())
-    assert "has a number of groups and records for each verdict" in summary["failed"]["huge"]
+    assert "a number of groups and records for each verdict" in summary["failed"]["huge"]
     assert rows == [("fine", day(0), fine, "3", "30")]
 
 

@@ -34,7 +34,6 @@ SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a fil
         ({**BROKERS, "groups.per.partition": "9" * 5_000}, "9...): give a whole number from 1"),
         ({**BROKERS, "min.interval.seconds": "-1"}, "min.interval.seconds (got '-1'): give a whole number from 0"),
         ({**BROKERS, "columns": "group_id,toppic"}, "columns (got 'toppic'): no such column: use cluster_id, obser"),
-        ({**BROKERS, "columns": "topic,topic"}, "columns (got 'topic,topic'): name each column once"),
         ({**BROKERS, "columns": "topic", "failures": "report"}, "columns (got 'topic'): add error"),
         ({**BROKERS, "columns": "topic", "state.path": "/s"}, "columns (got 'topic'): a stream has all columns"),
         ({**BROKERS, "with.lag": "1"}, "with.lag (got '1'): give true or false"),
