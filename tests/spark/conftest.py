@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark import preflight
+from airflow_kafka_groups.spark import session as session_of_jobs
 from airflow_kafka_groups.spark.requirements import TESTED_SPARK
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.hidden import without_hypothesis
@@ -66,7 +66,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     for name, value in {**SETTINGS, "spark.jars": jars, "spark.executorEnv.PYTHONPATH": hidden}.items():
         builder = builder.config(name, value)
     # Jobs are tried on a Spark that they are not tested with for good: each would warn of it.
-    vars(preflight)["TESTED_SPARK"] = (*TESTED_SPARK, MINOR)
+    vars(session_of_jobs)["TESTED_SPARK"] = (*TESTED_SPARK, MINOR)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session

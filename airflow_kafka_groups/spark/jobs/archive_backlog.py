@@ -29,9 +29,8 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_reading, add_table, folder_path
-from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session import prepare_kafka, settings_of
 from airflow_kafka_groups.spark.snapshots import logs_since, read_snapshot, rows_of_groups, with_other_ids
 from airflow_kafka_groups.spark.unread.group import commits_in_snapshot
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, parse_ranges, plan_backlog, range_rows

@@ -22,8 +22,8 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets_topic import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, TABLE, add_table, folder_path
-from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged, write_summary
+from airflow_kafka_groups.spark.session import prepare_kafka
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 

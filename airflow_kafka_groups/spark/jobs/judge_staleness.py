@@ -111,7 +111,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Judge one cluster or several in Spark's tasks, write verdicts and summaries, and return the summary."""
     from airflow_kafka_groups.spark.hadoop_storage import storage_of
     from airflow_kafka_groups.spark.judging import InTasks
-    from airflow_kafka_groups.spark.preflight import prepare
+    from airflow_kafka_groups.spark.session import prepare
 
     warnings = logged(prepare(spark))
     tables = _tables(spark, arguments)

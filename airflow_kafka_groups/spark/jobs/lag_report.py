@@ -27,8 +27,8 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import look_up
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table
-from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged, write_summary
+from airflow_kafka_groups.spark.session import prepare, prepare_kafka
 from airflow_kafka_groups.spark.snapshots import logs_since, read_snapshot
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.manifest import SnapshotManifest

@@ -26,9 +26,8 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_reading
-from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, logged, warn, write_summary
-from airflow_kafka_groups.spark.session import SPARK_ERRORS, options_hidden
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, options_hidden, prepare_kafka
 from airflow_kafka_groups.spark.unread.group import BacklogRequest, NotCommittedError, look, parse_fetched
 from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, BacklogContext, BacklogPolicy, with_context
 from airflow_kafka_groups.spark.unread.run import (

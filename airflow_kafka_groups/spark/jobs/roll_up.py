@@ -22,9 +22,8 @@ from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ROLL_UP_SCHEMA, WHOLE
 from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.options import add_base, add_table
-from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import Program, logged, warn
-from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_of
+from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, prepare, settings_of
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.file_storage import Storage
 

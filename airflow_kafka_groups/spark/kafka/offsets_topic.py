@@ -22,8 +22,7 @@ from airflow_kafka_groups.spark.bundle import ship
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.preflight import prepare_kafka
-from airflow_kafka_groups.spark.session import SPARK_ERRORS, settings_of
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, prepare_kafka, settings_of
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.schemas import CORRUPT, FUTURE, RECORDS
 

@@ -19,9 +19,8 @@ from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.jobs.process_group_backlog import process_backlog, reads_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session import SPARK_ERRORS, options_hidden
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, options_hidden, prepare
 from airflow_kafka_groups.spark.unread.group import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.unread.run import READ_NOTHING
 from tests.lab.workload.groups import commit_offsets

@@ -13,7 +13,6 @@ from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.jobs.process_group_backlog import BacklogOutput, load_transform, main, process_backlog
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain, source_options
-from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
 from airflow_kafka_groups.spark.session import SPARK_ERRORS
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
@@ -84,7 +83,7 @@ def test_the_session_has_a_connector_that_fits(spark: SparkSession, monkeypatch:
     with pytest.raises(JobError, match=r"is of Spark 4\.1\.3, and this is Spark 4\.2\.0: use it"):
         connector_warnings("4.1.3", "4.2.0", "use it")
     monkeypatch.setitem(
-        sys.modules["airflow_kafka_groups.spark.preflight"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
+        sys.modules["airflow_kafka_groups.spark.session"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
     )
     said = "no commons-pool2 on its class path.*--packages org.apache.spark:spark-sql-kafka-0-10_2.13:"
     said += f"{spark.version}.*without spark-submit: in PYSPARK_SUBMIT_ARGS"

@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import SnapshotError as MaintenanceSnapshot
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
-from airflow_kafka_groups.spark.preflight import version_warnings
+from airflow_kafka_groups.spark.session import version_warnings
 from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.commits import know_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary, verdicts
