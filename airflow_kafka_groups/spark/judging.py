@@ -183,11 +183,8 @@ class InTasks:
         read, incomplete = store.history.read, {*store.history.incomplete_ids}
         snapshots = [(manifest.snapshot_id, manifest.snapshot_id not in incomplete) for manifest in read]
         judgement = Judgement(policy, snapshots, retention, sorted(oldest for oldest, _ in store.observed))
-        groups, cores = (
-            store.stored[store.history.judged.snapshot_id].groups,
-            self._spark.sparkContext.defaultParallelism,
-        )
-        labels = self._labels(_buckets(groups, cores))
+        groups = store.stored[store.history.judged.snapshot_id].groups
+        labels = self._labels(_buckets(groups, self._spark.sparkContext.defaultParallelism))
         files = {
             (name, file.name): (place if place < len(read) - 1 else JUDGED, file)
             for place, (name, _) in enumerate(snapshots)

@@ -13,7 +13,7 @@ from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.jobs.process_group_backlog import BacklogOutput, load_transform, main, process_backlog
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain, source_options
-from airflow_kafka_groups.spark.session import SPARK_ERRORS
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, connector_warnings, prepare_kafka
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
 from tests.lab.workload.groups import commit_offsets
