@@ -57,11 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m airflow_kafka_groups.spark.bundle", description=__doc__)
     parser.add_argument("target", metavar="TARGET.zip", type=Path, help="the file to write")
     target = parser.parse_args(arguments).target
-    try:
-        write_bundle(target)
-    except OSError as error:
-        why = error.strerror or str(error)
-        parser.error(f"TARGET.zip (got '{target}'): cannot be written: {why}; name another file")
+    write_bundle(target)
     print(APPLICATION)
     return 0
 

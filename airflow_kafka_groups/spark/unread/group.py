@@ -282,9 +282,6 @@ class BacklogRequest:
     start_over: bool = False
 
     def __post_init__(self) -> None:
-        if self.isolation_level not in ISOLATION_LEVELS:
-            remedy = f"give one of {', '.join(ISOLATION_LEVELS)}"
-            raise ArgumentError("--isolation-level", self.isolation_level, remedy)
         if self.fetched is not None and self.fetched.group_id != self.group_id:
             raise ArgumentError("--group", self.group_id, f"the fetched offsets are of {self.fetched.group_id!r}")
         if self.max_records_per_slice < 0:

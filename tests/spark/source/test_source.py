@@ -15,7 +15,7 @@ from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, GroupS
 from airflow_kafka_groups.kafka.protocol.api_versions import LIST_GROUPS, METADATA, OFFSET_FETCH
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.spark.source import KafkaGroupsDataSource, register
+from airflow_kafka_groups.spark.source import register
 from airflow_kafka_groups.spark.source.options import SOURCE_COLUMNS, SourceOptions
 from airflow_kafka_groups.spark.source.reader import (
     Chunk,
@@ -69,8 +69,7 @@ async def offsets_of(bootstrap: str, groups: list[str]) -> dict[str, GroupOffset
 async def test_a_read_gives_what_the_admin_client_gives_with_the_ends_of_the_logs(
     spark: SparkSession, seeded: str
 ) -> None:
-    spark.dataSource.register(KafkaGroupsDataSource)  # as it is registered without register(): no filter is taken
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    register(spark)
     rows = read(spark, seeded, exclude="*-other", groups_per_partition="4").where("topic is not null").collect()
     expected = await offsets_of(seeded, GROUPS)
     found = {(r.group_id, r.topic, r.partition): (r.committed_offset, r.leader_epoch, r.metadata) for r in rows}

@@ -198,7 +198,7 @@ def test_a_group_that_moved_since_its_offsets_were_fetched_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"isolation_level": "none"}, {"max_records_per_slice": -1}, {"fetched": replace(FETCHED, group_id="other")}],
+    [{"max_records_per_slice": -1}, {"fetched": replace(FETCHED, group_id="other")}],
 )
 def test_a_request_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
