@@ -34,8 +34,8 @@ _REMEDIES = {
         "spark.executor.cores"
     ),
     ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "Cannot run program", "PYTHON_VERSION_MISMATCH"): (
-        "give Python on the executors what it lacks, in the driver's version (jobs need pyarrow and numpy, on the driver "
-        "also pandas), or name one that has it by PYSPARK_PYTHON (a packed one: --archives)"
+        "give Python on the executors what it lacks, in the driver's version (jobs need pyarrow and numpy, on the "
+        "driver also pandas), or name one that has it by PYSPARK_PYTHON (a packed one: --archives)"
     ),
     ("failed to map segment",): "give Python on the executors more by spark.executor.pyspark.memory, or leave it out",
     ("ExecutorLostFailure", "executor lost", "Executor heartbeat timed out", "MetadataFetchFailed"): (
