@@ -50,7 +50,7 @@ def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFr
     return reader if schema is None else reader.schema(schema)
 
 
-_BASENAME = "mapreduce.output.basename"
+BASENAME = "mapreduce.output.basename"
 
 
 def write_own(rows: DataFrame, folder: str, did: str) -> int:
@@ -62,7 +62,7 @@ def write_own(rows: DataFrame, folder: str, did: str) -> int:
     """
     storage, counts, own = storage_of(rows.sparkSession, folder), Observation(), JobFiles()
     observed = rows.observe(counts, F.count(F.lit(1)).alias("rows"))
-    observed.write.option(_BASENAME, own.prefix).mode("overwrite").parquet(folder)
+    observed.write.option(BASENAME, own.prefix).mode("overwrite").parquet(folder)
     files = [name for name in storage.files(folder) if is_data_file(name)]
     own.require_own(folder, files, did)
     written = int(counts.get["rows"])

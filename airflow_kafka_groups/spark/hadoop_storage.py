@@ -53,10 +53,6 @@ class Hadoop:
         except SPARK_ERRORS as exc:
             raise StorageError(f"{root}: {first_line(exc)}. {_REMEDY}") from exc
 
-    def working_folder(self) -> Path:
-        """Return the folder of the JVM, where relative paths begin."""
-        return Path(str(self._fs.getWorkingDirectory().toUri().getPath()))
-
     @_asking_java()
     def create(self, path: Any, data: bytes, *, durable: bool = True) -> None:
         """Create a file. Whatever goes wrong, what is there then decides."""
@@ -165,7 +161,9 @@ class Hadoop:
 def storage_of(spark: SparkSession, root: str) -> Storage:
     """Return the storage of any path."""
     there = Hadoop(spark, root)
-    return LocalStorage(there.working_folder()) if there.scheme == "file" else Storage(there, there.path)
+    if there.scheme != "file":
+        return Storage(there, there.path)
+    return LocalStorage(Path(str(there._fs.getWorkingDirectory().toUri().getPath())))  # where relative paths begin
 
 
 def move(spark: SparkSession, path: str, to: str) -> None:

@@ -53,7 +53,7 @@ from airflow_kafka_groups.observe.history.snapshot_rows import rows_in
 from airflow_kafka_groups.observe.history.snapshots import rows_of
 from airflow_kafka_groups.shown import first_line
 from airflow_kafka_groups.spark.bundle import ship
-from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, WHOLE
+from airflow_kafka_groups.spark.frames import BASENAME, VERDICT_SCHEMA, WHOLE
 from airflow_kafka_groups.spark.hadoop_storage import move
 from airflow_kafka_groups.spark.session import SPARK_ERRORS, jvm_of, remedy_of, settings_of
 from airflow_kafka_groups.storage.arrow_values import column
@@ -86,7 +86,6 @@ _SETTINGS = {
 _LISTED_AT_ONCE = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1)}
 """For a local disk, which is listed more quickly than a job starts that lists."""
 
-_BASENAME = "mapreduce.output.basename"
 _AT_ONCE = {"mapreduce.job.outputformat.class": "org.apache.hadoop.mapreduce.lib.output.NullOutputFormat"}
 """Tasks write files where they are to be, instead of moving them there: an object store copies what is moved."""
 
@@ -348,7 +347,7 @@ def _write_verdicts(rows: DataFrame, storage: Storage, output: str) -> tuple[Ver
         )
     ]
     observed = rows.observe(seen, *sums)
-    observed.write.option(_BASENAME, own.prefix).option("compression", "zstd").mode("overwrite").parquet(output)
+    observed.write.option(BASENAME, own.prefix).option("compression", "zstd").mode("overwrite").parquet(output)
     files = [name for name in storage.files(output) if is_data_file(name)]
     own.require_own(output, files, "judged")
     for name in map(str, VerdictName):

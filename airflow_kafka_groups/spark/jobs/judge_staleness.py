@@ -127,13 +127,8 @@ def run_here(storage: Callable[[str], Storage], arguments: argparse.Namespace) -
     """
     from airflow_kafka_groups.judge.staleness.one_process import OneProcess
 
-    for option, value in (
-        (TABLE, arguments.table),
-        (_OBSERVATIONS_TABLE, arguments.observations_table),
-        (KAFKA_PROPERTIES, arguments.commit_log != OFF and arguments.kafka_properties),
-    ):
-        if value:
-            raise JobError(f"{option} needs Spark, and this runs without")
+    if arguments.table or arguments.observations_table or (arguments.kafka_properties and arguments.commit_log != OFF):
+        raise JobError(f"{TABLE}, {_OBSERVATIONS_TABLE} and {KAFKA_PROPERTIES} need Spark, and this runs without")
     try:
         return _run(_Judging(arguments, storage, OneProcess()))
     except MemoryError as exc:

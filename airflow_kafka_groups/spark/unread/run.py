@@ -317,8 +317,7 @@ def _check_still_there(admin: OffsetsClient, run: Run, record: Record, observed:
 
 READ_NOTHING = (
     "no query on the records of {what} was reported, so the transform may have read nothing, and its offsets count as "
-    "processed. Return the records (with --output), or write them within the transform. Nothing is reported of rows of "
-    "Spark's that are read as an RDD, e.g. by foreachPartition, or that a sink has of an earlier attempt"
+    "processed. Return the records (with --output), or write them within the transform, and not by an RDD"
 )
 HIDDEN = (
     "{hidden} unread offsets were behind the beginning of an open transaction when the run began, and are left to the "

@@ -13,7 +13,7 @@ from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.jobs.process_group_backlog import BacklogOutput, load_transform, main, process_backlog
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain, source_options
-from airflow_kafka_groups.spark.session import SPARK_ERRORS, connector_warnings, prepare_kafka
+from airflow_kafka_groups.spark.session import SPARK_ERRORS, prepare_kafka
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
 from tests.lab.workload.groups import commit_offsets
@@ -78,10 +78,11 @@ def test_brokers_that_cannot_be_reached_are_named(spark: SparkSession, tmp_path:
 
 
 def test_the_session_has_a_connector_that_fits(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert prepare_kafka(spark) == connector_warnings("", "4.2.0", "") == []
-    assert "is of Spark 4.2.1, and this is Spark 4.2.0: use it" in connector_warnings("4.2.1", "4.2.0", "use it")[0]
-    with pytest.raises(JobError, match=r"is of Spark 4\.1\.3, and this is Spark 4\.2\.0: use it"):
-        connector_warnings("4.1.3", "4.2.0", "use it")
+    assert prepare_kafka(spark) == []
+    with monkeypatch.context() as patched:
+        patched.setattr("airflow_kafka_groups.spark.session._jar_version", lambda *_: "3.5.1")
+        with pytest.raises(JobError, match=r"connector is of Spark 3\.5\.1, and this is Spark 4.*--packages"):
+            prepare_kafka(spark)
     monkeypatch.setitem(
         sys.modules["airflow_kafka_groups.spark.session"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
     )
