@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.exceptions import ConfigurationError, JobError
 from airflow_kafka_groups.spark.bundle import ship
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
-from airflow_kafka_groups.spark.session import prepare
 from airflow_kafka_groups.spark.program import Program, logged
+from airflow_kafka_groups.spark.session import prepare
 from airflow_kafka_groups.storage.formats import FORMAT
 
 if TYPE_CHECKING:
