@@ -1,9 +1,8 @@
 """The cluster as one connection saw it, so that a plan is bound to more than the cluster's id.
 
-A proxy may relay the id of one upstream cluster to several tenants, and a cloned cluster keeps its id. So a snapshot
-records through which connection it was taken, which brokers there were, and the ids of a sample of topics; a plan made
-from it takes that over, and whoever carries it out looks again. Other topics by the same names, or none of the brokers,
-is another cluster: refused. Another connection or a broker replaced is a warning.
+A proxy may relay the id of one upstream cluster to several tenants, and a cloned cluster keeps its id. So whoever
+carries out a plan looks again. Other topics by the same names, or none of the brokers, is another cluster: refused.
+Another connection or a broker replaced is a warning.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 r"""The fingerprint of a group's committed offsets: while it is unchanged, no offset has moved.
 
 SHA-256 over one line per committed partition, sorted by topic and partition: ``topic \t partition \t offset \t leader
-epoch (-1 for none) \t metadata as a JSON string \n``. Metadata is included because a commit of the same offset with
-other metadata is a sign of life.
-
-``fingerprint`` computes it for one group, ``fingerprints`` for the rows of many, a column at a time.
+epoch (-1 for none) \t metadata as a JSON string \n``. A commit with other metadata is a sign of life, too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Group filters: include and exclude patterns over group ids, and prefixes that are always protected.
 
 A pattern is a case-sensitive shell glob (``*``, ``?``, ``[abc]``), or ``re:`` followed by a regular expression of RE2
-that must match the complete id. An id is selected if it matches an include pattern, and neither an exclude nor a
-protected pattern. Brokers allow the empty group id. Only ``*`` as an include pattern, which is also the default, and
-``re:`` patterns select it; a plan takes ``*`` for ``?*`` (see ``with_a_name``).
+that must match the complete id. Brokers allow the empty group id: only ``*`` as an include pattern and ``re:`` patterns
+select it, and a plan takes ``*`` for ``?*`` (see ``with_a_name``).
 
 Patterns that keep groups match generously: they also keep the group with exactly the pattern's spelling (the glob
 ``job[1]`` does not match itself), ids that differ only in Unicode composition (macOS decomposes é into two characters),
@@ -154,12 +153,7 @@ def protecting(patterns: tuple[str, ...]) -> GroupFilter:
 
 def check_patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:
     """Return the patterns as a tuple. Raises ``ConfigurationError`` for a bare string or an invalid pattern."""
-    if isinstance(patterns, str):
-        raise ConfigurationError(name, patterns, f"must be a list of patterns, such as [{patterns!r}]")
-    try:
-        checked = tuple(patterns)
-    except TypeError:
-        raise ConfigurationError(name, patterns, "must be a list of patterns, such as ['team-a.*']") from None
+    checked = _items(name, patterns, "patterns")
     for pattern in checked:
         _check(name, pattern)
     return checked
@@ -217,18 +211,22 @@ def _is_torn(pattern: str) -> bool:
 
 def check_group_ids(group_ids: Iterable[str], *, allow_empty: bool = False) -> list[str]:
     """Return the group ids without duplicates, in order. Raises ``ConfigurationError`` unless they are strings."""
-    if isinstance(group_ids, str):
-        raise ConfigurationError("group_ids", group_ids, f"must be a list of group ids, such as [{group_ids!r}]")
-    try:
-        given = list(group_ids)
-    except TypeError:
-        raise ConfigurationError("group_ids", group_ids, "must be a list of group ids") from None
+    given = _items("group_ids", group_ids, "group ids")
     for group_id in given:
         if not isinstance(group_id, str):
             raise ConfigurationError("group_ids", group_id, "every group id must be a string: put it in quotes")
     if not given and not allow_empty:
         raise ConfigurationError("group_ids", given, "must contain at least one group id")
     return list(dict.fromkeys(given))
+
+
+def _items(name: str, given: Iterable[str], what: str) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise ConfigurationError(name, given, f"must be a list of {what}, such as [{given!r}]")
+    try:
+        return tuple(given)
+    except TypeError:
+        raise ConfigurationError(name, given, f"must be a list of {what}") from None
 
 
 def _check(name: str, pattern: object) -> None:

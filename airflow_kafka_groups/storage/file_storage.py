@@ -29,7 +29,6 @@ from airflow_kafka_groups.storage.paths import is_id
 
 T = TypeVar("T")
 Names = list[str]
-Contents = list[bytes]
 
 
 class Backend(Protocol):
@@ -233,7 +232,7 @@ class Storage:
         with storage_errors("read", path):
             return self.read_bytes(path).decode()
 
-    def read_many(self, paths: Sequence[str], *, skip_unreadable: bool = False) -> Contents:
+    def read_many(self, paths: Sequence[str], *, skip_unreadable: bool = False) -> tuple[bytes, ...]:
         """Read many small files, several at once, in the order of their paths.
 
         :param skip_unreadable: return nothing for a file that cannot be read, instead of raising.
@@ -244,7 +243,7 @@ class Storage:
                 return self.read_bytes(path)
             return b""
 
-        return read_all(read, paths) if paths else []
+        return tuple(read_all(read, paths))
 
     def is_exclusive(self, probe: StoragePath) -> bool:
         """Return whether the storage refuses to create a file that exists, as asked to, and does not replace it.

@@ -73,32 +73,20 @@ def clusters_in(storage: Storage, base: str, asked: Sequence[str]) -> list[str]:
 
 
 def of_each_cluster(
-    storage: Storage,
-    base: str,
-    asked: Sequence[str],
-    work: Callable[[str], T],
-    warn: Callable[[str], None],
+    storage: Storage, base: str, asked: Sequence[str], work: Callable[[str], T], warn: Callable[[str], None]
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Call a function for each cluster; return the results, and why clusters failed, in the order of the clusters.
 
     :param warn: called for each cluster that fails.
     """
-
-    def tried(cluster: str) -> tuple[T | None, str]:
-        try:
-            return work(cluster), ""
-        except Exception as exc:  # noqa: BLE001  # whatever it is, it holds no other up
-            return None, str(exc) if isinstance(exc, JobError) else f"{type(exc).__name__}: {first_line(exc)}"
-
     done: dict[str, T] = {}
     failed: dict[str, str] = {}
     for cluster in clusters_in(storage, base, asked):
-        result, problem = tried(cluster)
-        if result is not None:
-            done[cluster] = result
-        else:
-            failed[cluster] = problem
-            warn(f"cluster {cluster} failed: {problem}")
+        try:
+            done[cluster] = work(cluster)
+        except Exception as exc:  # noqa: BLE001  # whatever it is, it holds no other up
+            failed[cluster] = str(exc) if isinstance(exc, JobError) else f"{type(exc).__name__}: {first_line(exc)}"
+            warn(f"cluster {cluster} failed: {failed[cluster]}")
     return done, failed
 
 

@@ -1,13 +1,9 @@
 """Decoding of ``__consumer_offsets`` records in Arrow batches. Bytes in, columns out: no Spark, no Kafka.
 
-Theory of operation. A key begins with a record type (two bytes) and the group's name, a value with its version. Nearly
-all records are commits, so they are decoded as columns: ``Fields`` takes one field after the other of thousands of
-records at once. All other records are rare and decoded one by one (``group_records.py``).
-
-Offset commit, key types 0 and 1: group, topic, partition. Values: v0 offset, metadata, time; v1 also an expiry time; v2
-as v0; v3 offset, leader epoch, metadata, time; v4 the same with a compact string and tags. A record whose length does
-not match its fields, or whose strings are not UTF-8, is *corrupt*; one of a later version is *future*. Both are counted
-and never guessed.
+Nearly all records are commits, so one field after the other is taken of thousands of them at once. Key types 0 and 1:
+group, topic, partition. Values: v0 offset, metadata, time; v1 also an expiry time; v2 as v0; v3 offset, leader epoch,
+metadata, time; v4 the same with a compact string and tags. A record whose length does not match its fields, or whose
+strings are not UTF-8, is *corrupt*; one of a later version is *future*. Both are counted and never guessed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Scanning a part of ``__consumer_offsets``: the newest record of each key is decoded, the others are counted.
 
-The log is compacted except for its newest segments: of several records with one key only the last counts, and a
-tombstone (no value) means deletion. The commit that it removed was a sign of life, too. All records of a key are in one
-Kafka partition, ordered by offset, and a task reads complete partitions: therefore a task drops outdated records
-itself, without a shuffle.
-
-The rows are of one shape for everything, distinguished by ``kind``: ``commit``, ``removed`` (a commit that a
-tombstone removed), ``group``, ``record`` (when a client last caused a group record of the group: whenever a member
-joins or leaves), and ``count`` (the ``number`` of records of the kind ``name`` in a task).
+All records of a key are in one Kafka partition, ordered by offset, and a task reads complete partitions: it drops
+outdated records itself. The kinds of its rows: ``commit``, ``removed`` (a commit that a tombstone removed), ``group``,
+``record`` (when a client last caused a group record: whenever a member joins or leaves), and ``count`` (the ``number``
+of records of the kind ``name``).
 """
 
 from __future__ import annotations

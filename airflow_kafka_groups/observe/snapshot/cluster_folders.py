@@ -1,10 +1,8 @@
 """The folders that the connections to one cluster have in a storage, and the snapshots that are later than another one.
 
-Several folders are listed at once: a storage may have those of hundreds of clusters, each with thousands of files.
-
-The clocks of two workers may differ by some minutes, so that a snapshot seems to be from before the plan's and is not.
-If it is, the judgement knows what it shows; if it shows something else of a group's idle time, it is not. Of what other
-connections to the cluster have taken, in folders of their own, the judgement knows nothing.
+A storage may have the folders of hundreds of clusters. The clocks of two workers may differ by some minutes, so that a
+snapshot seems to be from before the plan's and is not. Of what other connections have taken, in folders of their own,
+the judgement knows nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Taking a snapshot: every group with its state and committed offsets, as Parquet, for Spark and for the plan.
 
-The steps: list groups (and the brokers that did not answer), describe those whose state or member count the listing
-lacks, stream the committed offsets into columns, list the log start and end of each partition, write the rows and the
-members, and write the manifest last. Whatever could not be read is a row with an error: nothing is dropped.
+The manifest is written last. Whatever could not be read is a row with an error: nothing is dropped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The last known members of groups: a small table beside a snapshot's rows. For people; not known decides nothing.
 
-A group that is planned has had no members for a long time, often longer than snapshots are kept. So each table has the
-members of this snapshot, and, for every other group that still exists, those of the last snapshot that saw any: one
-file answers for all groups. It is bounded by ``CLIENTS_KEPT`` and the other limits below; the true counts are beside
-them.
+A group that is planned has had no members for a long time, often longer than snapshots are kept. So each table has,
+for every group that still exists, those of the last snapshot that saw any, up to the limits below.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The rows of a snapshot or a backup, gathered as answers come, and the Parquet file that they become.
 
 A million committed offsets kept as Python objects take a gigabyte. Here they stay the bytes that a broker sent until
-all are there (see ``kafka.admin.arrow``). Every group that may have members is described: all but those that the
-listing reports as Empty, and share and streams groups. So the members of a snapshot (see ``members``) cost no further
-request.
+all are there (see ``kafka.admin.arrow``).
 """
 
 from __future__ import annotations
