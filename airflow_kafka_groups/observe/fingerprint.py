@@ -18,7 +18,6 @@ from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, litera
 OFFSET_COLUMNS = ("topic", "partition", "committed_offset", "leader_epoch", "metadata")
 """The columns of stored rows that a fingerprint is computed from."""
 
-_KEY_LIMIT = 1 << 63
 _EMPTY = '""'
 
 
@@ -57,10 +56,11 @@ def fingerprints(rows: Any, ends: Sequence[int]) -> tuple[list[str], list[int]]:
         if pc.any(pc.and_not(committed, named)).as_py():
             raise ValueError("a committed offset lacks its topic or partition")
     epoch = pc.max_element_wise(fill_nulls(rows["leader_epoch"], -1), literal(-1, pa.int32()))
-    columns = [rows["topic"], rows["partition"], offset, epoch, fill_nulls(rows["metadata"], ""), committed]
-    if (order := _order(columns, ends)) is not None:
-        columns = [values.take(order) for values in columns]
-    topic, partition, offset, epoch, metadata, committed = columns
+    group = repeat(column(range(len(ends)), pa.int32()), column(ends, pa.int32()))
+    columns = [group, rows["topic"], rows["partition"], offset, epoch, fill_nulls(rows["metadata"], ""), committed]
+    names = ["group", *OFFSET_COLUMNS, "committed"]
+    order = pc.sort_indices(pa.table(columns, names), sort_keys=[(name, "ascending") for name in names[:-1]])
+    _, topic, partition, offset, epoch, metadata, committed = (values.take(order) for values in columns)
     texts = [values.cast(pa.string()) for values in (partition, offset, epoch)]
     lines = pc.binary_join_element_wise(topic, *texts, _json_lines(metadata), literal("\t"))
     lines = pc.if_else(committed, lines, literal(""))
@@ -69,38 +69,6 @@ def fingerprints(rows: Any, ends: Sequence[int]) -> tuple[list[str], list[int]]:
     digests = [sha256(data[start:end]).hexdigest() for start, end in pairwise(bounds)]
     counted = [0, *pc.cumulative_sum(committed.cast(pa.int64())).to_pylist()]
     return digests, [counted[end] - counted[start] for start, end in pairwise((0, *ends))]
-
-
-def _order(columns: Sequence[Any], ends: Sequence[int]) -> Any:
-    """Return the indices that sort the rows within their groups; ``None`` if they are sorted."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    topic, partition, offset, epoch, metadata, _ = columns
-    names = topic.dictionary_encode()
-    rank = pc.rank(names.dictionary).cast(pa.int64()).take(names.indices)
-    group = repeat(column(range(len(ends)), pa.int64()), column(ends, pa.int64()))
-    where = partition.cast(pa.int64())
-    span = pc.min_max(where).as_py()
-    least, width = span["min"] or 0, (span["max"] or 0) - (span["min"] or 0) + 1
-    ranks = len(names.dictionary) + 1
-    if len(ends) * ranks * width < _KEY_LIMIT:
-        # One number for group, topic and partition. A row that names none sorts within its group and makes no line.
-        key = pc.add(pc.multiply(group, literal(ranks)), fill_nulls(rank, 0))
-        key = pc.add(pc.multiply(key, literal(width)), fill_nulls(pc.subtract(where, literal(least)), 0))
-        if _increases(key):
-            return None
-        order = pc.sort_indices(key)
-        if _increases(key.take(order)):
-            return order
-    keys = {"group": group, "rank": rank, "where": where, "offset": offset, "epoch": epoch, "metadata": metadata}
-    return pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
-
-
-def _increases(key: Any) -> bool:
-    import pyarrow.compute as pc
-
-    return bool(pc.all(pc.less(key[:-1], key[1:]), min_count=0).as_py())
 
 
 def _json_lines(metadata: Any) -> Any:

@@ -119,15 +119,6 @@ def test_columns_rows_and_the_first_versions_agree(groups: list[list[Row]]) -> N
     assert partitions == [committed_partitions(group(rows)) for rows in groups]
 
 
-@given(st.lists(rows_of_a_group, min_size=1, max_size=4))
-def test_keys_that_fit_no_number_sort_the_same(groups: list[list[Row]]) -> None:
-    ends = list(accumulate(len(rows) for rows in groups))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow_kafka_groups.observe.fingerprint._KEY_LIMIT", 0)
-        digests, _ = fingerprints(batch([row for rows in groups for row in rows]), ends)
-    assert digests == [as_first_written(rows) for rows in groups]
-
-
 @pytest.mark.parametrize("column", ["topic", "partition"])
 def test_an_offset_of_no_partition_is_refused(column: str) -> None:
     rows = batch([("a", 0, 5, 0, "")])
