@@ -335,13 +335,8 @@ class MigrateRequest(OffsetRequest):
             groups[group_id] = GroupPlan(rows=tuple(rows), refused=left_out)
         facts = {name: getattr(self, name) for name in ("method", "position", "existing", "backup_id")}
         ids = await admin.topic_ids(sorted({where.topic for where in at.values()})) if at else {}
-        plan = MigrationPlan(
-            plan_id=self._new_id,
-            facts={**facts, "source": there},
-            kafka_cluster_id=here,
-            topic_ids=ids,
-            groups=groups,
-        )
+        facts["source"] = there
+        plan = MigrationPlan(plan_id=self._new_id, facts=facts, kafka_cluster_id=here, topic_ids=ids, groups=groups)
         return replace(plan, digest=await asyncio.to_thread(write_plan, layout, plan))
 
     async def _offsets(
@@ -406,7 +401,7 @@ class MigrateRequest(OffsetRequest):
             if now is None:
                 refused[where] = f"the target has no topic {other.topic!r}, or this user may not see it"
             elif other.partition >= now or (before is not None and before != now and not is_mapped):
-                shown = f"the source has {before} partitions, and" if before is not None else ""
-                why = f"{shown} {other.topic!r} in the target {now}".strip()
+                shown = "" if before is None else f"the source has {before} partitions, and "
+                why = f"{shown}{other.topic!r} in the target {now}"
                 refused[where] = f"{why}: map partitions that have the same records"
         return refused
