@@ -85,11 +85,8 @@ def add_connection_arguments(parser: ArgumentTarget) -> None:
 
 def add_storage_arguments(parser: ArgumentTarget) -> None:
     add_connection_arguments(parser)
-    parser.add_argument(
-        "--storage-path",
-        metavar="PATH",
-        help="folder above all clusters, or its URL (default: that of KAFKA_GROUPS_DEFAULTS)",
-    )
+    above = "folder above all clusters, or its URL (default: that of KAFKA_GROUPS_DEFAULTS)"
+    parser.add_argument("--storage-path", metavar="PATH", help=above)
     parser.add_argument(
         "--cluster",
         metavar="NAME",

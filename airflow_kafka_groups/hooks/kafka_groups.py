@@ -49,8 +49,7 @@ _ASSIGNED = re.compile(r"""=\s*["']?([^\s"',;]{5,})""")
 class KafkaGroupsHook(ConnectedCluster, BaseHook):
     """The hook for a cluster's consumer groups.
 
-    Connections of type ``kafka_groups`` have a form; those of the official Kafka provider (type ``kafka``, extra =
-    librdkafka properties) also work.
+    Connections of the official provider (type ``kafka``, extra = librdkafka properties) work, too.
 
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default``.
     """
@@ -107,8 +106,7 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
 
         :param path: a file that must not exist yet, local or in a folder that executors share.
 
-        Raises ``ConfigurationError`` naming a setting that a file cannot contain, such as tokens from Python code in
-        Airflow.
+        Raises ``ConfigurationError`` naming a setting that a file cannot contain, such as tokens from Python code.
         """
         from airflow_kafka_groups.spark.kafka.connection_files import write_source_settings
 
@@ -201,7 +199,6 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
 
 
 def _as_message(findings: Iterable[Finding], read_only: bool) -> str:
-    """Return what was found, and what is wrong, for a message of Airflow's UI."""
     shown = [each for each in findings if each.check in _ALWAYS_SHOWN or each.status != "ok"]
     said = [each.text if each.check in _ALWAYS_SHOWN else f"{each.check.capitalize()}: {each.text}" for each in shown]
     remedies = ["The command doctor has a remedy for each."] if any(each.remedy for each in shown) else []

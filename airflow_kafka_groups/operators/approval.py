@@ -168,10 +168,8 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             raise refused(plan, "the answer is to a question about another plan: read the one that is asked now")
         if approved and (unknown := sorted(values.keys() - form.keys())):  # Airflow's API takes any
             raise refused(plan, f"{unknown[0]!r} is no field of the form: give {' and '.join(form)}")
-        answer = {
-            "responded_at": event["responded_at"].isoformat(),
-            "responded_by_user": None if person is None else dict(person),
-        }
+        responded_by = None if person is None else dict(person)
+        answer = {"responded_at": event["responded_at"].isoformat(), "responded_by_user": responded_by}
         seal_answer(
             layout,
             plan,

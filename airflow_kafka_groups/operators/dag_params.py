@@ -87,8 +87,6 @@ def forget_run(of_dag: Mapping[str, Any], of_task: Mapping[str, Any], names: Ite
 
     Airflow writes a run's configuration into the Params of the DAG and of its tasks, so a second run in the same
     process (``dag.test()`` twice) would have the first one's limits and patterns.
-
-    :param names: the parameters that the run's configuration sets.
     """
     every = [dict(params.items()) for params in (of_dag, of_task)]
     for name in names:
@@ -108,9 +106,8 @@ def scope_arguments() -> dict[str, str]:
 def dry_run_argument() -> str:
     """Return the template of ``DeleteGroupsOperator``'s ``dry_run``.
 
-    Airflow writes a run's configuration into the DAG object's own Params, so a second run in the same process
-    (``dag.test()`` twice) would use the first run's ``dry_run: false`` as default. Therefore both the parameter and the
-    run's own configuration (or, if it has no value, the parsed default) must be false.
+    Both the parameter, which may be that of a run before in the same process (see ``forget_run``), and the run's own
+    configuration (or, if it has no value, the parsed default) must be false.
     """
     default = bool(dag_params("dry_run")["dry_run"].value)
     return f"{{{{ params.dry_run or (dag_run.conf or {{}}).get('dry_run', {default}) }}}}"
@@ -163,9 +160,9 @@ def result_of(task_id: str, name: str) -> str:
 
 
 def spark_arguments(snapshot_id: str, policy_task_id: str | None = None, cluster: Any = None) -> dict[str, Any]:
-    """Return the ``KafkaSparkSubmitOperator`` arguments of the job that judges staleness.
+    """Return the ``KafkaSparkSubmitOperator`` arguments of the job that judges staleness, as templates.
 
-    :param snapshot_id: the snapshot to judge (a template). The other arguments are templates of the parameters.
+    :param snapshot_id: the snapshot to judge.
     :param policy_task_id: the ``CheckPolicyOperator`` task whose result has the least idle time, number of snapshots
         and gap of a policy file. Default: none, so that the parameters count.
     :param cluster: the cluster's folder, also as another task's output. Default: the parameter.
@@ -243,10 +240,7 @@ def refuse_unknown_conf(context: Context) -> None:
             remedy = f"did you mean {near[0]!r}?" if near else f"known parameters: {', '.join(known)}."
             why = f"is not a parameter of the DAG; {remedy}"
         elif params.get(name) != value:
-            why = (
-                "is ignored by this Airflow ([core] dag_run_conf_overrides_params is off): leave it out, or change the "
-                "DAG's default."
-            )
+            why = "is ignored by this Airflow ([core] dag_run_conf_overrides_params is off): leave it out."
         else:
             continue
         raise UnknownConfError(f"run configuration, key {name[:_SHOWN]!r}", None, f"{why} This task did nothing")

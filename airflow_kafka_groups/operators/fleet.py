@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _read_policy_file(field: str, value: Any) -> str:
-    """Return the path. Raises ``ConfigurationError``; the DAGs of fleets have no file until somebody names one."""
+    """Return the path; the DAGs of fleets have no file until somebody names one."""
     if value == "":
         remedy = "name the policy file that has the clusters: in the run's form, or in KAFKA_GROUPS_DEFAULTS"
         raise ConfigurationError(field, value, remedy)
@@ -47,15 +47,13 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
         for warning in file.warnings:
             self.log.warning("Policy %s: %s", file.path, warning)
         if not file.clusters:
-            raise ConfigurationError(
-                "policy_file", self.policy_file, "has no section clusters: name the clusters there"
-            )
+            remedy = "has no section clusters: name the clusters there"
+            raise ConfigurationError("policy_file", self.policy_file, remedy)
         self.log.info("Policy %s, digest %s: %d clusters", file.path, file.digest, len(file.clusters))
         return [{"kafka_groups_conn_id": each.conn_id, "cluster": each.name} for each in file.clusters]
 
 
 def _read_clusters(field: str, value: Any) -> list[Mapping[str, str]]:
-    """Return the clusters. Raises ``ConfigurationError`` for anything but the result of ``ListClustersOperator``."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ConfigurationError(field, value, "must be what ListClustersOperator returned: give it that task's output")
     for each in value:

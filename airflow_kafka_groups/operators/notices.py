@@ -123,8 +123,7 @@ def _check_notifier(notifier: Any) -> None:
 def _every_recipient() -> Iterator[None]:
     """Raise for a mail that only some of its recipients got: the owner may be among the others.
 
-    A server may refuse an address and take the rest. ``smtplib`` then returns the refused ones, which Airflow's hook
-    drops. Raising there would have the hook send the mail to the rest again.
+    ``smtplib`` returns the refused ones, which Airflow's hook drops. Raised there, it would send to the rest again.
     """
     refused: dict[str, tuple[int, bytes]] = {}
     sendmail = smtplib.SMTP.sendmail

@@ -180,11 +180,8 @@ class PlanCleanupOperator(_PlanningOperator):
         for group in first:
             self.log.info("To delete: %s (%s)", one_line(group.group_id), group.reason)
         names = ("group_id", "idle_seconds", "lag", "reason")
-        return {
-            **summary,
-            "evidence": evidence,
-            "first_groups": storable([{name: getattr(group, name) for name in names} for group in first]),
-        }
+        rows = storable([{name: getattr(group, name) for name in names} for group in first])
+        return {**summary, "evidence": evidence, "first_groups": rows}
 
 
 def _growing(plan: DeletionPlan) -> dict[str, Any]:

@@ -46,11 +46,8 @@ def condition_to_json(condition: Condition) -> dict[str, Any]:
             value = getattr(condition, item.name)
             data[item.name] = list(value) if isinstance(value, tuple) else value
     if "targets" in data:
-        data["targets"] = [
-            [group_id, *where, offset]
-            for group_id, offsets in data["targets"].items()
-            for where, offset in offsets.items()
-        ]
+        targets = data["targets"].items()
+        data["targets"] = [[id_, *where, offset] for id_, offsets in targets for where, offset in offsets.items()]
     return data
 
 
@@ -71,11 +68,9 @@ def condition_from_json(data: Mapping[str, Any]) -> Condition:
             arguments["group_ids"] = tuple(arguments["group_ids"])
         condition: Condition = kind(**arguments)
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
-        raise ConfigurationError(
-            "condition",
-            None,
-            f"cannot be read ({type(exc).__name__}: {exc}). Was the task deferred by another version of the package?",
-        ) from exc
+        remedy = "Was the task deferred by another version of the package?"
+        why = f"cannot be read ({type(exc).__name__}: {exc}). {remedy}"
+        raise ConfigurationError("condition", None, why) from exc
     return condition
 
 

@@ -96,8 +96,7 @@ class GroupEvent(StrEnum):
 class WatchResult:
     """The result of one poll. For ``GROWING``, it is about families.
 
-    :param matching: the matching groups, with the reason.
-    :param known: the groups that certainly match or certainly do not.
+    :param matching: the matching groups, with the reason; of the others, those ``known`` certainly do not match.
     :param listed: the groups that are watched, of those that exist.
     :param complete: whether every broker listed its groups. A group that a complete listing lacks is gone.
     """

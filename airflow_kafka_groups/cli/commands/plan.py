@@ -96,11 +96,8 @@ def judge(args: argparse.Namespace, out: Output) -> ExitCode:
     shown = ("snapshot_id", "groups", "snapshots_used", "snapshots_reduced", "oldest_observation", "seconds")
     out.write(Table("verdicts", JUDGE_COLUMNS, rows), {name: summary[name] for name in shown})
     # What is not given, a plan takes from where it came here; what a policy file's rules have, it refuses.
-    same = {
-        options.flag_of(name): f"{value:.15g}"
-        for name, value in typed.items()
-        if not (file and name in options.OF_RULES)
-    }
+    refused = options.OF_RULES if file else ()
+    same = {options.flag_of(name): f"{value:.15g}" for name, value in typed.items() if name not in refused}
     same |= {"--snapshot-id": args.snapshot_id} if args.snapshot_id else {}
     command = cluster.command("plan", *(word for option in same.items() for word in option))
     say(f"Nothing was deleted. Next: {command}")
