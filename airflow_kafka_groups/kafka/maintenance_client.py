@@ -1,9 +1,4 @@
-"""``MaintenanceClient``: the ``AdminClient`` with what plans, backups, restores and migrations need beside it.
-
-Joining and leaving has one effect: the coordinator records a new time at which the group became Empty. No partition is
-read or assigned. The member subscribes to every topic of the group's offsets, because brokers may remove the offsets of
-other topics while the group is Stable.
-"""
+"""``MaintenanceClient``: the ``AdminClient`` with what plans, backups, restores and migrations need beside it."""
 
 from __future__ import annotations
 
@@ -108,10 +103,7 @@ class MaintenanceClient(AdminClient):
             cancelled.set()
 
     async def offsets_retention(self) -> OffsetsRetention:
-        """Return how long each live broker keeps the offsets of a group without members.
-
-        It needs DescribeConfigs on the cluster. A broker that does not tell has its error instead.
-        """
+        """Return how long each live broker keeps the offsets of a group without members; needs DescribeConfigs."""
         brokers = (await self._calls.cluster.fresh_metadata()).brokers
         minutes: dict[BrokerId, int] = {}
         errors: dict[BrokerId, KafkaGroupsError] = {}
@@ -128,10 +120,10 @@ class MaintenanceClient(AdminClient):
     async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str] = ASSIGNORS) -> None:
         """Join a group without members as a consumer, and leave it as soon as the join is complete.
 
-        It takes ``group.initial.rebalance.delay.ms`` of the broker, by default 3 s. If another member joins meanwhile,
-        the group is left at once, and nothing is assigned.
+        It takes ``group.initial.rebalance.delay.ms`` of the broker, by default 3 s, and has one effect: the coordinator
+        records a new time at which the group became Empty. Nothing is assigned.
 
-        :param topics: every topic of its committed offsets.
+        :param topics: every topic of its offsets: brokers may remove those of others while the group is Stable.
         :param assignors: what the member offers. Default: the assignors of Kafka's own clients.
 
         Raises the policy's error for a group that may not be changed, ``MembershipError`` if another member joined or

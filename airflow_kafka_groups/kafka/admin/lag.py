@@ -1,7 +1,4 @@
-"""How far a group is behind, and what is odd about it. Pure.
-
-Lag counts the records that can still be read, is never negative and never guessed: the flag explains a missing number.
-"""
+"""How far a group is behind: lag is never negative and never guessed, and a flag explains a missing number."""
 
 from __future__ import annotations
 
@@ -74,8 +71,7 @@ def partition_lag(committed: int | None, bounds: tuple[int, int] | None, readabl
 class LogBounds:
     """Where logs start and end, for many groups that read them.
 
-    :param ends: the end offsets. Ask for them after the committed offsets are read: a commit that is newer than the
-        end offset looks like one beyond the end.
+    Ask for the ends after the committed offsets are read: a commit that is newer looks like one beyond the end.
     """
 
     def __init__(self, starts: LogOffsets, ends: LogOffsets) -> None:

@@ -39,10 +39,9 @@ class Access:
     """The operations allowed to this user.
 
     :param lists_all: whether a listing shows every group (DESCRIBE on the cluster), or only those it may describe.
-    :param sees_all_topics: whether a topic that nobody made would have been told: a sign that this user may describe
-        every topic. Brokers leave the others out of committed offsets without a word.
+    :param sees_all_topics: see ``AdminClient.sees_all_topics``.
     :param lease: whether the group that stands for the right to delete can be joined (READ).
-    :param groups: the groups that were asked about; one that could not be described is left out.
+    :param groups: the groups that were asked about and could be described.
     :param failed: those that exist, as far as is known, and could not be described, with the error.
     """
 

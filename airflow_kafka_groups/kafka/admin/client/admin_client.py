@@ -1,7 +1,6 @@
 """The public API of the core: every call takes many groups, and returns a result for each.
 
-Nothing is decided here. A call checks its arguments and picks a handler; the engine does the rest. Method names are
-those of confluent-kafka's AdminClient where it has them.
+A call checks its arguments and picks a handler. Methods are named as confluent-kafka's AdminClient names them.
 """
 
 from __future__ import annotations
@@ -179,8 +178,8 @@ class AdminClient(Changes):
     async def end_readable(self, bounds: LogBounds, groups: Iterable[GroupOffsets]) -> None:
         """Look whether what groups have left of a log holds records: the markers of transactions are none.
 
-        Only where at most 1,000 offsets are left, and of 1,000 partitions at most, a few bytes of each. It needs the
-        right to read the topic; without it, and on brokers before Kafka 2.7, all that is left counts as lag.
+        Only where at most 1,000 offsets are left, of 1,000 partitions at most. Without the right to read the topic, and
+        on brokers before Kafka 2.7, all that is left counts as lag.
         """
         wanted = bounds.nearly_read(groups)
         found = await self._calls.ask_leaders(wanted, FetchTailsHandler(wanted)) if wanted else ()

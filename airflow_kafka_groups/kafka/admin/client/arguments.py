@@ -30,10 +30,7 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
 
     Raises ``ConfigurationError`` for a single string (its letters are not meant), and for what is not a string.
     """
-    try:
-        unique = list(dict.fromkeys(many(group_ids, name)))
-    except TypeError as error:  # a list in the list has no hash
-        raise ConfigurationError(name, group_ids, f"every id must be a string: {error}") from error
+    unique = list(dict.fromkeys(many(group_ids, name)))
     if set(map(type, unique)) == {str} and all(map(str.isascii, unique)) and max(map(len, unique)) <= _MAX_ID_BYTES:
         return unique  # as nearly always
     for group_id in unique:
@@ -78,8 +75,6 @@ def one_or_many(
 
 def partition_specs_of(specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, OffsetSpec]:
     """Return the specs with real ``TopicPartition`` keys (plain pairs are accepted)."""
-    if not isinstance(specs, Mapping):
-        raise ConfigurationError("specs", specs, "give a mapping of partition to OffsetSpec")
     checked: dict[TopicPartition, OffsetSpec] = {}
     for key, spec in specs.items():
         if not isinstance(spec, OffsetSpec):
@@ -101,13 +96,9 @@ def commits_of(offsets: Mapping[str, Commits]) -> dict[str, Commits]:
     Raises ``ConfigurationError`` for an offset below 0: -1 reads as "no commit", and is not a way to delete one.
     """
     checked: dict[str, Commits] = {}
-    if not isinstance(offsets, Mapping):
-        raise ConfigurationError("offsets", offsets, "give a mapping of group id to its offsets by partition")
     for group_id in group_ids_of(offsets, "offsets"):
         of_group = offsets[group_id]
         if not (isinstance(of_group, GroupOffsets) and _are_commits(of_group)):
-            if not isinstance(of_group, Mapping):
-                raise ConfigurationError(f"offsets[{group_id!r}]", of_group, "give a mapping of partition to offset")
             named = {_partition(key): value for key, value in of_group.items()}
             for partition, value in named.items():
                 if not isinstance(value, OffsetAndMetadata):

@@ -64,11 +64,7 @@ async def batches(driver: AdminDriver[K, V], cluster: ClusterClient) -> AsyncGen
 
 
 class _Exchanges(Generic[K, V]):
-    """The requests under way.
-
-    A request on an open connection costs no task: the connection calls back. Only where a connection has to be opened
-    first does a task wait for that.
-    """
+    """The requests under way. Only one whose connection has to be opened first costs a task."""
 
     def __init__(self, driver: AdminDriver[K, V], cluster: ClusterClient) -> None:
         self._driver = driver

@@ -76,7 +76,6 @@ class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetChangeAnswer
     ) -> HandlerResult[str, None]:
-        """Sort the group by status: its own error first (OffsetCommit has none), then those of its partitions."""
         (group_id,) = keys
         asked = self.offsets[group_id]
         result: HandlerResult[str, None] = HandlerResult()
@@ -152,7 +151,6 @@ class RemoveMembersHandler(ChangingHandler[str, MemberErrors]):
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: LeaveAnswer
     ) -> HandlerResult[str, MemberErrors]:
-        """Return the error of each member, or that of the group."""
         (group_id,) = keys
         asked, errors = self.members[group_id], MemberErrors()
         result = HandlerResult({group_id: errors})

@@ -116,7 +116,6 @@ class ListGroupsHandler(AdminHandler[BrokerId, tuple[GroupListing, ...]]):
     def parse(
         self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: ListGroupsAnswer
     ) -> HandlerResult[BrokerId, tuple[GroupListing, ...]]:
-        """Return the broker's groups, or why there are none: a partial list is never read as a complete one."""
         if response.error is ErrorCode.none:
             return HandlerResult({broker_id: tuple([GroupListing(*group, broker_id) for group in response.groups])})
         result: HandlerResult[BrokerId, tuple[GroupListing, ...]] = HandlerResult()

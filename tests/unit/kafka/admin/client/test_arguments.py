@@ -53,12 +53,9 @@ WHERE = TopicPartition("t", 0)
         ("list_consumer_group_offsets", (["g", HALF],), "groups .*UTF-8"),
         ("find_coordinators", (["g", HALF],), "keys .*UTF-8"),
         ("describe_consumer_groups", (None,), "group_ids: give a list"),
-        ("describe_consumer_groups", ([["g"]],), "group_ids .*string"),
         ("delete_consumer_group_offsets", ("g", [(HALF, 0)]), "partition .*UTF-8"),
         ("delete_consumer_group_offsets", ("g", [("t" * 40_000, 0)]), "partition .*32767"),
         ("alter_consumer_group_offsets", ({HALF: {WHERE: OffsetAndMetadata(1)}},), "offsets .*UTF-8"),
-        ("alter_consumer_group_offsets", ({"g": [WHERE]},), "mapping of partition"),
-        ("alter_consumer_group_offsets", ([("g", {})],), "mapping of group id"),
         *[
             ("alter_consumer_group_offsets", ({"g": {WHERE: value}},), rf"offsets\['g'\]\[t\[0\]\]{named}")
             for value, named in (
@@ -81,7 +78,6 @@ WHERE = TopicPartition("t", 0)
         ("delete_consumer_groups", (["g"],), {"types": "classic"}, "types .*give a list"),
         ("delete_consumer_groups", (["g"],), {"types": ["Classic"]}, "types .*use one of unknown, classic"),
         ("delete_consumer_groups", (["g"],), {"offsets": {"g": {WHERE: 1}}}, "offsets: give the GroupOffsets"),
-        ("list_offsets", ([WHERE],), "specs .*mapping"),
         ("list_offsets", ({WHERE: OffsetSpec.for_timestamp(1.5e12)},), "specs.*milliseconds"),  # type: ignore[arg-type]
         ("list_offsets", ({WHERE: OffsetSpec.for_timestamp(2**63)},), "specs.*milliseconds"),
         ("list_offsets", ({(HALF, 0): OffsetSpec.latest()},), "partition .*UTF-8"),
