@@ -216,7 +216,7 @@ class SyncAnswer(NamedTuple):
 
 
 class LeaveAnswer(NamedTuple):
-    """A response of LeaveGroup: the error of the request, and the code of each member; none below v3."""
+    """A response of LeaveGroup: the error of the request, and the code of each member."""
 
     error: ErrorCode
     throttle_time: timedelta = NO_THROTTLE

@@ -152,15 +152,12 @@ class RemoveMembersHandler(ChangingHandler[str, MemberErrors]):
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: LeaveAnswer
     ) -> HandlerResult[str, MemberErrors]:
         (group_id,) = keys
-        asked, errors = self.members[group_id], MemberErrors()
+        asked, errors, codes = self.members[group_id], MemberErrors(), dict(response.members)
         result = HandlerResult({group_id: errors})
-        batched, code = version >= membership.FIRST_BATCHED_LEAVE_VERSION, response.error
-        is_members_own = not batched and code is ErrorCode.unknown_member_id
-        if not is_members_own and code is not ErrorCode.none:
+        if response.error is not ErrorCode.none:
             result = HandlerResult()
-            self.add_code(result, group_id, code, broker_id)
+            self.add_code(result, group_id, response.error, broker_id)
             return result
-        codes = dict(response.members) if batched else dict.fromkeys(asked, code)
         for member in asked:
             shown = f"member {member.group_instance_id or member.member_id!r} of {self.subject(group_id)}"
             found = codes.get(member)

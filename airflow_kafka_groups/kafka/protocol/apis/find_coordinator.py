@@ -1,6 +1,6 @@
 """FindCoordinator: the broker that coordinates a key.
 
-v0 one group · v1 key type (transactions), error message, throttle time · v3 flexible · v4 many keys (KIP-699) ·
+v1 one key · v3 flexible · v4 many keys (KIP-699) ·
 v5 TRANSACTION_ABORTABLE · v6 share keys (KIP-932)
 """
 
@@ -13,13 +13,12 @@ from kio.serial.readers import read_compact_string, read_compact_string_nullable
 
 from airflow_kafka_groups.exceptions import NoBatchedFindCoordinatorsError, RemoteProtocolError, UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import Broker, CoordinatorType
-from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, KeyedAnswer
+from airflow_kafka_groups.kafka.protocol.answers import KeyedAnswer
 from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
 from airflow_kafka_groups.kafka.protocol.codec import (
     NO_TAGS,
     CompactReader,
     Message,
-    fitting,
     read_error_code,
     request_schema,
     strings,
@@ -28,19 +27,17 @@ from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 FIRST_BATCHED_VERSION = 4
 _Tail = tuple[Broker, ErrorCode, "str | None"]
-_FIRST_VERSION = {CoordinatorType.GROUP: 0, CoordinatorType.TRANSACTION: 1, CoordinatorType.SHARE: 6}
+_FIRST_SHARE_VERSION = 6
 
 
 def build(keys: Sequence[str], key_type: CoordinatorType, version: int) -> Message:
     """Build a request.
 
-    Raises ``NoBatchedFindCoordinatorsError`` for several keys below v4, and ``UnsupportedVersionError`` for a key type
-    that the version does not know.
+    Raises ``NoBatchedFindCoordinatorsError`` for several keys below v4, and ``UnsupportedVersionError`` for share keys
+    below v6.
     """
-    if version < _FIRST_VERSION[key_type]:
-        raise UnsupportedVersionError(
-            f"FindCoordinator v{version} cannot look up {key_type.name} keys; that takes v{_FIRST_VERSION[key_type]}"
-        )
+    if key_type is CoordinatorType.SHARE and version < _FIRST_SHARE_VERSION:
+        raise UnsupportedVersionError(f"FindCoordinator v{version} cannot look up SHARE keys; that takes v6")
     if version >= FIRST_BATCHED_VERSION:
         return bytes([key_type]) + strings(keys) + NO_TAGS
     request = request_schema(FIND_COORDINATOR, version).FindCoordinatorRequest
@@ -48,7 +45,7 @@ def build(keys: Sequence[str], key_type: CoordinatorType, version: int) -> Messa
         raise NoBatchedFindCoordinatorsError(
             f"FindCoordinator v{version} takes one key a request, not {len(keys)}; many take v{FIRST_BATCHED_VERSION}"
         )
-    return fitting(request, key=keys[0], key_type=key_type)
+    return request(key=keys[0], key_type=key_type)
 
 
 def from_kio(response: Message) -> KeyedAnswer[str, Broker]:
@@ -57,7 +54,7 @@ def from_kio(response: Message) -> KeyedAnswer[str, Broker]:
     for item in getattr(response, "coordinators", (response,)):
         broker, code = Broker(broker_id=item.node_id, host=item.host, port=item.port), ErrorCode(item.error_code)
         rows.append(([getattr(item, "key", "")], (broker, code, getattr(item, "error_message", None))))
-    return _answer(getattr(response, "throttle_time", NO_THROTTLE), rows)
+    return _answer(response.throttle_time, rows)
 
 
 def named(answer: KeyedAnswer[str, Broker], keys: Sequence[str], version: int) -> KeyedAnswer[str, Broker]:

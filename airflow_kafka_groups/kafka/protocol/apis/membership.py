@@ -7,7 +7,7 @@ SyncGroup: v0 assignments · v1 throttle time · v3 group.instance.id · v4 flex
 
 Heartbeat: v0 group, generation, member · v1 throttle time · v3 group.instance.id · v4 flexible
 
-LeaveGroup: v0 one member · v1 throttle time · v3 many members, by instance id too · v4 flexible · v5 reason (KIP-800)
+LeaveGroup: v3 many members, by instance id too · v4 flexible · v5 reason (KIP-800)
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import MemberToRemove
 from airflow_kafka_groups.kafka.protocol.answers import (
     NO_THROTTLE,
@@ -30,7 +29,6 @@ from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GRO
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
-FIRST_BATCHED_LEAVE_VERSION = 3
 _MAX_REASON = 255
 
 
@@ -133,17 +131,7 @@ def heartbeat_from_kio(response: Message) -> ErrorAnswer:
 
 
 def build_leave(group_id: str, members: Sequence[MemberToRemove], version: int, reason: str = "") -> Message:
-    """Build a request for members of one group.
-
-    Raises ``UnsupportedVersionError`` for several, or for one with an instance id only, below v3.
-    """
     schema = request_schema(LEAVE_GROUP, version)
-    if version < FIRST_BATCHED_LEAVE_VERSION:
-        if len(members) != 1 or not members[0].member_id:
-            raise UnsupportedVersionError(
-                f"LeaveGroup v{version} takes one member by its id; others can be removed on Kafka 2.4 or newer"
-            )
-        return schema.LeaveGroupRequest(group_id=group_id, member_id=members[0].member_id)
     named = (
         fitting(
             schema.MemberIdentity,
@@ -159,6 +147,6 @@ def build_leave(group_id: str, members: Sequence[MemberToRemove], version: int, 
 def leave_from_kio(response: Message) -> LeaveAnswer:
     members = tuple(
         (MemberToRemove(member.member_id, member.group_instance_id), ErrorCode(member.error_code))
-        for member in getattr(response, "members", ())
+        for member in response.members
     )
-    return LeaveAnswer(ErrorCode(response.error_code), getattr(response, "throttle_time", NO_THROTTLE), members)
+    return LeaveAnswer(ErrorCode(response.error_code), response.throttle_time, members)

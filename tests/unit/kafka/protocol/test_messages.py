@@ -284,7 +284,7 @@ def test_what_is_written_by_hand_is_what_kio_writes(of: Written) -> None:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("version", [0, 1, 2, 3])
+    @pytest.mark.parametrize("version", [1, 2, 3])
     def test_find_coordinator_takes_many_keys_from_v4_on(self, version: int) -> None:
         with pytest.raises(NoBatchedFindCoordinatorsError, match=f"v{version} takes one key a request, not 2"):
             find_coordinator.build(["a", "b"], GROUP, version)
@@ -299,10 +299,9 @@ class TestRefusals:
             "b",
         ]
 
-    @pytest.mark.parametrize(("kind", "version"), [(CoordinatorType.TRANSACTION, 0), (CoordinatorType.SHARE, 5)])
-    def test_key_types_that_a_version_does_not_know(self, kind: CoordinatorType, version: int) -> None:
-        with pytest.raises(UnsupportedVersionError, match=kind.name):
-            find_coordinator.build(["k"], kind, version)
+    def test_share_keys_take_v6(self) -> None:
+        with pytest.raises(UnsupportedVersionError, match="SHARE"):
+            find_coordinator.build(["k"], CoordinatorType.SHARE, 5)
 
     def test_the_max_timestamp_takes_v7(self) -> None:
         with pytest.raises(UnsupportedVersionError, match="max timestamp"):
@@ -491,21 +490,10 @@ def test_the_answer_to_a_leader_has_the_members(version: int) -> None:
 def test_a_members_own_error_in_leave_group_is_seen(version: int) -> None:
     schema = response_schema(LEAVE_GROUP, version)
     code = ErrorCode.unknown_member_id
-    if version < membership.FIRST_BATCHED_LEAVE_VERSION:
-        response = fitting(schema.LeaveGroupResponse, error_code=code)
-    else:
-        member = schema.MemberResponse(member_id="m", group_instance_id=None, error_code=code)
-        response = fitting(schema.LeaveGroupResponse, error_code=ErrorCode.none, members=(member,))
+    member = schema.MemberResponse(member_id="m", group_instance_id=None, error_code=code)
+    response = fitting(schema.LeaveGroupResponse, error_code=ErrorCode.none, members=(member,))
     answer = answers.decoded(response)
-    assert code in (answer.error, *dict(answer.members).values())
-
-
-def test_an_old_broker_takes_one_member_by_its_id() -> None:
-    assert membership.build_leave("g", ONE, 2).member_id == "m"
-    for members in (STATIC * 2, [MemberToRemove("", "i")]):
-        with pytest.raises(UnsupportedVersionError, match=r"Kafka 2\.4"):
-            membership.build_leave("g", members, 2)
-    assert len(membership.build_leave("g", ONE + STATIC, 3).members) == 2
+    assert dict(answer.members) == {MemberToRemove("m"): code}
 
 
 PARTS = st.lists(

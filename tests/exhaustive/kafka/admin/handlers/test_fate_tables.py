@@ -184,7 +184,7 @@ def test_newer_describes(code: ErrorCode, api: Api) -> None:
             assert result.completed["g"].type is GROUP_TYPES[api]
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, 4, 6])
+@pytest.mark.parametrize("version", [1, 3, 4, 6])
 @rows("code", ALL_CODES)
 def test_find_coordinator(code: ErrorCode, version: int) -> None:
     response = decoded(answers.find_coordinator(version, {"g": code}))

@@ -270,7 +270,7 @@ def test_each_member_of_leave_group_has_its_own_end() -> None:
     assert isinstance(errors[MEMBERS[2]], MissingAnswerError), "left out is not removed"
 
 
-@pytest.mark.parametrize("version", [2, 5])
+@pytest.mark.parametrize("version", [3, 5])
 @pytest.mark.parametrize(
     ("code", "place"),
     [
@@ -283,10 +283,3 @@ def test_an_error_of_the_group_is_none_of_its_members(version: int, code: ErrorC
     result = RemoveMembersHandler({"g": MEMBERS[1:2]}).parse(3, ["g"], version, LeaveAnswer(code))
     assert list(getattr(result, place)) == ["g"]
     assert result.completed == {}
-
-
-def test_the_only_error_of_an_old_broker_may_be_the_members() -> None:
-    unknown = ErrorCode.unknown_member_id
-    answer = LeaveAnswer(unknown)
-    errors = RemoveMembersHandler({"g": MEMBERS[1:2]}).parse(3, ["g"], 2, answer).completed["g"]
-    assert "UNKNOWN_MEMBER_ID" in str(errors[MEMBERS[1]])
