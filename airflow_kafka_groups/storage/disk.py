@@ -76,7 +76,6 @@ class Disk:
             _sync_folder(path.parent)
 
     def read(self, path: Path, start: int | None, end: int | None) -> bytes:
-        """Read a regular file, or a part of it."""
         return _unless_absent(path, lambda: read_local(path, start or 0, None if end is None else end - (start or 0)))
 
     def replace(self, path: Path, parts: Iterable[bytes]) -> bool:

@@ -83,7 +83,6 @@ class ObjectStore:
         return self.read(path, None, None) == data
 
     def list(self, folder: Any) -> dict[str, set[bool]]:
-        """Return what is in a folder. A store may list late: a name that is missing here may exist."""
         fs, own = folder.fs, _key(folder).rstrip("/")
         with _absence(fs, f"{own}/"):
             fs.invalidate_cache(_key(folder))
@@ -98,7 +97,6 @@ class ObjectStore:
         return found
 
     def sizes_below(self, folder: Any) -> dict[tuple[str, str], int]:
-        """Return the sizes of all files in the folders of a folder: a store lists a thousand at once, wherever."""
         fs, own = folder.fs, _key(folder).rstrip("/")
         fs.invalidate_cache(own)
         with _absence(fs, f"{own}/"):
@@ -126,7 +124,6 @@ class ObjectStore:
         return {}
 
     def describe(self, path: Any) -> tuple[int, datetime]:
-        """Return an object's size, and when it was written, by the store's clock."""
         path.fs.invalidate_cache(_key(path))
         changed: datetime = path.fs.modified(_key(path))
         return int(path.fs.size(_key(path))), changed.astimezone(UTC)

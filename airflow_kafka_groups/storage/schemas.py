@@ -286,17 +286,17 @@ def known_columns(found: Any, columns: Columns, *, of_any_type: bool = False) ->
     :param found: the ``pyarrow.Schema`` of the file.
     :param of_any_type: whether the reader converts values of another type. Default false: they mean something else.
 
-    Raises ``ValueError`` for a column that is missing and was not added, is there twice, or has another type.
+    Raises ``ValueError`` for a column that is missing and was not added, or has another type.
     """
     known = []
     for column, field in zip(columns, arrow_schema(columns), strict=True):
-        places = found.get_all_field_indices(column.name)
-        if len(places) > 1 or not (places or column.added):
-            raise ValueError(f"column {column.name} is {'there twice' if places else 'missing'}, not {field.type}")
-        if places:
-            if not of_any_type and (kind := found.field(places[0]).type) != field.type:
-                raise ValueError(f"column {column.name} is {kind}, not {field.type}")
-            known.append(column.name)
+        if (place := found.get_field_index(column.name)) < 0:
+            if not column.added:
+                raise ValueError(f"column {column.name} is missing, not {field.type}")
+            continue
+        if not of_any_type and (kind := found.field(place).type) != field.type:
+            raise ValueError(f"column {column.name} is {kind}, not {field.type}")
+        known.append(column.name)
     return known
 
 

@@ -166,8 +166,6 @@ class GroupRows:
         columns, (texts, numbers) = self._columns, self._row_errors()
         unknown = array("q", [-1]) * len(self.partitions)
         start, end = (null_if_negative(as_column(pa.int64(), each)) for each in self.log_ends or (unknown, unknown))
-        if not len(start) == len(end) == len(self.partitions):
-            raise ValueError("give one log start and one log end for each partition")
         topics = column(self._rows.topics, pa.string())
         for first in range(0, len(columns if order is None else order), rows):
             chosen = _chooser(order, first, rows)

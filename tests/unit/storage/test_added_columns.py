@@ -213,11 +213,6 @@ def test_what_contradicts_the_table_is_refused(found: dict[str, Any], problem: s
         known_columns(pa.schema(found), COLUMNS)
 
 
-def test_a_column_that_is_there_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="column a is there twice"):
-        known_columns(pa.schema([("a", pa.int32()), ("b", pa.string()), ("a", pa.int32())]), COLUMNS)
-
-
 @pytest.mark.parametrize("make", [pa.table, pa.record_batch])
 def test_what_is_lacking_is_null_and_the_order_is_the_table_s(make: Callable[..., Any]) -> None:
     rows = make({"b": pa.array(["x"]), "new": pa.array([1]), "a": pa.array([1], pa.int32())})

@@ -18,7 +18,6 @@ from airflow_kafka_groups.observe.history.snapshots import (
     parse_manifest,
 )
 from airflow_kafka_groups.storage.file_storage import LocalStorage
-from airflow_kafka_groups.storage.paths import is_id
 from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, seen, snapshot_id
 
@@ -225,9 +224,3 @@ def test_an_empty_manifest_on_disk_stops_the_job(tmp_path: Path) -> None:
     write_manifest(tmp_path, snapshot_id(1), 1).write_text("")
     with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is incomplete"):
         find(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["", "x", "20260101T000000Z", "20261301T000000Z-0123abcd", snapshot_id(0) + "x"])
-def test_ids_are_those_of_the_contract(name: str) -> None:
-    assert is_id(snapshot_id(0))
-    assert not is_id(name)
