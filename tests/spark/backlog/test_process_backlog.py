@@ -291,6 +291,7 @@ def test_an_open_transaction_is_neither_read_nor_taken_for_no_commit(
         pytest.param("kafka41", marks=pytest.mark.kafka("4.1.0")),
     ],
 )
+@pytest.mark.connector
 def test_old_and_new_brokers(spark: SparkSession, request: pytest.FixtureRequest, tmp_path: Path, version: str) -> None:
     bootstrap = request.getfixturevalue(version).bootstrap
     places = [("pb-v", partition) for partition in range(3)]  # each on another one of three brokers

@@ -68,6 +68,7 @@ def test_a_protected_group_is_not_changed_however_its_letters_are_composed() -> 
     assert refused == ["cafe\u0301-1", "caf\u00e9", "job[1]"]
 
 
+@pytest.mark.connector
 def test_brokers_that_cannot_be_reached_are_named(spark: SparkSession, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     path = write_properties(
@@ -77,6 +78,7 @@ def test_brokers_that_cannot_be_reached_are_named(spark: SparkSession, tmp_path:
         process_backlog(spark, load_properties(spark, str(path)), "g", lambda records: None)
 
 
+@pytest.mark.connector
 def test_the_session_has_a_connector_that_fits(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     assert prepare_kafka(spark) == []
     with monkeypatch.context() as patched:
@@ -132,6 +134,7 @@ def test_every_end_has_its_exit_code(
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["committed"] == 1
 
 
+@pytest.mark.connector
 def test_brokers_that_executors_do_not_reach_are_told(spark: SparkSession, tmp_path: Path) -> None:
     with KafkaCluster(version="4.1.0", brokers=1) as cluster:
         fill(cluster.bootstrap, {("pb-u", 0): 3})

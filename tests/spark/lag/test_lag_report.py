@@ -185,6 +185,7 @@ def test_an_offset_beyond_the_end_has_no_time_however_late_the_client_notices(
     assert look_up(spark, properties, [beyond, end]) == [("ll-beyond", 1, 2, None, "none")]
 
 
+@pytest.mark.connector
 def test_a_client_that_cannot_look_up_times_says_why_and_no_secret(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +242,7 @@ def test_a_topic_deleted_or_recreated_since_the_snapshot_costs_its_own_times_onl
         ({"bootstrap__servers": "127.0.0.1:1", "default__api__timeout__ms": "3000"}, "127.0.0.1:1"),
     ],
 )
+@pytest.mark.connector
 def test_the_reason_is_said_if_kafka_cannot_be_reached(
     spark: SparkSession, tmp_path: Path, settings: dict[str, str], said: str
 ) -> None:

@@ -139,6 +139,7 @@ def test_nothing_is_claimed_of_what_an_open_transaction_hides(
     assert group_id in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups", HIDDEN)}
 
 
+@pytest.mark.connector
 def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "kafka.properties"
     file.write_text("bootstrap.servers=127.0.0.1:1\ndefault.api.timeout.ms=2000\nrequest.timeout.ms=1000\n")
@@ -150,6 +151,7 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: S
 
 
 @pytest.mark.safety
+@pytest.mark.connector
 def test_a_folder_of_somebody_else_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "kafka.properties"
     file.write_text("bootstrap.servers=127.0.0.1:1\n")

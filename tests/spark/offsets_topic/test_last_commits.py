@@ -124,6 +124,7 @@ def test_a_live_consumer_that_commits_the_same_offset_before_each_snapshot_is_ke
     ("cluster", "protocol"), [("kafka44", "classic"), ("kafka44", "consumer"), ("kafka28", "classic")]
 )
 @pytest.mark.promise(1)
+@pytest.mark.connector
 def test_a_consumer_that_comes_commits_nothing_and_leaves_between_two_snapshots_is_kept(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, cluster: str, protocol: Protocol
 ) -> None:
@@ -230,6 +231,7 @@ def read_as(spark: SparkSession, cluster: KafkaCluster, folder: Path, user: str,
         ("reads", f"Spark is not permitted to read {TOPIC}. The user needs .* Read on groups"),
     ],
 )
+@pytest.mark.connector
 def test_a_user_who_may_not_read_the_log_is_judged_by_snapshots_unless_it_is_required(
     spark: SparkSession, guarded: KafkaCluster, tmp_path: Path, user: str, why: str
 ) -> None:
@@ -241,6 +243,7 @@ def test_a_user_who_may_not_read_the_log_is_judged_by_snapshots_unless_it_is_req
         read_as(spark, guarded, tmp_path, user, REQUIRED)
 
 
+@pytest.mark.connector
 def test_a_user_with_the_rights_that_the_docs_name_reads_it(
     spark: SparkSession, guarded: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -279,6 +282,7 @@ def test_a_spark_without_the_connector_goes_on_without_the_log(
 NO_RECORD = "norecord-t"
 
 
+@pytest.mark.connector
 def test_a_log_of_aborted_commits_is_read_and_has_no_group(spark: SparkSession, tmp_path: Path) -> None:
     with KafkaCluster(version="3.9.2", brokers=1, config={"offsets.topic.num.partitions": "1"}) as cluster:
         create_topics(cluster.bootstrap, {NO_RECORD: 1})
@@ -292,6 +296,7 @@ def test_a_log_of_aborted_commits_is_read_and_has_no_group(spark: SparkSession, 
         assert summary["read_until"] is not None
 
 
+@pytest.mark.connector
 def test_a_log_that_spark_leaves_out_is_no_log_without_records(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,6 +371,7 @@ def read_slowly(monkeypatch: pytest.MonkeyPatch, module: ModuleType, bootstrap: 
 
 
 @pytest.mark.safety
+@pytest.mark.connector
 def test_a_commit_that_gave_way_to_a_later_one_before_it_was_read(
     spark: SparkSession, busy: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +394,7 @@ def test_a_commit_that_gave_way_to_a_later_one_before_it_was_read(
 
 
 @pytest.mark.safety
+@pytest.mark.connector
 def test_the_tables_of_commits_have_it_once(
     spark: SparkSession, busy: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

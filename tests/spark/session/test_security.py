@@ -78,6 +78,7 @@ def check(spark: SparkSession, cluster: KafkaCluster, given: Any, folder: Path, 
 
 
 @pytest.mark.parametrize("key_password", [None, "key-p4ss"])
+@pytest.mark.connector
 def test_a_certificate_and_its_key(
     spark: SparkSession, with_certificates: KafkaCluster, tmp_path: Path, key_password: str | None
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_certificate_and_its_key(
 
 
 @pytest.mark.parametrize(("mechanism", "password"), [("PLAIN", "plain-p4ss"), ("SCRAM-SHA-512", PASSWORD)])
+@pytest.mark.connector
 def test_a_password_over_tls(
     spark: SparkSession, with_logins: KafkaCluster, tmp_path: Path, mechanism: str, password: str
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_password_over_tls(
 
 
 @pytest.mark.safety
+@pytest.mark.connector
 def test_a_password_that_is_refused_is_told_and_not_shown(
     spark: SparkSession, with_logins: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -109,6 +112,7 @@ def test_a_password_that_is_refused_is_told_and_not_shown(
 
 
 @pytest.mark.safety
+@pytest.mark.connector
 def test_a_client_secret_that_the_token_endpoint_refuses_is_told_and_not_shown(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -138,6 +142,7 @@ def test_what_a_library_says_is_shown_without_secrets(name: str, value: str, sec
     assert properties.without_secrets("ann at b:1") == "ann at b:1"
 
 
+@pytest.mark.connector
 def test_a_keytab(spark: SparkSession, tmp_path: Path) -> None:
     with Kerberos("ann") as kerberos, kerberos.cluster() as cluster:
         # Where krb5.conf is not in /etc, a JVM is told by an option; this one runs already.
