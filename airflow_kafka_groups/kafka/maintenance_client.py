@@ -63,11 +63,7 @@ class OffsetsRetention:
 
 
 class MaintenanceClient(AdminClient):
-    """An ``AdminClient`` that also asks about topics and brokers, reads records, and joins groups.
-
-    :param config: where and how to connect.
-    :param policy: which groups may not be changed. Default: all may.
-    """
+    """An ``AdminClient`` that also asks about topics and brokers, reads records, and joins groups."""
 
     def __init__(self, config: ClientConfig, policy: ChangePolicy | None = None) -> None:
         super().__init__(config, policy=policy)

@@ -87,17 +87,11 @@ class GroupType(StrEnum):
 _TYPE_BY_NAME = {kind.value: kind for kind in GroupType}
 
 ELIGIBLE_TYPES = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
-"""Types that may be changed or deleted: their committed offsets are all there is to lose, and a backup holds them.
-
-``UNKNOWN`` is not among them: whoever changes a group has described it a moment before, and a description names the
-type.
-"""
+"""Types that may be changed or deleted, by their description: a backup holds all there is to lose."""
 
 NAMED_TYPES = frozenset({GroupType.SHARE, GroupType.STREAMS})
-"""Types that are deleted only where their name was given: a backup has the offsets, but not all that the groups know.
-
-A share group also knows which records after its start offset were acknowledged; a streams group has state in topics.
-"""
+"""Types that are deleted only where their name was given: a backup lacks a share group's acknowledgements after its
+start offset, and the state that a streams group has in topics."""
 
 JUDGED_TYPES = ELIGIBLE_TYPES | {GroupType.UNKNOWN}
 """The types of consumers, as listed. Brokers below ListGroups v5 report none, and have classic groups only."""
@@ -107,9 +101,7 @@ EPOCH_TYPES = NAMED_TYPES | {GroupType.CONSUMER}
 
 ELIGIBLE_PROTOCOL_TYPES = frozenset({"", "consumer"})
 """Protocol types that may be judged, changed or deleted: consumers, and clients that only commit (no protocol).
-
-Kafka Connect, schema registries and others use the group protocol for state of their own.
-"""
+Kafka Connect, schema registries and others use the group protocol for state of their own."""
 
 
 def has_eligible_kind(group_type: str, protocol_type: str) -> bool:

@@ -148,15 +148,9 @@ def collection_paused() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            _call_them_old()
+            # What was gathered is old at once: the collector would look through all of it now. Not where somebody has
+            # frozen objects, as one does before forking: they would thaw with it.
+            if gc.get_count()[0] >= _MANY and not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
-
-
-def _call_them_old() -> None:
-    """Let what was gathered be old at once: the collector would look through all of it when it starts again.
-
-    Not where somebody has frozen objects (as one does before forking): they would thaw with it.
-    """
-    if gc.get_count()[0] >= _MANY and gc.get_freeze_count() == 0:
-        gc.freeze()
-        gc.unfreeze()

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from types import TracebackType
-from typing import Self, overload
+from typing import Self, cast, overload
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of, many, one_or_many, partition_specs_of
@@ -78,9 +78,8 @@ class AdminClient(Changes):
         A partition that fails (a deleted topic, say) has its error as the value; raises only for bad arguments.
         """
         wanted = partition_specs_of(specs)
-        results: dict[TopicPartition, ListedOffset | KafkaGroupsError] = {}
-        for key, value, error in await self._calls.ask_leaders(wanted, ListOffsetsHandler(wanted)):
-            results[key] = error or value  # type: ignore[assignment]  # one of the two is there
+        found = await self._calls.ask_leaders(wanted, ListOffsetsHandler(wanted))
+        results = {key: cast("ListedOffset | KafkaGroupsError", error or value) for key, value, error in found}
         return {key: results[key] for key in wanted}
 
     async def find_coordinators(

@@ -120,11 +120,9 @@ class Calls:
         if only is not None and (unknown := set(group_ids).difference(only, refused)):
             refused |= {group_id: MissingAnswerError("nobody said who coordinates it") for group_id in unknown}
         allowed = [group_id for group_id in group_ids if group_id not in refused] if refused else group_ids
-        if only is None:
-            known = self.guess_coordinators(allowed) if guess is None else guess
-            driver = self._driver(allowed, FindCoordinatorHandler(), handler, known)
-        else:
-            driver = self._driver(allowed, None, handler, only)
+        lookup = FindCoordinatorHandler() if only is None else None
+        known = guess if only is None else only
+        driver = self._driver(allowed, lookup, handler, self.guess_coordinators(allowed) if known is None else known)
         results = await self._gather(allowed, driver)
         if not refused:
             return results
@@ -138,9 +136,8 @@ class Calls:
     ) -> AsyncGenerator[Iterable[Outcome[str, V]], None]:
         """Ask the coordinators of groups without changing any, and yield the groups of each answer as it arrives.
 
-        The engine gets a window of the groups at a time: what it keeps of each is more than the id. Each window has the
-        deadline of a call, and the time that the caller takes with the groups does not count: a slow caller is no
-        reason to lose a group, and a silent broker still ends the window.
+        The engine gets a window of the groups at a time, with the deadline of a call. The time that the caller takes
+        with the groups does not count: a slow caller is no reason to lose a group.
         """
         if handler.changes_groups:
             raise TypeError(f"{handler.api} changes groups; it goes through ask_coordinators")
@@ -161,9 +158,8 @@ class Calls:
     ) -> dict[str, GroupResult[GroupOffsets]]:
         """Ask for the start offsets of those that have no committed offset, and return the share groups among them.
 
-        OffsetFetch has neither offsets nor an error for a share group, so an empty answer is no answer about it. A
-        broker that does not know the API, or has share groups switched off, has none. Groups that a listing called
-        another type a moment ago are not asked about: no answer could make them unreadable.
+        OffsetFetch has neither offsets nor an error for a share group. A broker without the API, or where it is
+        switched off, has none. Groups that a listing called another type a moment ago are not asked about.
         """
         listed = self._listed_now()
         empty = [

@@ -217,18 +217,17 @@ class Listing:
     async def sees_all_topics(self) -> bool:
         """Return whether this user may describe topics in general, asked of a topic that does not exist.
 
-        Brokers silently leave topics that a user may not describe out of committed offsets, so where this is false a
-        group may have more offsets than it shows. A sign, not a proof: ACLs may hide single topics. Only a clear answer
-        counts: that there is no such topic, or what it is.
+        Brokers silently leave topics that a user may not describe out of committed offsets. A sign, not a proof: ACLs
+        may hide single topics. Only a clear answer counts: that there is no such topic, or what it is.
         """
         answer = await self.authorized_operations([ABSENT_TOPIC])
         absent = answer.errors.get(ABSENT_TOPIC) is ErrorCode.unknown_topic_or_partition
         return absent or ABSENT_TOPIC in answer.partition_counts
 
     async def group_operations(self, group_id: str) -> frozenset[str] | None:
-        """Ask what this user may do with a group, also with one that does not exist (KIP-430).
+        """Return what this user may do with a group, which need not exist (KIP-430), such as ``read``.
 
-        Returns operations such as ``read``, ``None`` before Kafka 2.3, and none if this user may not even describe it.
+        ``None`` before Kafka 2.3, and nothing if this user may not even describe it.
         """
         calls = self._calls
         found = (await calls.find_coordinators([group_id], CoordinatorType.GROUP))[group_id]

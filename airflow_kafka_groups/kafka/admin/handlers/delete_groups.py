@@ -105,11 +105,7 @@ took a tenth longer than one, five half as long again. ``TombstoneSizes`` splits
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroupsHandler(KeyedHandler[str, None], ChangingHandler[str, None]):
-    """DeleteGroups.
-
-    :param sizes: how much each group makes a broker write.
-    :param batch_size: the most groups of one request.
-    """
+    """DeleteGroups of at most ``batch_size`` groups, and of no more than fit by their ``sizes``."""
 
     sizes: TombstoneSizes = field(default_factory=TombstoneSizes)
     batch_size: int = BATCHES_IN_ONE * 200

@@ -30,12 +30,7 @@ _new = tuple.__new__  # what a named tuple's own constructor calls, at half the 
 
 @dataclass(frozen=True, slots=True)
 class DescribeGroupsHandler(AdminHandler[str, GroupDescription]):
-    """DescribeGroups, or the describe API of one of the newer group types.
-
-    :param include_authorized_operations: also ask what this user may do with each group.
-    :param batch_size: the most groups of one request.
-    :param api: which of them. Default: DescribeGroups, for classic groups.
-    """
+    """DescribeGroups, for classic groups, or the describe API of one of the newer group types."""
 
     include_authorized_operations: bool = False
     batch_size: int = 200

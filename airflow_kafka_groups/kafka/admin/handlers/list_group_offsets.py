@@ -32,12 +32,7 @@ _UNSTABLE_TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
-    """OffsetFetch.
-
-    :param specs: which partitions of which group; a group that is not in it is asked for all.
-    :param require_stable: hold back offsets with an open transaction (KIP-447).
-    :param batch_size: the most groups of one request.
-    """
+    """OffsetFetch of these partitions (``specs``), or of all of a group that is not among them."""
 
     specs: Mapping[str, ListConsumerGroupOffsetsSpec]
     require_stable: bool = False
