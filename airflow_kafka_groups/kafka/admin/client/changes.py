@@ -92,8 +92,7 @@ class Changes(Listing):
             raise ConfigurationError(
                 "offsets", None, "give the GroupOffsets of each group, as list_consumer_group_offsets"
             )
-        # Before anything is asked: a read-only client asks nothing.
-        done = {id_: GroupResult[None](id_, error=error) for id_, error in calls.refusals(wanted).items()}
+        done = _failed(calls.refusals(wanted))  # before anything is asked: a read-only client asks nothing
         allowed = [group_id for group_id in wanted if group_id not in done] if done else wanted
         checking = asyncio.create_task(_of_other_types(self, allowed, allowed_types))
         try:
@@ -163,10 +162,12 @@ class Changes(Listing):
         calls = self._calls
         send_by = _send_by(send_within)
         wanted = commits_of(offsets)
-        busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in share_groups]
-        shared = [group_id for group_id, of_group in wanted.items() if of_group and group_id in share_groups]
-        of_shares = AlterShareOffsetsHandler(wanted, send_by=send_by)
-        results = {**await calls.ask_coordinators(shared, of_shares, only=coordinators)} if shared else {}
+        results = _failed(calls.refusals(wanted))  # also of those that have nothing to commit
+        given = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in results]
+        busy = [group_id for group_id in given if group_id not in share_groups]
+        if shared := [group_id for group_id in given if group_id in share_groups]:
+            of_shares = AlterShareOffsetsHandler(wanted, send_by=send_by)
+            results |= await calls.ask_coordinators(shared, of_shares, only=coordinators)
         partitions = _offsets_partition_count(calls)
         buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
         # A broker writes and replicates those commits together that it works on at the same time.
@@ -293,3 +294,7 @@ def _send_by(send_within: object) -> float:
 def _offsets_partition_count(calls: Calls) -> int:
     topic = calls.cluster.metadata.offsets_topic
     return len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
+
+
+def _failed(errors: Mapping[str, KafkaGroupsError]) -> dict[str, GroupResult[None]]:
+    return {group_id: GroupResult(group_id, error=error) for group_id, error in errors.items()}
