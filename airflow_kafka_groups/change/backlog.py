@@ -118,13 +118,11 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
     content = parse_json(data, path, what, MaintenanceError)
     if content.get("job") != JOB or content.get("backlog_id") != backlog_id:
         raise MaintenanceError(f"{path} is not the result of {JOB} for {backlog_id}: run the job again")
-    if content.get("outcome") != "processed":
+    if content.get("outcome") != "processed" or content.get("committed"):
         raise MaintenanceError(
-            f"according to {path}, the job ended as {content.get('outcome')!r}, not with everything processed and left "
-            "to commit: run it again with --no-commit"
+            f"according to {path}, the job ended as {content.get('outcome')!r}, or has committed itself, and not with "
+            "everything processed and left to commit: run it again with --no-commit"
         )
-    if content.get("committed"):
-        raise MaintenanceError(f"according to {path}, the job has already committed: run it with --no-commit")
     try:
         before, after = _commits(content["before"]), _commits(content["to_commit"])
         targets: dict[str, dict[str, int]] = {}  # partitions are strings, as JSON keys must be

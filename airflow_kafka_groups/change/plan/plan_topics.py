@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.change.plan.abandoned_topics import (
@@ -23,7 +23,7 @@ from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
 from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE, PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
-from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, RuleMatcher, Ruling, facts_of
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, RuleMatcher, facts_of
 from airflow_kafka_groups.judge.verdict_names import KeptTopic
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
@@ -68,13 +68,13 @@ def plan_topics(
     expires_at = require_usable(snapshot.manifest, bounded, at)
     cluster_id = snapshot.manifest.kafka_cluster_id
     ledger = Ledger(layout, cluster_id)
-    planning = _Planning(
-        policy=bounded,
-        rules=bounded.rules or (replace(bounded.every_rule[0], action=RuleAction.PRUNE_TOPICS),),
-        owners=NO_OWNERS if file is None else file.owners,
-        objections=TopicObjections(bounded.groups, Resets(ledger.history()), ledger.wanted(), at),
+    planned, kept, found, warnings = _sort_out(
+        snapshot,
+        bounded,
+        bounded.rules or (replace(bounded.every_rule[0], action=RuleAction.PRUNE_TOPICS),),
+        NO_OWNERS if file is None else file.owners,
+        TopicObjections(bounded.groups, Resets(ledger.history()), ledger.wanted(), at),
     )
-    planned, kept, found, warnings = planning.sort_out(layout, snapshot)
     plan = DeletionPlan(
         plan_id=new_id(at),
         cluster=layout.cluster,
@@ -114,87 +114,71 @@ def _kept(item: PlannedGroup, why: KeptTopic, reason: str) -> KeptGroup:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planning:
-    policy: PlanPolicy
-    rules: tuple[Rule, ...]
-    owners: OwnerRules
-    objections: TopicObjections
-
-    def sort_out(
-        self, layout: Layout, snapshot: SnapshotReader
-    ) -> tuple[list[PlannedGroup], list[KeptGroup], dict[str, int], list[str]]:
-        """Return the topics to prune, the others without subscription, what was found, and warnings."""
-        subscriptions = read_subscriptions(layout, snapshot.manifest)
-        subscribed, committed = subscriptions.proven, snapshot.topics()
-        unread = {id_: topics for id_, topics in subscribed.items() if not committed.get(id_, frozenset()) <= topics}
-        pruning, gap = [rule for rule in self.rules if rule.prunes], self.policy.max_gap_seconds
-        judged = judge(
-            layout,
-            snapshot,
-            unread,
-            enough=timedelta(seconds=max((rule.min_idle_seconds for rule in pruning), default=0.0)),
-            observations=max((rule.min_observations for rule in pruning), default=1),
-            max_gap=timedelta(seconds=gap) if gap else None,
-        )
-        groups = {group.newest.group_id: group for group in judged}
-        facts = [
-            facts_of(id_, self.owners, group_type=group.newest.group_type, topics=committed[id_])
-            for id_, group in groups.items()
-        ]
-        kept: list[KeptGroup] = []
-        candidates = {
-            each.group_id: topics
-            for each, ruling in zip(facts, RuleMatcher(self.rules).rule_all(facts), strict=True)
-            if (topics := self._sort_out_group(groups[each.group_id], ruling, ruling.rule.owner or each.owner, kept))
-        }
-        longest = [Ranked(id_, topics[0].idle_seconds, topics[0].rule) for id_, topics in candidates.items()]
-        within, over, warnings = capped(longest, snapshot.manifest.groups, self.policy, what="have topics to prune")
-        reasons = {group.group_id: group.reason.removeprefix("stale, but ") for group in over}
-        kept += [
-            _kept(item, KeptTopic.OVER_CAP, reason)
-            for group_id, reason in reasons.items()
-            for item in candidates[group_id]
-        ]
-        planned = [item for first in within for item in candidates[first.group_id]]
-        found = {
-            "found": snapshot.manifest.groups,
-            "subscriptions_known": len(subscribed),
-            "with_unread_topics": len(groups),
-            "unread_topics": sum(len(group.topics) for group in groups.values()),
-        }
-        return planned, kept, found, [*warnings, *self._warnings(snapshot)]
-
-    def _sort_out_group(
-        self, group: PartlyReadGroup, ruling: Ruling, owner: str | None, kept: list[KeptGroup]
-    ) -> list[PlannedGroup]:
-        """Return the topics of a group that nothing speaks against, the longest idle first, and keep the others."""
-        rule = ruling.rule
-        name = rule.name if self.policy.rules else None
-        against = self.objections.to_group(group, ruling)
-        topics: list[PlannedGroup] = []
+def _sort_out(
+    snapshot: SnapshotReader,
+    policy: PlanPolicy,
+    rules: tuple[Rule, ...],
+    owners: OwnerRules,
+    objections: TopicObjections,
+) -> tuple[list[PlannedGroup], list[KeptGroup], dict[str, int], list[str]]:
+    """Return the topics to prune, the others without subscription, what was found, and warnings."""
+    layout, subscriptions = snapshot.layout, read_subscriptions(snapshot.layout, snapshot.manifest)
+    subscribed, committed = subscriptions.proven, snapshot.topics()
+    unread = {id_: topics for id_, topics in subscribed.items() if not committed.get(id_, frozenset()) <= topics}
+    pruning, gap = [rule for rule in rules if rule.prunes], policy.max_gap_seconds
+    judged = judge(
+        layout,
+        snapshot,
+        unread,
+        enough=timedelta(seconds=max((rule.min_idle_seconds for rule in pruning), default=0.0)),
+        observations=max((rule.min_observations for rule in pruning), default=1),
+        max_gap=timedelta(seconds=gap) if gap else None,
+    )
+    groups = {group.newest.group_id: group for group in judged}
+    facts = [
+        facts_of(id_, owners, group_type=group.newest.group_type, topics=committed[id_])
+        for id_, group in groups.items()
+    ]
+    kept: list[KeptGroup] = []
+    candidates: dict[str, list[PlannedGroup]] = {}
+    for each, ruling in zip(facts, RuleMatcher(rules).rule_all(facts), strict=True):
+        group, rule = groups[each.group_id], ruling.rule
+        against, name = objections.to_group(group, ruling), rule.name if policy.rules else None
         for topic in group.topics.values():
-            why = against or self.objections.to_topic(group, topic, rule)
-            item = _planned(group, topic, name, owner)
+            why = against or objections.to_topic(group, topic, rule)
+            item = _planned(group, topic, name, rule.owner or each.owner)
             if why is None:
-                topics.append(item)
+                candidates.setdefault(each.group_id, []).append(item)
             else:
                 kept.append(_kept(item, *why))
-        return sorted(topics, key=lambda item: (-(item.idle_seconds or 0.0), item.topic or ""))
+    for topics in candidates.values():
+        topics.sort(key=lambda item: (-(item.idle_seconds or 0.0), item.topic or ""))
+    longest = [Ranked(id_, topics[0].idle_seconds, topics[0].rule) for id_, topics in candidates.items()]
+    within, over, warnings = capped(longest, snapshot.manifest.groups, policy, what="have topics to prune")
+    for beyond in over:
+        reason = beyond.reason.removeprefix("stale, but ")
+        kept += [_kept(item, KeptTopic.OVER_CAP, reason) for item in candidates[beyond.group_id]]
+    planned = [item for first in within for item in candidates[first.group_id]]
+    found = {
+        "found": snapshot.manifest.groups,
+        "subscriptions_known": len(subscribed),
+        "with_unread_topics": len(groups),
+        "unread_topics": sum(len(group.topics) for group in groups.values()),
+    }
+    return planned, kept, found, [*warnings, *_warnings(pruning, snapshot.manifest.offsets_retention_minutes)]
 
-    def _warnings(self, snapshot: SnapshotReader) -> Iterator[str]:
-        pruning = [rule for rule in self.rules if rule.prunes]
-        if not pruning:
-            yield "no rule of the policy has the action prune-topics: nothing is pruned"
-        retention = snapshot.manifest.offsets_retention_minutes
-        for rule in pruning:
-            if retention is not None and rule.min_idle_seconds >= 60 * retention:
-                who = "min_idle_seconds" if rule.name == ARGUMENTS_RULE else f"rule {rule.name!r}"
-                yield (
-                    f"{who} requires {show_duration(rule.min_idle_seconds)}, and the brokers remove "
-                    f"offsets of topics without subscription by themselves after {show_duration(60 * retention)} "
-                    "(offsets.retention.minutes): few are found. Lower it, or leave them to the brokers"
-                )
+
+def _warnings(pruning: Sequence[Rule], retention_minutes: int | None) -> Iterator[str]:
+    if not pruning:
+        yield "no rule of the policy has the action prune-topics: nothing is pruned"
+    for rule in pruning:
+        if retention_minutes is not None and rule.min_idle_seconds >= 60 * retention_minutes:
+            who = "min_idle_seconds" if rule.name == ARGUMENTS_RULE else f"rule {rule.name!r}"
+            yield (
+                f"{who} requires {show_duration(rule.min_idle_seconds)}, and the brokers remove "
+                f"offsets of topics without subscription by themselves after {show_duration(60 * retention_minutes)} "
+                "(offsets.retention.minutes): few are found. Lower it, or leave them to the brokers"
+            )
 
 
 def _planned(group: PartlyReadGroup, topic: UnreadTopic, rule: str | None, owner: str | None) -> PlannedGroup:
