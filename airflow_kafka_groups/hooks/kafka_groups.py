@@ -169,8 +169,7 @@ class KafkaGroupsHook(ConnectedCluster, BaseHook):
     def offsets_retention(self) -> OffsetsRetention:
         """Return how long the brokers keep the offsets of a group without members (``offsets.retention.minutes``).
 
-        It requires DescribeConfigs on the cluster. Brokers that do not answer are in ``.errors``; ``.minutes`` is then
-        ``None``.
+        It requires DescribeConfigs on the cluster. Silent brokers are in ``.errors``; ``.minutes`` is then ``None``.
         """
         return self.run(lambda admin: admin.offsets_retention())
 

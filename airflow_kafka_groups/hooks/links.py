@@ -1,7 +1,6 @@
 """Links to a run's report in Airflow's UI, and the XCom by which a task names its report.
 
-A task that writes a report pushes its path to XCom under ``REPORT_XCOM``. The report tab shows only reports named by
-tasks of the same run.
+A task that writes a report pushes its path to XCom under ``REPORT_XCOM``. The tab shows only those of its own run.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ def open_path(field: str, value: Any) -> StoragePath:
     """Return a path: ``/data/x`` and ``file:///data/x`` are local, ``s3://``, ``gs://`` and Azure's are object stores.
 
     Credentials of object stores come from an Airflow connection: ``s3://my_aws_conn@bucket/folder``. Raises
-    ``ConfigurationError`` for a relative path and a URL with a password, and ``StorageError`` for a storage that cannot
-    be reached.
+    ``ConfigurationError`` for a relative path and a URL with a password, ``StorageError`` for a storage that is away.
     """
     text = read_place(field, value)
     parts = urlsplit(text)

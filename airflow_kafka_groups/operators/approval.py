@@ -37,8 +37,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     :param plan_id: the plan.
     :param plan_digest: its digest as ``PlanCleanupOperator`` returned it.
     :param dry_run: a dry run needs no approval; default false.
-    :param approval_rule: ``"always"`` (default) ask; ``"above_cap"``: for more than ``approve_above`` groups or topics;
-        ``"never"``.
+    :param approval_rule: ask ``"always"`` (default), ``"never"``, or ``"above_cap"``, for more than ``approve_above``.
     :param approve_above: the most groups, or topics, that ``"above_cap"`` lets pass. Default 100.
 
     Returns ``{"required": false}``, or the answer: ``{"required", "plan_id", "plan_digest", "chosen_options",

@@ -119,8 +119,7 @@ def approval_arguments() -> dict[str, str]:
     ``require_approval`` in a run's own configuration takes precedence where it differs from the parsed default, because
     somebody chose it for this run; where Airflow lets no run change parameters (``[core]
     dag_run_conf_overrides_params``), it can ask, but not waive. Otherwise the parsed default applies, and if that is
-    false, more than ``approve_above`` groups still require approval: Airflow's form sends the default, too, if nobody
-    has touched it.
+    false, more than ``approve_above`` groups still require approval: Airflow's form sends an untouched default, too.
     """
     asks = bool(dag_params("require_approval")["require_approval"].value)
     default = "always" if asks else "above_cap"

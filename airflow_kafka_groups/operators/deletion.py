@@ -66,8 +66,7 @@ class _DeletingOperator(DryRunOperator):
     :param lease: delete only while this run holds the cluster's lease, which one run has at a time, of groups or of
         topics: it needs READ on the group ``airflow-kafka-groups-lease``, with the connection's prefix. A dry run needs
         none. Default true.
-    :param lease_wait_seconds: how long a lease of another run is waited for before the task is skipped, such as
-        ``"5min"``. Default 60.
+    :param lease_wait_seconds: how long another run's lease is waited for, such as ``"5min"``, or seconds. Default 60.
     :param stop_variable: an Airflow Variable that stops the deletion before its next intent, unless it does not exist
         or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
         ``"kafka_groups_stop"``.
@@ -257,8 +256,7 @@ class DeleteGroupsOperator(_DeletingOperator):
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
         so that groups may have offsets that it does not see. A plan has its own. Default false.
     :param dry_run: make the checks of each group and delete nothing. Default false.
-    :param groups_per_second: the most groups deleted a second on average, to spare busy brokers; 0 for no limit.
-        Default 0.
+    :param groups_per_second: the most groups deleted a second on average, to spare brokers; 0: no limit. Default 0.
     :param bytes_per_second: the most bytes a second that brokers write for it, before replication and estimated from
         the number of offsets; 0 for no limit. Default 0.
     :param fail_if_kept: fail if a group was kept. Default: true for ``group_ids``, false for a plan (not templated).

@@ -128,8 +128,7 @@ class DescribeGroupsOperator(_ListingOperator):
     :param fail_on_error: fail if any group could not be described. Default false: it is in the result (not templated).
 
     Returns ``{"count", "states", "failed", "failures", "groups": [{"group_id", "state", "type", "protocol_type",
-    "coordinator", "members", "topics", "internal_topics"}] or None, "path"}``. A group that does not exist has
-    the state ``Dead``.
+    "coordinator", "members", "topics", "internal_topics"}] or None, "path"}``. A missing group has the state ``Dead``.
     """
 
     group_ids = Argument(read_group_ids)
@@ -204,8 +203,7 @@ class FindCoordinatorsOperator(SelectingOperator):
 
     Returns ``{"groups", "brokers": {id: {"address", "groups"}}, "failed", "failures": {group: reason},
     "duplicates_removed"}``, with the first 20 failures; for transactional ids ``groups`` becomes ``transactional_ids``.
-    Fails if a broker did not answer the listing of all groups, if no coordinator could be found at all, and according
-    to ``fail_on_error``.
+    Fails if a broker did not answer the listing of all groups, if no coordinator was found, and by ``fail_on_error``.
     """
 
     group_ids = Argument(optional(partial(read_names, may_be_empty=True)))

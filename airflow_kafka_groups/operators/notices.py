@@ -47,8 +47,7 @@ class NotifyOwnersOperator(DryRunOperator):
 
     Returns ``{"dry_run", "marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be
     notified, after the others were: the next try notifies only those that are left. A task that is cleared later
-    notifies nobody again whom its plan has notified, and the log says when that was; a plan that has expired marks no
-    groups.
+    notifies nobody again whom its plan has notified, and the log says so; an expired plan marks no groups.
     """
 
     mended_by_retry = (PolicyError, JournalError)  # an owner that was not reached; another plan's notices came first

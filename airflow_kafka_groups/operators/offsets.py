@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 class ListGroupOffsetsOperator(SelectingOperator, StoredOperator):
     """Write a snapshot: every group with its state, committed offsets and log ends, as Parquet.
 
-    :param group_ids: only these groups, whose snapshot the clean-up does not judge. Default: those of the cluster that
-        match.
+    :param group_ids: only these groups, whose snapshot no clean-up judges. Default: those of the cluster that match.
     :param require_complete: fail the task if a broker did not answer the listing, so that groups may be missing.
         Default true. The snapshot is stored, but never judged (not templated).
     :param fail_on_error: fail the task if any group could not be read. Default false: it is in the snapshot with the

@@ -63,8 +63,7 @@ class _JudgingArguments(DeclaredArguments, BaseOperator):
 class _PlanningOperator(_JudgingArguments, MatchingOperator, StoredOperator):
     """The base class of operators that write a plan. Each says what its evidence and its policy file are.
 
-    :param include: patterns of the groups to consider: ``orders-*``, or ``re:`` and a regular expression. Default: all
-        with a name.
+    :param include: patterns of the groups to consider: ``orders-*``, ``re:orders-.*``. Default: all that have a name.
     :param exclude: patterns of groups to keep; platform groups (``connect-*``, ``__*`` …) are kept, too. Default: none.
     :param protected: patterns of groups to keep; replaces the built-in list, including ``connect-*``: use ``exclude``
         to add patterns. Default: the built-in list.
@@ -133,8 +132,7 @@ class PlanCleanupOperator(_PlanningOperator):
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 for what the snapshot has. The plan
         shows when offsets expire, and warns of idle times that do not fit. Default 0.
 
-    The event of an asset in ``outlets`` has the counts, and ``growing_families`` if families grow faster than their
-    rules allow.
+    The event of an asset in ``outlets`` has the counts, and ``growing_families`` where some grow faster than allowed.
 
     Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "evidence", "warnings",
     "first_groups"}``. Fails if the snapshot is incomplete, too old, not judged, or judged by less than asked for.

@@ -25,8 +25,7 @@ class PlanTopicPruningOperator(_PlanningOperator):
 
     :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one that is not of named groups.
     :param policy_file: a policy file: an absolute path or a URL. Groups are pruned whose rule has the action
-        ``prune-topics``; patterns and limits here narrow it further. Default: none, and all groups that match may be
-        pruned.
+        ``prune-topics``; patterns and limits here narrow it further. Default: none: all groups that match may be.
     :param min_idle_seconds: without a policy file: how long a topic must have been without subscription and movement,
         such as ``"36h"``, or seconds. Default 7d.
     :param min_observations: without a policy file: number of complete snapshots that show it, at least 2. Default 2.
@@ -61,8 +60,7 @@ class PruneTopicOffsetsOperator(_DeletingOperator):
     The offsets are backed up first. Each group is read again a moment before: a topic is kept if a member subscribes to
     it, if its offsets moved, if it was pruned or found in use before, if its group is not Stable, or if anything of it
     cannot be read. The journal of deletions has the intent before a request leaves, and the outcome after it.
-    Afterwards the offsets are looked for once more. Undo it by ``RestoreGroupOffsetsOperator``, while the group has no
-    members.
+    Afterwards the offsets are looked for once more. ``RestoreGroupOffsetsOperator`` undoes it while there are no members.
 
     :param plan_id: the plan.
     :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it; another plan is refused.
@@ -121,8 +119,7 @@ class PruneFilesOperator(DryRunOperator):
 
     :param snapshot_days: age limit of snapshots, in days or such as ``"8w"``: longer than the idle time of stale
         groups, which they show; a snapshot stays for 32 days in any case. Default 60.
-    :param cleanup_days: age limit of plans, records, reports and backups, the only copy of what was deleted. Default
-        730.
+    :param cleanup_days: age limit of plans, reports and backups, the only copy of what was deleted. Default 730.
     :param change_days: age limit of records of changed offsets, of long listings and of backlogs for Spark in days: a
         task that set offsets fails when it is cleared later. Default 365.
     :param keep_newest: number of each kind that are kept regardless of age, at least 1. Default 10.

@@ -59,8 +59,7 @@ class CleanupReportOperator(StoredOperator):
 class ExportGroupMetricsOperator(MatchingOperator, StoredOperator):
     """Export the lag, the time since the last movement and the days to expiry of each group of a judged snapshot.
 
-    They go to an OpenMetrics file for a scraper. Groups with generated ids are exported as their family. No cluster is
-    accessed.
+    They go to an OpenMetrics file for a scraper. Groups with generated ids are exported as a family. No broker is asked.
 
     :param snapshot_id: the judged snapshot. Default: the newest judged one.
     :param max_groups: maximum number of single groups, and of families, those with the largest lag first; at most
@@ -69,8 +68,7 @@ class ExportGroupMetricsOperator(MatchingOperator, StoredOperator):
         folder that ends with ``.prom``.
     :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default``.
 
-    Returns ``{"snapshot_id", "groups", "families", "omitted", "openmetrics_path"}``. Fails if the snapshot is not
-    judged.
+    Returns ``{"snapshot_id", "groups", "families", "omitted", "openmetrics_path"}``. Fails if it is not judged.
     """
 
     snapshot_id = Argument(optional(read_text))

@@ -98,8 +98,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     :param application: a job of this package, e.g. ``process_group_backlog``, or the path of your own job that accepts
         ``--kafka-properties``.
     :param application_args: the job's other arguments.
-    :param spark: arguments of ``SparkSubmitHook``: ``conn_id``, ``conf``, ``py_files``, ``packages``, ``spark_binary``
-        …
+    :param spark: arguments of ``SparkSubmitHook``: ``conn_id``, ``conf``, ``py_files``, ``packages`` and others.
     :param kafka: ``"required"`` (default) passes ``--kafka-properties``; ``"auto"`` runs the job without it if the
         connection has settings that Kafka's Java client does not support; ``"off"`` never passes it.
 

@@ -112,8 +112,7 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     Pass either the group ids or the audit record of a deletion.
 
     :param group_ids: the groups; duplicates are ignored.
-    :param audit_path: audit record of a ``DeleteGroupsOperator``: waits for the groups that it deleted, and succeeds at
-        once if there are none.
+    :param audit_path: audit record of a ``DeleteGroupsOperator``: waits for the groups that it deleted, if any.
 
     While a listing lacks a broker, or a group cannot be described, the sensor keeps waiting. It fails if the audit
     record is of another Kafka cluster than the connection's.

@@ -33,8 +33,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     :param group_ids: the groups; duplicates are ignored.
     :param max_total_lag: maximum total lag of a group, in messages.
     :param max_partition_lag: maximum lag of any single partition, in messages.
-    :param max_lag_seconds: maximum age of the next unread record of any partition, by the records' timestamps, such as
-        ``"15 min"``.
+    :param max_lag_seconds: maximum age of any partition's next unread record, by its timestamp, such as ``"15 min"``.
     :param to_end: wait for the end offsets at the start of the wait: at the first poll that found commits of the group.
         Default false (not templated).
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them (not templated).

@@ -160,8 +160,7 @@ def first_failures(failed: Mapping[str, Any]) -> dict[str, str]:
 class MatchingOperator(KafkaGroupsOperator):
     """The base class of operators about groups that match patterns.
 
-    :param include: patterns of the groups, where none are named: ``orders-*``, ``re:`` and a regular expression.
-        Default: all.
+    :param include: patterns of groups, where none are named: ``orders-*``, ``re:orders-.*``. Default: all.
     :param exclude: patterns of the groups to leave out, where none are named. Default: none.
     """
 
@@ -206,8 +205,7 @@ def task_run_of(actor: Mapping[str, str]) -> str:
 def every_mapped_run_of(actor: Mapping[str, str]) -> str:
     """Return what all tasks of a mapped one have in common, too.
 
-    A group may be another one's when what the task is mapped over was created again. The name is that of a task that
-    is not mapped.
+    A group may be another one's when what it is mapped over was created again. The name is that of an unmapped task.
     """
     return task_run_of({**actor, "map_index": "-1"})  # as Airflow has it
 
