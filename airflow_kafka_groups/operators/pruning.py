@@ -60,7 +60,7 @@ class PruneTopicOffsetsOperator(_DeletingOperator):
     The offsets are backed up first. Each group is read again a moment before: a topic is kept if a member subscribes to
     it, if its offsets moved, if it was pruned or found in use before, if its group is not Stable, or if anything of it
     cannot be read. The journal of deletions has the intent before a request leaves, and the outcome after it.
-    Afterwards the offsets are looked for once more. ``RestoreGroupOffsetsOperator`` undoes it while there are no members.
+    Afterwards the offsets are looked for once more. ``RestoreGroupOffsetsOperator`` undoes it, while unused.
 
     :param plan_id: the plan.
     :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it; another plan is refused.

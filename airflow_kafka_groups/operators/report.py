@@ -59,7 +59,7 @@ class CleanupReportOperator(StoredOperator):
 class ExportGroupMetricsOperator(MatchingOperator, StoredOperator):
     """Export the lag, the time since the last movement and the days to expiry of each group of a judged snapshot.
 
-    They go to an OpenMetrics file for a scraper. Groups with generated ids are exported as a family. No broker is asked.
+    They go to an OpenMetrics file for a scraper. Groups with generated ids are one family. No broker is asked.
 
     :param snapshot_id: the judged snapshot. Default: the newest judged one.
     :param max_groups: maximum number of single groups, and of families, those with the largest lag first; at most
