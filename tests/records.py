@@ -1,11 +1,12 @@
 """The records of deletion runs, as tests read them from the storage."""
 
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from airflow_kafka_groups.ledger.journal.history import RunRecord
-from airflow_kafka_groups.ledger.journal.journal import Journal, record_of
+from airflow_kafka_groups.ledger.journal import Journal, record_of
+from airflow_kafka_groups.ledger.run_records import RunRecord
 
 
 def runs(storage: Path) -> list[RunRecord]:
@@ -17,3 +18,17 @@ def runs(storage: Path) -> list[RunRecord]:
 def records(storage: Path) -> list[dict[str, Any]]:
     """Return the record of every run in the journals below a storage folder, oldest first."""
     return [record_of(run) for run in runs(storage)]
+
+
+def entries(storage: Path, *kinds: str) -> list[Path]:
+    """Return the entries of these kinds in the logs below a storage folder, oldest first."""
+    found = sorted(storage.glob("_journal/*/log/*.json"))
+    return [path for path in found if json.loads(path.read_bytes())["kind"] in kinds]
+
+
+def kill_before_outcome(storage: Path) -> None:
+    """Leave what a worker leaves that dies after its request was sent, before its answer was recorded."""
+    intent = entries(storage, "intent")[0]
+    for path in [*storage.glob("_journal/*/signs.parquet"), *intent.parent.glob("*.json")]:
+        if path.suffix == ".parquet" or path.name > intent.name:
+            path.unlink()

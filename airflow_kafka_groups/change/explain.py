@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -42,12 +41,12 @@ from airflow_kafka_groups.ledger.deletion_plan import (
     require_here,
 )
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.history import RunRecord
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+from airflow_kafka_groups.ledger.run_records import RunRecord
 from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
 from airflow_kafka_groups.observe.readings import GroupReading, read_groups
@@ -60,9 +59,6 @@ from airflow_kafka_groups.storage.paths import PRUNE_PLANS
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
-
-
-_RUNS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,16 +94,14 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
     """Yield what the newest plan to prune topics and the journal say of a group's topics. They decide nothing of it."""
     yield from _rows_of_prune_plan(layout, group_id)
     history = read_history(layout, cluster_id)
-    # Runs before a checkpoint are found by the names in it.
-    named = {*history.deletions(), *history.lives(), *chain.from_iterable(run.outcomes for run in history.runs)}
     every = [
         (run, name)
-        for name in sorted(named)
+        for name in sorted(history.names())
         if name.rpartition(" [")[0] == group_id
-        for run in history.of_group(name, _RUNS)
+        for run in history.of_group(name, _SHOWN_RUNS)
         if run.begun.get("what") == PRUNING
     ]
-    newest = sorted({run.number for run, _ in every})[-_RUNS:]
+    newest = sorted({run.number for run, _ in every})[-_SHOWN_RUNS:]
     for run, name in sorted(every, key=lambda item: item[0].number):
         if run.number in newest:
             topic = name.rpartition(" [")[2].removesuffix("]")
@@ -142,6 +136,7 @@ def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
 NOTICE = "a notice to its owner, and time; the task that notifies owners sends it"
 TIME = "time, and then a new plan"
 _NEW_PLAN = "a new plan judges it again"
+_SHOWN_RUNS = 5
 _BY_CODE = {
     "not_notified": (KeptName.NOTICE.value, NOTICE),
     "excluded": ("keep alive", TIME),
@@ -417,7 +412,7 @@ def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
 
 def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None, group_id: str) -> Iterator[Row]:
     history = read_history(layout, cluster_id)
-    for run in history.of_group(group_id, _RUNS):
+    for run in history.of_group(group_id, _SHOWN_RUNS):
         yield Row("journal", "info", _what_became_of(group_id, run))
     own = plan_id is not None and group_id in history.idle_resets(plan_id)
     if not own and (earlier := history.idle_resets().get(group_id)) is not None:

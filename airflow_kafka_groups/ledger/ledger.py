@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, SnapshotError
 from airflow_kafka_groups.judge.policy.notice import Notice
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset, RecordedOutcome
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.ledger.records import WHAT, KeptAlive, Records
-from airflow_kafka_groups.observe.cluster_log import TRIES, ClusterLog, Entry, taken_in
+from airflow_kafka_groups.ledger.run_records import RecordedOutcome
+from airflow_kafka_groups.observe.cluster_log import OF_RUNS, TRIES, ClusterLog, Entry
 from airflow_kafka_groups.observe.snapshot.cluster_folders import KnownSnapshots, later_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.access import unless_damaged, unless_warned
@@ -102,14 +102,15 @@ class Ledger:
         self._records = Records()
         self._new: Records | None = None
         self._yielded = KnownSnapshots()
-        self._yielded_until: ClusterLog | None = None
+        self._noted: set[str] | None = None
 
     def history(self) -> DeletionHistory:
         """Return the deletions of the cluster, and the groups that a recheck found in use.
 
         Raises ``JournalError`` and ``StorageError``.
         """
-        return read_history(self.layout, self._kafka_cluster_id)
+        records, log = self._read_log()
+        return records.deletions.history(log)
 
     def wanted(self, *kinds: str) -> dict[str, KeptAlive]:
         """Return the groups that keep-alive runs and restores want to stay, also interrupted ones.
@@ -209,12 +210,9 @@ class Ledger:
 
         Raises ``SnapshotError`` for one that is damaged, ``JournalError`` for such a log, and ``StorageError``.
         """
-        if self._yielded_until is None:
-            found = self._folded()
-            self._yielded_until, noted = found.log, found.folders
-        else:
-            noted = {taken.folder for taken in taken_in(self._yielded_until.read(listed=False))}
-        self._yielded.noted |= noted
+        if self._noted is None:
+            self._noted = self._folded().folders
+        self._yielded.noted |= self._noted | self._read_log()[0].folders
         return later_snapshots(
             self.layout, snapshot_id, kafka_cluster_id, self._yielded, elsewhere_since=elsewhere_since
         )
@@ -259,7 +257,7 @@ class Ledger:
         """
         snapshots = self._folded()
         return Known(
-            history=self.history(),
+            history=snapshots.records.deletions.history(snapshots.log),
             kept_alive=snapshots.records.groups(),
             seen=snapshots.signs(since, group_ids),
             watched_since=snapshots.since,
@@ -276,14 +274,15 @@ class Ledger:
             signs = SnapshotSigns(self.layout, self._kafka_cluster_id)
             self._records, log, self._new = signs.read_records(), signs.log, None
         else:
-            self._fold(log.read(listed=False))
+            for entry in log.read(listed=False):
+                self._fold([entry])
         self._log = log  # only now: what an error left out is read again
         return self._records, log
 
     def _fold(self, entries: list[Entry]) -> None:
         self._records.fold(entries)
         if self._new is not None:
-            self._new.fold(entries)
+            self._new.fold(entry for entry in entries if entry.data["kind"] not in OF_RUNS)
 
     def _folded(self) -> SnapshotSigns:
         from airflow_kafka_groups.ledger.life.snapshot_signs import SnapshotSigns

@@ -14,15 +14,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.judge.policy.notice import Notice
-from airflow_kafka_groups.observe.cluster_log import ClusterLog, Entry, EntryKind, TakenSnapshot
+from airflow_kafka_groups.ledger.history import FoldedRuns
+from airflow_kafka_groups.observe.cluster_log import OF_RUNS, ClusterLog, Entry, EntryKind, TakenSnapshot
 from airflow_kafka_groups.storage.access import unless_damaged
 from airflow_kafka_groups.storage.formats import plain, read_model
-from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.layout import Layout, check_cluster, check_id
 from airflow_kafka_groups.storage.paths import parse_time
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.ledger.settled_runs import SettledRuns
 
 WHAT, RESTORE = "keep-alive", "restore"
 _SHOWN = {WHAT: "a keep-alive run", RESTORE: "a restore"}
@@ -132,6 +136,8 @@ class Records:
     :param marks: the marks of groups that wait for a notice, or whose owner had one, as JSON has them.
     :param noted: the number of the last entry of marks.
     :param snapshot_at: when the newest snapshot was taken.
+    :param folders: the folders of snapshots.
+    :param deletions: the runs that delete.
     """
 
     runs: dict[str, dict[str, KeptAlive]] = field(default_factory=dict)
@@ -141,19 +147,31 @@ class Records:
     marks: dict[str, Any] = field(default_factory=dict)
     noted: int = 0
     snapshot_at: datetime | None = None
+    folders: set[str] = field(default_factory=set)
+    deletions: FoldedRuns = field(default_factory=FoldedRuns)
 
-    def fold(self, entries: Iterable[Entry]) -> None:
-        """Add entries of the log. Raises ``JournalError`` for one that is damaged."""
+    def fold(self, entries: Iterable[Entry]) -> list[TakenSnapshot]:
+        """Add entries of the log, and return the snapshots. Raises ``JournalError`` for an entry that is damaged."""
+        taken = list[TakenSnapshot]()
         for entry in entries:
             kind = entry.data["kind"]
+            if kind in OF_RUNS:
+                self.deletions.add(entry)
+                self.deletions.settle_many()
+                continue
             if (model := _MODELS.get(kind)) is None:
                 continue
             with unless_damaged(JournalError, f"the entry {entry.path}"):
                 found = read_model(model, entry.data)
                 if kind == EntryKind.NOTICES:
                     self._note(entry)
+                if isinstance(found, TakenSnapshot):
+                    check_cluster(found.folder)
+                    check_id("snapshot_id", found.snapshot_id)
             if isinstance(found, TakenSnapshot):
                 self.snapshot_at = max(found.at, self.snapshot_at or found.at)
+                self.folders.add(found.folder)
+                taken.append(found)
                 continue
             if isinstance(found, OfPlan):
                 places = self.plans.setdefault(f"{found.folder}/{found.plan_id}", [])
@@ -167,6 +185,7 @@ class Records:
             kept = KeptAlive(found.at, found.until, _SHOWN.get(found.what, f"a change ({found.what})"))
             of_kind = self.runs.setdefault(found.what, {})
             of_kind |= {group_id: kept.after(of_kind.get(group_id)) for group_id in found.groups}
+        return taken
 
     def _note(self, entry: Entry) -> None:
         for group_id, mark in entry.data["marks"].items():
@@ -216,10 +235,12 @@ class Records:
             "marks": self.marks,
             "noted": self.noted,
             "snapshot_at": plain(self.snapshot_at),
+            "folders": sorted(self.folders),
+            "deletions": self.deletions.to_json(),
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Records:
+    def from_json(cls, data: Mapping[str, Any], settled: SettledRuns) -> Records:
         """Read ``to_json()`` back. Raises ``KeyError``, ``TypeError`` or ``ValueError``."""
         runs: dict[str, dict[str, KeptAlive]] = {}
         for kind, of_kind in data["runs"].items():
@@ -234,7 +255,9 @@ class Records:
         }
         tries = {task: [(str(folder), str(run_id)) for folder, run_id in of] for task, of in data["tries"].items()}
         at = None if data["snapshot_at"] is None else parse_time(data["snapshot_at"])
-        return cls(runs, verified, tries, plans, dict(data["marks"]), int(data["noted"]), at)
+        marks, noted, folders = dict(data["marks"]), int(data["noted"]), set(data["folders"])
+        deletions = FoldedRuns.from_json(data["deletions"], settled)
+        return cls(runs, verified, tries, plans, marks, noted, at, folders, deletions)
 
 
 def _task_of(task_run: str) -> str:

@@ -2,20 +2,24 @@
 
 ::
 
-    <storage>/_journal/<Kafka's cluster id>/log/000001.json    a snapshot was taken: by whom, where, complete or not;
+    <storage>/_journal/<Kafka's cluster id>/log/00000001.json  a snapshot was taken: by whom, where, complete or not;
                                                                groups are about to be kept alive, or restored; a plan
                                                                was sealed; its approval was asked for, or given;
-                                                               groups wait for a notice, or their owner had one
+                                                               groups wait for a notice, or their owner had one; a
+                                                               deletion has begun, is about to delete groups, has
+                                                               their outcomes, or has ended
+                                            exclusive          no entry: whether the storage replaces files
 
 Files are created exclusively, and numbers have no gaps: of two that write at once, one gets the next number, and a
-listing that is late costs a second look instead of an entry. Each entry carries the SHA-256 of the one before it.
+listing that is late costs a second look instead of an entry: the next number is always asked for by its name. Each
+entry carries the SHA-256 of the one before it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,15 +29,17 @@ from typing import Any
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.observe.cluster_view import recorded_view
 from airflow_kafka_groups.storage.access import unless_damaged, unless_warned
-from airflow_kafka_groups.storage.file_storage import FILES, read_all
-from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format, plain, read_model
+from airflow_kafka_groups.storage.file_storage import FILES, read_few
+from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format, plain
 from airflow_kafka_groups.storage.json_files import read_named
-from airflow_kafka_groups.storage.layout import Layout, StoragePath, check_cluster, check_id, journal_folder
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, journal_folder
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 
 LARGEST_ENTRY = 1 << 29
 """Bytes: beyond what names and reasons of a run's groups can take."""
-_ENTRY_DIGITS = 6
+_DIGITS = 8
+_OLDER = len("000001.json")
+_CHANGED = "does not follow the entry before it: the journal was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +56,10 @@ class Entry:
         return int(self.path.name.removesuffix(".json"))
 
 
-def numbers_of(names: list[str], digits: int) -> set[int]:
-    """Return the numbers of so many digits that JSON files are named by."""
+def numbers_of(names: list[str]) -> set[int]:
+    """Return the numbers that entries are named by."""
     stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-    return {int(stem) for stem in stems if len(stem) == digits and stem.isdecimal()}
-
-
-def create_entry(path: StoragePath, data: Mapping[str, Any]) -> Entry:
-    """Create an entry, durably. Raises ``FileExistsAlreadyError`` or ``StorageError``."""
-    content = (json.dumps({"format": FORMAT, **data}, separators=(",", ":"), allow_nan=False) + "\n").encode()
-    FILES.create(path, content)
-    return Entry(path, data, hashlib.sha256(content).hexdigest())
+    return {int(stem) for stem in stems if len(stem) == _DIGITS and stem.isdecimal()}
 
 
 def read_entry(path: StoragePath, kind: str | None = None, *, named: bool = False) -> Entry | None:
@@ -81,75 +80,8 @@ def read_entry(path: StoragePath, kind: str | None = None, *, named: bool = Fals
         except UnknownFormatError as exc:
             raise JournalError(f"the journal's entry {path} cannot be read: {exc}") from exc
         if kind is not None and data["kind"] != kind:
-            raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where {kind!r} belongs")
+            raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where '{kind}' belongs")
     return Entry(path, data, hashlib.sha256(content).hexdigest())
-
-
-class Chain:
-    """Entries that follow one another in one folder, numbered from 1 without gaps. Not for two threads at once.
-
-    :param origin: the SHA-256 of what the first entry follows; ``None`` where it follows nothing.
-    :param count: how many entries are known: the origin is the SHA-256 of the last of them. Default: none.
-    """
-
-    def __init__(self, folder: StoragePath, origin: str | None, count: int = 0) -> None:
-        self.folder = folder
-        self.head = origin
-        self.count = count
-
-    def read(self, *, listed: bool = True) -> list[Entry]:
-        """Read the entries that were added since the last call.
-
-        :param listed: list them, too, to notice a gap. Default true. A listing only says how many there are at least:
-            the next one is always asked for by its name.
-
-        Raises ``JournalError`` when one is missing, damaged or does not follow the one before it; ``StorageError``.
-        """
-        last = max(numbers_of(FILES.names(self.folder), _ENTRY_DIGITS), default=0) if listed else 0
-        found: list[Entry] = []
-        for path, entry in zip(*self._read_listed(last), strict=True):
-            if entry is None:
-                raise JournalError(f"the journal has a gap: {path} is missing")
-            found.append(self._follow(entry))
-        while (entry := read_entry(self._next())) is not None:
-            found.append(self._follow(entry))
-        return found
-
-    def _read_listed(self, listed: int) -> tuple[list[StoragePath], list[Entry | None]]:
-        paths = [self._path(number) for number in range(self.count + 1, listed + 1)]
-        return paths, read_all(read_entry, paths)
-
-    def _follow(self, entry: Entry) -> Entry:
-        if entry.data.get("previous") != self.head:
-            raise JournalError(f"{entry.path} does not follow the entry before it: the journal was changed")
-        self._advance(entry)
-        return entry
-
-    def append(self, data: Mapping[str, Any]) -> Entry:
-        """Add an entry, durably.
-
-        Raises ``JournalError`` when somebody else has added one meanwhile, and ``StorageError``.
-        """
-        try:
-            return self.create(data)
-        except FileExistsAlreadyError as exc:
-            raise JournalError(f"somebody else has written here meanwhile: {exc}") from exc
-
-    def create(self, data: Mapping[str, Any]) -> Entry:
-        """As ``append``, but raise ``FileExistsAlreadyError`` when somebody else has added one meanwhile."""
-        entry = create_entry(self._next(), {**data, "previous": self.head})
-        self._advance(entry)
-        return entry
-
-    def _path(self, number: int) -> StoragePath:
-        return self.folder / f"{number:0{_ENTRY_DIGITS}}.json"
-
-    def _next(self) -> StoragePath:
-        return self._path(self.count + 1)
-
-    def _advance(self, entry: Entry) -> None:
-        self.count += 1
-        self.head = entry.sha256
 
 
 class EntryKind(StrEnum):
@@ -162,16 +94,23 @@ class EntryKind(StrEnum):
     QUESTION = "question"
     ANSWER = "answer"
     NOTICES = "notices"
+    BEGUN = "begun"
+    INTENT = "intent"
+    OUTCOME = "outcome"
+    ENDED = "ended"
 
 
 KINDS = tuple(EntryKind)
+OF_RUNS = frozenset({EntryKind.BEGUN, EntryKind.INTENT, EntryKind.OUTCOME, EntryKind.ENDED})
+"""The kinds of the entries of deletion runs."""
 TRIES = 100
 """How often somebody may be overtaken by others who write to the same log."""
+OVERTAKEN = f"{TRIES} entries were written by others at the same time to %s: run again"
 _NOT_LOGGED = "Other connections to the cluster may overlook this snapshot: %s"
 
 
-class ClusterLog(Chain):
-    """The log of one Kafka cluster. Not for two threads at once.
+class ClusterLog:
+    """The log of one Kafka cluster: its entries follow one another, from 1 without gaps. Not for two threads at once.
 
     :param base: the storage folder above all clusters' folders.
     :param kafka_cluster_id: the id that the brokers report.
@@ -181,17 +120,62 @@ class ClusterLog(Chain):
     """
 
     def __init__(self, base: StoragePath, kafka_cluster_id: str | None, count: int = 0, head: str | None = None):
-        super().__init__(journal_folder(base, kafka_cluster_id) / "log", head, count)
+        self.folder = journal_folder(base, kafka_cluster_id) / "log"
+        self.count = count
+        self.head = head
 
-    def read(self, *, listed: bool = True) -> list[Entry]:
-        """Read the entries that were added since the last call, as ``Chain`` does.
+    def read(self, *, listed: bool = True) -> Iterator[Entry]:
+        """Yield the entries that were added since the last call; few are in memory at once.
 
-        Raises ``JournalError`` for an entry of a later version, too: nobody here knows what it says.
+        :param listed: list them, too, to notice a gap, also among those that are known. Default true. A listing only
+            says how many there are at least: the next one is always asked for by its name.
+
+        Raises ``JournalError`` when one is missing, damaged, of a later version or does not follow the one before it;
+        ``StorageError``.
         """
-        found = super().read(listed=listed)
-        if other := next((each for each in found if each.data.get("kind") not in KINDS), None):
-            raise JournalError(f"{other.path} is of the kind {other.data.get('kind')!r}, of a later version: update")
-        return found
+        if listed:
+            numbers = numbers_of(names := FILES.names(self.folder))
+            if self.count == 0:
+                self._require_no_other(names)
+            unlisted = sorted(set(range(1, self.count + 1)) - numbers)
+            for _ in read_few(self._require, unlisted):  # the listing is late, or they are gone
+                pass
+            for entry in read_few(self._require, range(self.count + 1, max(numbers, default=0) + 1)):
+                yield self._follow(entry)
+        while (later := read_entry(self._next())) is not None:
+            yield self._follow(later)
+
+    def _require_no_other(self, names: Iterable[str]) -> None:
+        """Raise ``JournalError`` for files as they were named before: this log would seem to be empty."""
+        older = [name for name in names if len(name) == _OLDER and name.endswith(".json")]
+        if older or FILES.read(self.folder.parent / self._path(1).name) is not None:
+            raise JournalError(
+                f"{self.folder.parent} has a journal of a version before 0.1.0, which cannot be read: move the folder "
+                "away, and take snapshots for as long as the idle time before you delete groups of this cluster"
+            )
+
+    def verify(self, first: int, last: int) -> None:
+        """Read known entries once more. Raises ``JournalError`` unless each follows the one before it."""
+        head = None
+        for entry in read_few(self._require, range(first, last + 1)):
+            if entry.number > first and entry.data.get("previous") != head:
+                raise JournalError(f"{entry.path} {_CHANGED}")
+            head = entry.sha256
+        if last == self.count and head != self.head:
+            raise JournalError(f"{self._path(self.count)} is not what it was: the journal was changed")
+
+    def _require(self, number: int) -> Entry:
+        if (entry := read_entry(self._path(number))) is None:
+            raise JournalError(f"the journal has a gap: {self._path(number)} is missing")
+        return entry
+
+    def _follow(self, entry: Entry) -> Entry:
+        if entry.data.get("previous") != self.head:
+            raise JournalError(f"{entry.path} {_CHANGED}")
+        if (kind := entry.data.get("kind")) not in KINDS:
+            raise JournalError(f"{entry.path} is of the kind {kind!r}, of a later version: update")
+        self._advance(entry)
+        return entry
 
     def require_known(self) -> None:
         """Raise ``JournalError`` unless the last known entry is there as it was, and ``StorageError``."""
@@ -202,7 +186,22 @@ class ClusterLog(Chain):
         """Read one entry again. Raises ``JournalError`` unless it is there as it was, and ``StorageError``."""
         entry = read_entry(self._path(number))
         if entry is None or entry.sha256 != sha256:
-            raise JournalError(f"{self._path(number)} is not what it was: the journal was changed")
+            how = "check that the storage is mounted" if entry is None else "the journal was changed"
+            raise JournalError(f"{self._path(number)} is not what it was: {how}")
+        return entry
+
+    def create(self, data: Mapping[str, Any]) -> Entry:
+        """Add an entry, durably.
+
+        Raises ``FileExistsAlreadyError`` when somebody else has added one meanwhile; ``JournalError`` where the entry
+        before it is not there, as in a storage that was unmounted: behind a gap, the log could never be read again.
+        """
+        self.require_known()
+        data = {"format": FORMAT, **data, "previous": self.head}
+        content = (json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n").encode()
+        path = self._next()
+        FILES.create(path, content)
+        self._advance(entry := Entry(path, data, hashlib.sha256(content).hexdigest()))
         return entry
 
     def add(self, data: Mapping[str, Any]) -> Entry:
@@ -211,7 +210,7 @@ class ClusterLog(Chain):
         Only the last entry is read: whoever reads the log compares all of them.
         """
         for _ in range(TRIES):
-            listed = max(numbers_of(FILES.names(self.folder), _ENTRY_DIGITS), default=0)
+            listed = max(numbers_of(FILES.names(self.folder)), default=0)
             self.count, self.head = max(listed - 1, 0), None
             while (last := read_entry(self._next())) is not None:
                 self._advance(last)
@@ -219,7 +218,17 @@ class ClusterLog(Chain):
                 raise JournalError(f"{self._path(listed)} is listed and cannot be found: the journal was changed")
             with suppress(FileExistsAlreadyError):
                 return self.create(data)
-        raise JournalError(f"{TRIES} entries of {self.folder} were written by others at the same time: run again")
+        raise JournalError(OVERTAKEN % self.folder)
+
+    def _path(self, number: int) -> StoragePath:
+        return self.folder / f"{number:0{_DIGITS}}.json"
+
+    def _next(self) -> StoragePath:
+        return self._path(self.count + 1)
+
+    def _advance(self, entry: Entry) -> None:
+        self.count += 1
+        self.head = entry.sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,16 +259,3 @@ def log_snapshot(layout: Layout, manifest: SnapshotManifest) -> None:
         identity = None if view is None else view.connection.identity
         taken = TakenSnapshot(layout.cluster, manifest.snapshot_id, manifest.observed_at, identity)
         ClusterLog(layout.base, manifest.kafka_cluster_id).add({"kind": EntryKind.SNAPSHOT, **plain(taken)})
-
-
-def taken_in(entries: Iterable[Entry]) -> list[TakenSnapshot]:
-    """Return the snapshots among entries of the log. Raises ``JournalError`` for one that is damaged."""
-    found = []
-    for entry in entries:
-        if entry.data.get("kind") != EntryKind.SNAPSHOT:
-            continue
-        with unless_damaged(JournalError, f"the entry {entry.path}"):
-            found.append(taken := read_model(TakenSnapshot, entry.data))
-            check_cluster(taken.folder)
-            check_id("snapshot_id", taken.snapshot_id)
-    return found

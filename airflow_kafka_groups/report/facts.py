@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, load_plan
-from airflow_kafka_groups.ledger.journal.journal import read_history, record_of
+from airflow_kafka_groups.ledger.journal import read_history, record_of
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import CONFIRMED, Outcome, Reason
 from airflow_kafka_groups.ledger.records import WHAT, KeptAlive

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
-from airflow_kafka_groups.ledger.journal.journal import NO_END, records_of_plan
+from airflow_kafka_groups.ledger.journal import NO_END, records_of_plan
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.observe.snapshot.members import LastMembers, last_members
 from airflow_kafka_groups.report import charts, sections

@@ -136,8 +136,7 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
         if self.group_ids is not None:
             return GroupsGone(group_ids=tuple(self.group_ids))
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.ledger.journal.entries import cluster_of_run
-        from airflow_kafka_groups.ledger.journal.journal import read_end
+        from airflow_kafka_groups.ledger.journal import cluster_of_run, read_end
         from airflow_kafka_groups.ledger.outcomes import Outcome
 
         path = open_path("audit_path", self.audit_path)

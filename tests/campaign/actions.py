@@ -20,7 +20,7 @@ from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, T
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.verdicts import JudgedBy
 from airflow_kafka_groups.observe.fingerprint import fingerprint

@@ -15,8 +15,7 @@ import pyarrow
 from airflow_kafka_groups.change.backup import file
 from airflow_kafka_groups.change.backup import make_backup as planned
 from airflow_kafka_groups.kafka.regexes import RegexSet
-from airflow_kafka_groups.ledger.journal import journal
-from airflow_kafka_groups.ledger.journal.checkpoint import CHECKPOINT_RUNS
+from airflow_kafka_groups.ledger import journal
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe import patterns
 from airflow_kafka_groups.storage import file_storage
@@ -60,11 +59,11 @@ def run_story(story: Story, loops: Loops) -> World:
     """Run one history from an empty cluster and storage, and check every invariant."""
     names = _Counted()
     seed = story.seed
-    every = 2 if seed % 2 else CHECKPOINT_RUNS  # runs between two checkpoints of the journal
+    verified = 3 if seed % 2 else journal.VERIFIED  # entries that each run reads again
     with (
         patch.object(ids, "secrets", names),
         patch.object(planned, "secrets", names),
-        patch.object(journal, "CHECKPOINT_RUNS", every),
+        patch.object(journal, "VERIFIED", verified),
     ):
         if story.prunes:
             return run_pruning(story, loops)

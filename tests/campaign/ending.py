@@ -8,9 +8,10 @@ from airflow_kafka_groups.change.backup.file import find_backup
 from airflow_kafka_groups.change.restore.commit_changes import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import RestoreRequest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.history import DeletionHistory
+from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.ledger.run_records import RunRecord
 from tests.campaign.actions import layout_of
 from tests.campaign.process import Process
 from tests.campaign.world import DeletionTruth, World

@@ -12,9 +12,9 @@ from airflow_kafka_groups.change.deletion.guards import exclusions
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.plan import abandoned_topics, objections
 from airflow_kafka_groups.kafka.admin.results import GroupListings
-from airflow_kafka_groups.ledger import outcomes, plan_rows
-from airflow_kafka_groups.ledger.journal import history, journal
+from airflow_kafka_groups.ledger import history, journal, outcomes, plan_rows, run_records
 from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.ledger.settled_runs import SettledRuns
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.manifest import BrokerClocks
 from airflow_kafka_groups.storage.object_store import OBJECTS
@@ -29,6 +29,11 @@ def _always(value: Any) -> Callable[..., Any]:
 
 _nothing, _no, _yes = _always(None), _always(False), _always(True)
 _no_text, _none = _always(""), _always(())
+
+
+def _no_runs(self: Any) -> SettledRuns:
+    self.settled, self.ended = SettledRuns(), []
+    return SettledRuns()
 
 
 def _no_mapping(*arguments: Any, **more: Any) -> dict[str, Any]:
@@ -85,13 +90,10 @@ def _trusting(verdict: Any, ruling: Any, patterns: Any) -> Any:
 
 
 MUTANTS: dict[str, tuple[Patch, ...]] = {
-    "the journal's intents count for nothing": ((history, "_may_be_deleted", _certain),),
+    "the journal's intents count for nothing": ((run_records, "_may_be_deleted", _certain),),
     "no intent is written": ((journal.RunJournal, "intend", _nothing),),
-    "a checkpoint forgets deletions": (
-        (history.Checkpoint, "deletions", _none),
-        (history.Checkpoint, "of_request", _none),
-    ),
-    "proof of life is forgotten": ((history.RunRecord, "lives", _none),),
+    "the folded log forgets runs": ((history.FoldedRuns, "settle", _no_runs),),
+    "proof of life is forgotten": ((run_records.RunRecord, "lives", _none),),
     "fingerprints are not compared": ((recheck, "_by_offsets", _nothing),),
     "group epochs are not compared": ((plan_rows.Target, "has_moved_on", _no),),
     "members are not looked at": ((recheck, "_by_life", _nothing),),

@@ -24,7 +24,7 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.campaign import actions

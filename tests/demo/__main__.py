@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.ledger.journal.journal import record_of
+from airflow_kafka_groups.ledger.journal import record_of
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.storage.layout import Layout

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary, take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
 from airflow_kafka_groups.storage.layout import Layout
@@ -176,8 +176,8 @@ def test_a_clean_up_from_plan_to_restore(
     assert (done["counts"]["deleted"], done["verification"]["gone"]) == (2, 2)
     assert done["lease"]["lost"] is None
     assert [group["group_id"] for group in lab("list", "--include", "cli.*")] == ["cli.live"]
-    history = read_history(layout, load_manifest(layout, snapshot.snapshot_id).kafka_cluster_id)
-    runs = [(run.begun["dry_run"], sorted(run.intents)) for run in history.runs]
+    journal = Journal(layout.base, load_manifest(layout, snapshot.snapshot_id).kafka_cluster_id)
+    runs = [(run.begun["dry_run"], sorted(run.intents)) for run in journal.read().runs]
     assert runs == [(True, []), (False, STALE)]
     assert lab.stored("explain", STALE[0])["kept_by"] == ["recheck", "journal"]
 

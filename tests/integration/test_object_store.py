@@ -12,7 +12,7 @@ import pytest
 
 from airflow_kafka_groups.change.file_pruning import FileKind, find_sets
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.observe.snapshot.table import GroupRows, write_rows
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.json_files import write_json

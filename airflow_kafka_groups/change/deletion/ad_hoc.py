@@ -23,11 +23,11 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import NAMED_TYPES, GroupOffsets, GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.ledger.journal.history import shows_life
-from airflow_kafka_groups.ledger.journal.journal import Journal, read_history
+from airflow_kafka_groups.ledger.journal import Journal, read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup, Target
+from airflow_kafka_groups.ledger.run_records import shows_life
 from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, read_view
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.observe.patterns import (

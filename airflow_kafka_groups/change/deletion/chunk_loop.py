@@ -29,7 +29,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, is_not_found
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import ELIGIBLE_TYPES, NAMED_TYPES, GroupOffsets, GroupType, ShareGroupOffsets
-from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.journal import RunJournal
 from airflow_kafka_groups.ledger.outcomes import PARTLY_DELETED, GroupOutcome, Outcome, Reason, kept, of_deletion
 from airflow_kafka_groups.ledger.plan_rows import Target
 

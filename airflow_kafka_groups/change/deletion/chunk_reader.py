@@ -12,9 +12,9 @@ from airflow_kafka_groups.change.deletion.recheck import decide
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, TopicPartition
-from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import Target
+from airflow_kafka_groups.ledger.run_records import PROOF_OF_LIFE
 from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, committed_partitions, fingerprint
 from airflow_kafka_groups.observe.readings import read_groups
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader

@@ -34,8 +34,8 @@ from airflow_kafka_groups.ledger.approval import Approval, require_approval
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import PRUNING, DeletionPlan, load_plan, require_all_seen, require_here
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory
-from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal, read_history
+from airflow_kafka_groups.ledger.history import DeletionHistory
+from airflow_kafka_groups.ledger.journal import Journal, RunJournal, read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
@@ -202,7 +202,6 @@ class DeletionRun:
         ledger = self.ledger or Ledger(self.layout, cluster_id)
         if plan is not None and not request.dry_run:
             approval = require_approval(ledger, plan, self.approval)
-        journal = Journal(self.layout.base, cluster_id)
         history = read_history(self.layout, cluster_id)
         file = None if plan is None else self.policy()
         quiet = self._quiet_times(file, started_at)
@@ -225,10 +224,9 @@ class DeletionRun:
             "request_seconds": request.limits.max_read_age_seconds + request.limits.max_delete_seconds,
             **({"what": PRUNING} if plan is not None and plan.prunes else {}),
         }
-        run = journal.begin(facts, request.now(), after=history)
+        run = Journal(self.layout.base, cluster_id).begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
-        newest = journal.refresh(history)
-        excluded = exclusions(newest)
+        excluded = exclusions(ledger.history())
         if approval is not None:
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:

@@ -21,7 +21,7 @@ from airflow_kafka_groups.judge.policy.rules import Rule, Ruling, matches_exactl
 from airflow_kafka_groups.judge.verdict_names import KeptTopic
 from airflow_kafka_groups.kafka.models import JUDGED_TYPES, GroupId, GroupOffsets
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
+from airflow_kafka_groups.ledger.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.outcomes import Reason
 from airflow_kafka_groups.ledger.plan_rows import Target, name_of

@@ -17,7 +17,7 @@ from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE, PlanPo
 from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction, RuleMatcher, Ruling, facts_of_all
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
 from airflow_kafka_groups.kafka.models import GroupState, has_judged_kind
-from airflow_kafka_groups.ledger.journal.history import IdleReset
+from airflow_kafka_groups.ledger.history import IdleReset
 from airflow_kafka_groups.ledger.life.signs import news_of
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.ledger.verdicts import Verdict, Verdicts

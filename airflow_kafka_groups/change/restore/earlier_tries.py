@@ -22,7 +22,7 @@ from airflow_kafka_groups.change.deletion.request import MAX_DELETE_SECONDS, MAX
 from airflow_kafka_groups.exceptions import JournalError, MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.proposed_changes import Change, ChangeOutcome, commits_from, is_same, partition_name
 from airflow_kafka_groups.shown import one_line

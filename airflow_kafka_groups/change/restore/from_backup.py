@@ -18,7 +18,7 @@ from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, commit
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.ledger.proposed_changes import Change, Commits, commits_in, is_same, partition_name
 from airflow_kafka_groups.observe.log_ends import Unread

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from airflow_kafka_groups.ledger.journal.history import IdleReset
+from airflow_kafka_groups.ledger.history import IdleReset
 from airflow_kafka_groups.ledger.outcomes import Reason
 
 

@@ -30,8 +30,10 @@ from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.life.signs import Sign, SignOfLife, keep_latest
 from airflow_kafka_groups.ledger.records import Records
+from airflow_kafka_groups.ledger.run_records import NOT_SENT, PROOF_OF_LIFE
+from airflow_kafka_groups.ledger.settled_runs import GROUPS, RUNS, SettledRuns
 from airflow_kafka_groups.ledger.verdicts import judged_with_log, load_verdicts, newest_judged
-from airflow_kafka_groups.observe.cluster_log import KINDS, ClusterLog, Entry, TakenSnapshot, taken_in
+from airflow_kafka_groups.observe.cluster_log import KINDS, ClusterLog, TakenSnapshot
 from airflow_kafka_groups.observe.history.snapshot_rows import stored_rows
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.observe.snapshot.reader import (
@@ -69,7 +71,9 @@ lacked the group. A group was *used* where it was in use or moved, and *appeared
 _VERSION = {
     "signs": [sign.name for sign in _SIGNS],
     "kinds": [*map(str, KINDS)],
-    "columns": ["group_id", *_COLUMNS],
+    "columns": ["group_id", *_COLUMNS, *GROUPS.names[1:], *RUNS.names],
+    "proof_of_life": sorted(PROOF_OF_LIFE),
+    "not_sent": sorted(NOT_SENT),
 }
 """What a table says by numbers and by order: another version's may say something else."""
 _GIVEN_UP = timedelta(days=1)
@@ -270,12 +274,12 @@ class SnapshotSigns:
 
         Raises ``JournalError`` for a log that is damaged or was changed, and ``StorageError``.
         """
-        entries = self._read_log()
-        state, found = self._state, taken_in(entries)
+        new, found = self._read_log()
+        state = self._state
         logged = {(each.folder, each.snapshot_id) for each in found}
         found += self._not_logged(logged)
         again = [taken for taken, _ in state.unread.values()]
-        changed = bool(entries or found)
+        changed = bool(new or found)
         for taken in sorted([*found, *again], key=lambda each: each.snapshot_id):
             changed = self._take(taken) or changed
         here = set[str]().union(*(folder.folded for folder in state.folders.values()))
@@ -293,15 +297,16 @@ class SnapshotSigns:
         self._read_log()
         return self._state.records
 
-    def _read_log(self) -> list[Entry]:
-        """Read the table, then the entries that it does not know, and return these."""
+    def _read_log(self) -> tuple[int, list[TakenSnapshot]]:
+        """Read the table, then the entries that it does not know; return how many, and the snapshots among them."""
         self._state = state = self._read()
         self.log = ClusterLog(self._layout.base, self._kafka_cluster_id, state.entries, state.head)
         self.log.require_known()
-        entries = self.log.read()
-        state.records.fold(entries)
-        state.entries, state.head = self.log.count, self.log.head
-        return entries
+        taken = list[TakenSnapshot]()
+        for entry in self.log.read():
+            taken += state.records.fold([entry])
+        new, state.entries, state.head = self.log.count - state.entries, self.log.count, self.log.head
+        return new, taken
 
     @property
     def folders(self) -> set[str]:
@@ -459,6 +464,7 @@ def _content(state: _State) -> bytes:
     for each in state.folders.values():
         for kind in ("used", "appeared"):
             each.numbers[f"{kind}_by"] = place[each.numbers[f"{kind}_by"]]
+    settled = state.records.deletions.settle()
     meta = {
         "version": _VERSION,
         "entries": state.entries,
@@ -468,6 +474,7 @@ def _content(state: _State) -> bytes:
         "since": None if state.since is None else state.since.isoformat(),
         "records": state.records.to_json(),
         "unread": [[plain(taken), why] for taken, why in state.unread.values()],
+        "settled": [len(settled.groups), len(settled.runs)],
         "folders": {
             name: {
                 "rows": len(each.ids),
@@ -483,7 +490,8 @@ def _content(state: _State) -> bytes:
     columns = {"group_id": pa.concat_arrays([pa.nulls(0, pa.string()), *(each.ids for each in folders)])}
     for name in _COLUMNS:
         columns[name] = of_numpy(np.concatenate([np.empty(0, np.int64), *(each.numbers[name] for each in folders)]))
-    table = pa.Table.from_arrays(list(columns.values()), names=list(columns))
+    signs = pa.Table.from_arrays(list(columns.values()), names=list(columns))
+    table = pa.concat_tables([signs, settled.groups, settled.runs], promote_options="default")
     table = table.replace_schema_metadata(sealed_meta(meta))
     with BytesIO() as stream:
         pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
@@ -513,7 +521,7 @@ def _parsed(content: bytes) -> _State:
         names=list(meta["names"]),
         kinds=list(meta["kinds"]),
         since=None if meta["since"] is None else parse_time(meta["since"]),
-        records=Records.from_json(meta["records"]),
+        records=Records.from_json(meta["records"], _settled(table, *meta["settled"])),
     )
     for each, why in meta["unread"]:
         taken = read_model(TakenSnapshot, each)
@@ -530,6 +538,12 @@ def _parsed(content: bytes) -> _State:
             newest=each["newest"],
             identity=each["identity"],
         )
-    if start != table.num_rows:
+    if start + sum(meta["settled"]) != table.num_rows:
         raise ValueError("it has other rows than it says")
     return state
+
+
+def _settled(table: Any, groups: int, runs: int) -> SettledRuns:
+    """Return the runs that ended, which are behind the rows of the folders: first their groups, then themselves."""
+    parts = table.slice(table.num_rows - runs - groups, groups), table.slice(table.num_rows - runs)
+    return SettledRuns(*(part.select(of.names).cast(of) for part, of in zip(parts, (GROUPS, RUNS), strict=True)))

@@ -15,9 +15,10 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection import ConnectionSettings
 from airflow_kafka_groups.kafka import ClientConfig
 from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.history import DeletionHistory
+from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.ledger.run_records import RunRecord
 from tests.campaign.real.clients import LIVE
 from tests.campaign.real.offsets_log import Deleted, GroupTruth, Value, moves
 from tests.campaign.real.run import RealRun

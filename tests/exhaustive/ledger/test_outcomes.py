@@ -7,7 +7,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, Outcome
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, broker_error, timeout

@@ -121,8 +121,9 @@ def test_what_an_error_leaves_another_run_removes(
     left, unlink = [done], Path.unlink
 
     def fail_once(path: Path, **how: bool) -> None:
-        left[0] -= not how
-        if left[0] == -1 and not how:
+        is_removed = not how and scene.CLUSTER in path.parts  # not what the folded log was before
+        left[0] -= is_removed
+        if left[0] == -1 and is_removed:
             raise PermissionError(13, "denied")
         unlink(path, **how)
 

@@ -17,7 +17,7 @@ from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import save_plan
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.storage.layout import Layout, utc_now

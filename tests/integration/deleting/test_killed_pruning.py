@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 from airflow_kafka_groups.storage.layout import Layout
 from tests.campaign.judging import CLUSTER

@@ -17,7 +17,7 @@ from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.membership.lease import MaintenanceLease
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID as GROUP_ID
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.outcomes import DeletionReport
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.storage.file_storage import FILES

@@ -245,10 +245,10 @@ def test_what_was_changed_is_told_also_where_stdout_cannot_be_written(
     monkeypatch.setattr("os.dup2", lambda *_: None)
     monkeypatch.setattr(Stdout, "fileno", lambda _: 1)
     monkeypatch.setattr(sys, "stdout", Stdout("utf-8", error))
-    command.run = _shows("a", plan_id="p1", record="/data/_journal/x/ended.json")
+    command.run = _shows("a", plan_id="p1", record="/data/_journal/x/log/00000007.json")
     assert main(["test", "--output", form]) == 1
     said = capsys.readouterr().err
-    assert "/data/_journal/x/ended.json" in said
+    assert "/data/_journal/x/log/00000007.json" in said
     assert str(error) in said
     command.run = _shows("a")
     assert main(["test", "--output", form]) == 1

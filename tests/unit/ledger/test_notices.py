@@ -44,7 +44,7 @@ def written(layout: Layout, *every: dict[str, Any]) -> Ledger:
 
 
 def entry(tmp_path: Path, number: int) -> Path:
-    (path,) = tmp_path.glob(f"_journal/*/log/{number:06}.json")
+    (path,) = tmp_path.glob(f"_journal/*/log/{number:08}.json")
     return path
 
 

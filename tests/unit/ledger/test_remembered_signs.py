@@ -96,7 +96,7 @@ def test_nothing_is_removed_where_what_it_shows_cannot_be_remembered(admin: Fake
 def test_nothing_is_removed_where_the_log_cannot_be_read(admin: FakeAdmin, tmp_path: Path) -> None:
     show(admin, tmp_path, ago=timedelta(days=10))
     look(admin, tmp_path)
-    (tmp_path / "_journal" / CLUSTER_ID / "log" / "000001.json").write_text("{")
+    (tmp_path / "_journal" / CLUSTER_ID / "log" / "00000001.json").write_text("{")
     with pytest.raises(JournalError):
         prune_old(tmp_path)
     assert len([*tmp_path.glob("other/manifests/*.json")]) == 2

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, SnapshotError, StorageError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.journal import RunJournal
 from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.report import ExportGroupMetricsOperator
 from tests.fakes.admin import FakeAdmin
@@ -162,7 +162,7 @@ def test_what_was_deleted_is_counted_where_its_last_record_cannot_be_written(sit
     site.patch.setattr(Stats, "incr", lambda stat, count, **_: counted.__setitem__(stat, count))
     planned = site.planned_once(["a", "b"], ["live"], backed_up=True)
     site.patch.setattr(
-        RunJournal, "end", Mock(side_effect=StorageError("ended.json could not be written: No space left on device"))
+        RunJournal, "end", Mock(side_effect=StorageError("the entry could not be written: No space left on device"))
     )
     with pytest.raises(StorageError, match="No space left"):
         site.apply(planned, dry_run=True)

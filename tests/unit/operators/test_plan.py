@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.change.lease import other_leases
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError, PolicyError, SnapshotError
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.operators.plan import CheckPolicyOperator, _growing
 from airflow_kafka_groups.storage.layout import utc_now
 from airflow_kafka_groups.storage.paths import new_id

@@ -33,6 +33,7 @@ from airflow_kafka_groups.report.trend import point_of
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.records import entries, kill_before_outcome
 from tests.unit.change.scene import LATER
 from tests.unit.operators import scene
 
@@ -97,7 +98,7 @@ def test_a_plan_or_record_that_cannot_be_read_fails_the_task(planned: dict[str, 
     with pytest.raises(ConfigurationError):
         report(tmp_path, "../../x")
     scene.apply(tmp_path, planned, dry_run=True)
-    (record,) = tmp_path.glob("_journal/*/*/ended.json")
+    (record,) = entries(tmp_path, "ended")
     record.write_text("{")
     with pytest.raises(MaintenanceError, match="damaged"):
         report(tmp_path, planned["plan_id"])
@@ -119,10 +120,7 @@ def test_who_writes_a_report_names_it_for_the_tab(admin: FakeAdmin, tmp_path: Pa
 def test_a_run_that_was_killed_is_reported(planned: dict[str, Any], tmp_path: Path) -> None:
     """The page that an operator opens first: what may be deleted, by whom, and the command that undoes it."""
     scene.apply(tmp_path, planned)
-    (ended,) = (tmp_path / "_journal").glob("*/00000001/ended.json")
-    ended.unlink()
-    for name in sorted(ended.parent.glob("0*.json"))[1:]:
-        name.unlink()  # killed between the intent and the outcome
+    kill_before_outcome(tmp_path)
     summary = report(tmp_path, planned["plan_id"])
     assert (summary["runs"], summary["outcomes"]) == (1, {"unknown": 2})
     page = (tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html").read_text()

@@ -298,6 +298,7 @@ NO_DECISIONS = {
     "report.facts": "it shows what is known",
     "plugins.groups_facts": "it shows what is known",
     "change.plan.notify": "it marks what a plan keeps, and tells owners",
+    "ledger.journal": "it records what a deletion does, by what this one asked",
     "ledger.approval": "it asks for no group, but who approved a plan",
     "ledger.notice_book": "it asks whose owner was told: without that, the group is kept",
 }

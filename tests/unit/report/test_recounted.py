@@ -23,7 +23,7 @@ from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
 from tests.fakes.verdicts import verdicts_of
-from tests.records import records
+from tests.records import kill_before_outcome, records
 from tests.ui.report_scene import group_ids, plan_of
 from tests.unit.change.deletion.steps import cluster, delete, fates
 from tests.unit.change.prune_topics import scene as pruning
@@ -74,14 +74,6 @@ async def test_a_run_of_an_empty_plan_was_run(tmp_path: Path) -> None:
     await delete(admin, layout, plan)
     page(layout, plan)
     assert trend(layout)["dry_run"] is False, "null is for a plan that has not been run"
-
-
-def kill_before_outcome(tmp_path: Path) -> None:
-    """What a worker leaves that dies after the request was sent and before its answer was recorded."""
-    (ended,) = (tmp_path / "_journal").glob("*/00000001/ended.json")
-    ended.unlink()
-    for name in sorted(ended.parent.glob("0*.json"))[1:]:
-        name.unlink()
 
 
 async def test_what_a_killed_run_deleted_can_be_restored_after_the_retry(tmp_path: Path) -> None:

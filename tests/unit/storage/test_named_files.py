@@ -10,7 +10,7 @@ from airflow_kafka_groups.change.backlog import read_result
 from airflow_kafka_groups.cli.options import read_properties
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
 from airflow_kafka_groups.kafka.transport.security import Pem
-from airflow_kafka_groups.ledger.journal.journal import read_end
+from airflow_kafka_groups.ledger.journal import read_end
 from airflow_kafka_groups.observe.cluster_log import LARGEST_ENTRY
 from airflow_kafka_groups.storage.disk import read_local
 from airflow_kafka_groups.storage.json_files import read_named

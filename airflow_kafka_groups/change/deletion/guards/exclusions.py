@@ -13,7 +13,7 @@ from airflow_kafka_groups.change.plan.abandoned_topics import Resets
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.judge.policy.notice import why_not_noticed
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory, IdleReset
+from airflow_kafka_groups.ledger.history import DeletionHistory, IdleReset
 from airflow_kafka_groups.ledger.ledger import Known, Ledger
 from airflow_kafka_groups.ledger.life.signs import SignOfLife, news_of
 from airflow_kafka_groups.ledger.notice_book import read_notices

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.change.deletion.request import DeletionObserver
 from airflow_kafka_groups.exceptions import JournalError, StorageError
-from airflow_kafka_groups.ledger.journal.journal import RunJournal, read_history
+from airflow_kafka_groups.ledger.journal import RunJournal, read_history
 from airflow_kafka_groups.ledger.outcomes import DeletionReport
 from airflow_kafka_groups.storage.disk import DISK, Disk
 from tests.exhaustive.change.deletion.test_second_accidents import Killed, cluster

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,16 @@ from airflow_kafka_groups.change.deletion import run as run_module
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions
 from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.exceptions import OutcomeUnknownError, PlanError, StorageError
+from airflow_kafka_groups.exceptions import JournalError, OutcomeUnknownError, PlanError, StorageError
 from airflow_kafka_groups.kafka.models import GroupType
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory, RunRecord
-from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal, read_history
+from airflow_kafka_groups.ledger.history import DeletionHistory
+from airflow_kafka_groups.ledger.journal import Journal, RunJournal, read_history
 from airflow_kafka_groups.ledger.ledger import Known
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.ledger.run_records import RunRecord
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
@@ -69,7 +71,7 @@ async def test_a_run_that_is_overtaken_by_another_deletes_no_more(
 async def test_a_run_whose_storage_is_another_one_by_now_deletes_no_more(
     named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mount is gone, and its place is an empty folder: what is written there is on nobody's record."""
+    """A mount is gone, and its place is an empty folder: what would be written there is on nobody's record."""
     admin = cluster("a", "b", "c")
     layout = layout_in(tmp_path / "mount")
     delete = admin.delete_consumer_groups
@@ -82,16 +84,16 @@ async def test_a_run_whose_storage_is_another_one_by_now_deletes_no_more(
         return deleted
 
     if named:
-        monkeypatch.setattr(admin, "delete_consumer_groups", unmounted)
-        report = (await delete_names(admin, layout, ["a", "b", "c"], chunk_size=1, observe_seconds=0.01)).report
+        run = partial(delete_names, admin, layout, ["a", "b", "c"], chunk_size=1, observe_seconds=0.01)
     else:
-        plan, _ = await backed_up(admin, layout)
-        monkeypatch.setattr(admin, "delete_consumer_groups", unmounted)
-        report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+        run = partial(delete_plan, admin, layout, (await backed_up(admin, layout))[0], chunk_size=1)
+    monkeypatch.setattr(admin, "delete_consumer_groups", unmounted)
+    with pytest.raises(JournalError, match="check that the storage is mounted"):
+        await run()
     assert len(admin.deleted) == 1
     on_record = read_history(layout_in(tmp_path / "elsewhere"), CLUSTER_ID).deletions()
     assert set(on_record) == set(admin.deleted)
-    assert report.warnings
+    assert not (tmp_path / "mount" / "_journal").exists()
 
 
 class FakeView(FakeAdmin):

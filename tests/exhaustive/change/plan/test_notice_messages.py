@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.change.deletion.guards.exclusions import kept_unnoticed
 from airflow_kafka_groups.change.plan.notify import Notified, OwnerNotice, notify_owners
 from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory
+from airflow_kafka_groups.ledger.history import DeletionHistory
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.ledger.notice_book import note
 from airflow_kafka_groups.observe.patterns import GroupFilter, keeping_expressions

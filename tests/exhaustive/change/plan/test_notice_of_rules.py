@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.kafka.models import GroupType
-from airflow_kafka_groups.ledger.journal.history import DeletionHistory
+from airflow_kafka_groups.ledger.history import DeletionHistory
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout

@@ -15,7 +15,7 @@ from airflow_kafka_groups.judge.verdict_names import KeptTopic
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
 from airflow_kafka_groups.storage.formats import digest_of

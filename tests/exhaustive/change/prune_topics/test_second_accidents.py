@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.journal.journal import RunJournal, read_history
+from airflow_kafka_groups.ledger.journal import RunJournal, read_history
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.paths import time_of

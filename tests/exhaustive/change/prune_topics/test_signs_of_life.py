@@ -11,7 +11,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, snapshot_ids
 from airflow_kafka_groups.storage.layout import Layout

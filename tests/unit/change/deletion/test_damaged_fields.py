@@ -12,10 +12,11 @@ from airflow_kafka_groups.exceptions import JournalError, MaintenanceError
 from airflow_kafka_groups.ledger.approval import require_approval, seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, find_in_plan, load_plan, policy_of_plan
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
 from airflow_kafka_groups.storage.layout import Layout
+from tests.records import entries
 from tests.unit.change.deletion.steps import cluster, delete
 from tests.unit.change.scene import LATER, backed_up, layout_in
 
@@ -34,12 +35,10 @@ def _plan(layout: Layout, plan: DeletionPlan) -> None:
 
 
 DAMAGE: list[tuple[str, str, Any, Callable[[Layout, DeletionPlan], object]]] = [
-    *(("_journal/*/00000002.json", name, None, _history) for name in ("at", "previous")),
-    ("_journal/*/00000002.json", "at", REMOTE, _history),
-    ("_journal/*/00000002.json", "previous", [], _history),
-    ("_journal/*/00000002.json", "previous", {"entries": "1"}, _history),
-    ("_journal/*/00000002.json", "lease", {"group": "x"}, _history),
-    *(("_journal/*/log/*.json", name, value,
+    *(("begun", name, value, _history) for name, value in (
+        ("at", None), ("at", REMOTE), ("run_id", None), ("previous", None), ("previous", []),
+        ("lease", {"group": "x"}), ("verified", "1"))),
+    *(("answer", name, value,
        lambda layout, plan: require_approval(Ledger(layout, plan.kafka_cluster_id), plan, ApprovalTerms()))
       for name, value in (("at", None), ("person", "ann"), ("approved", "true"), ("approved", 1))),
     *(("prod/backups/*.json", "kafka_cluster_id", value, lambda layout, plan: load_backup(layout, plan.plan_id))
@@ -64,18 +63,17 @@ async def test_a_damaged_field_is_named(
                 confirmed="1", excluded=None)  # fmt: skip
     for _ in range(2):
         await delete(admin, layout, plan, dry_run=True)
-    for ended in sorted(tmp_path.glob("_journal/*/00000002/ended.json")):  # noqa: ASYNC240
-        ended.unlink()  # the second run was killed: nothing seals its first entry
+    entries(tmp_path, "ended")[-1].unlink()  # the second run was killed: nothing seals its first entry
     read(layout, plan)
-    *_, path = sorted(tmp_path.glob(place))  # noqa: ASYNC240
+    *_, path = entries(tmp_path, place) or sorted(tmp_path.glob(place))  # noqa: ASYNC240
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, name: value} if value is not None else _without(content, name)))
-    if path.parent.name == "log":
+    if place == "answer":
         with pytest.raises(JournalError, match="is not what it was: the journal was changed"):
             read(layout, plan)
         (folded,) = tmp_path.glob("_journal/*/signs.parquet")  # noqa: ASYNC240
         folded.unlink()  # which knew the entry as it was
-    with pytest.raises(MaintenanceError, match=r"damaged|not approved|changed after"):
+    with pytest.raises(MaintenanceError, match=r"damaged|not approved|changed after|does not follow"):
         read(layout, plan)
 
 

@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_groups.exceptions import QuietTimeError
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.journal import RunJournal
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
 from tests.unit.change.deletion.plans import plan_by

@@ -14,7 +14,7 @@ from airflow_kafka_groups.change.deletion.run import delete_by_plan
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, NotSentError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import ShareGroupOffsets
-from airflow_kafka_groups.ledger.journal.journal import RunJournal, read_history
+from airflow_kafka_groups.ledger.journal import RunJournal, read_history
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
 from airflow_kafka_groups.ledger.plan_rows import Target
 from airflow_kafka_groups.observe.fingerprint import fingerprint

@@ -11,7 +11,7 @@ from airflow_kafka_groups.change.deletion.request import DeletionLimits, Deletio
 from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError
 from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction
 from airflow_kafka_groups.kafka.models import NAMED_TYPES, GroupState, GroupType
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking, broker_error, timeout

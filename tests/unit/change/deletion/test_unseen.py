@@ -9,7 +9,7 @@ from airflow_kafka_groups.change.deletion import run as run_module
 from airflow_kafka_groups.change.deletion.chunk_reader import unseen_topics
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, offsets_of
 from tests.unit.change.deletion.steps import delete, fates

@@ -299,7 +299,7 @@ async def test_what_the_log_cannot_tell_is_due(tmp_path: Path, caplog: pytest.Lo
     admin, layout = cluster(a=simple()), Layout(tmp_path, "prod")
     for group_id in ("x", "y", "z"):
         want(layout, group_id, at=utc_now())
-    FILES.remove(ClusterLog(layout.base, CLUSTER_ID).folder / "000002.json")
+    FILES.remove(ClusterLog(layout.base, CLUSTER_ID).folder / "00000002.json")
     assert outcomes(await run(admin, tmp_path, "a")) == {"a": "kept_alive"}
     assert "so each of them is due: the journal has a gap" in caplog.text
 

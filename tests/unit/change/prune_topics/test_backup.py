@@ -1,6 +1,7 @@
 """The backup of a pruning, and the restore from it."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +14,13 @@ from airflow_kafka_groups.change.restore.from_backup import RestoreRequest, prun
 from airflow_kafka_groups.exceptions import BackupError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.proposed_changes import ChangeOutcome
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, broker_error
+from tests.records import entries, runs
 from tests.unit.change.prune_topics.scene import (
     OLD,
     SAVED,
@@ -129,9 +131,9 @@ async def test_a_pruned_group_is_no_deleted_group(tmp_path: Path) -> None:
     """The journal of deletions has both; what was pruned says nothing of the group."""
     admin, layout, of = await ready(tmp_path)
     await prune(admin, layout, of)
-    history = Journal(layout.base, CLUSTER_ID).current()
+    history = read_history(layout, CLUSTER_ID)
     assert (set(history.deletions()), history.of_group("app")) == ({"app [old]"}, [])
-    assert [run.begun["what"] for run in history.runs] == ["prune-topics"]
+    assert [run.begun["what"] for run in runs(tmp_path)] == ["prune-topics"]
 
 
 OLDER = TopicPartition("older", 0)
@@ -195,7 +197,7 @@ async def test_a_restore_needs_no_journal(tmp_path: Path) -> None:
     """Who undoes an accident may have lost it. Then all topics of the backup count as pruned."""
     admin, layout = cluster(), layout_in(tmp_path)
     of = await pruned_beside_one_in_use(admin, layout)
-    (entry,) = (tmp_path / "_journal" / CLUSTER_ID).glob("*.json")
+    (entry,) = entries(tmp_path, "begun")
     entry.write_bytes(b"damaged")
     changes = await RestoreRequest(plan_id=of.plan_id).propose(admin, layout)
     (done,) = await apply_changes(admin, changes, dry_run=False)
@@ -242,9 +244,8 @@ async def test_without_a_journal_that_can_be_read_it_is_not_known(tmp_path: Path
     await prune(admin, layout, of)
     backup = load_backup(layout, of.plan_id)
     assert pruned_names(layout, backup) == {"app [old]"}
-    (entry,) = (tmp_path / "_journal" / CLUSTER_ID).glob("*.json")
-    content = entry.read_bytes()
+    other = replace(backup, plan_id="20200101T000000Z-00000000")
+    assert pruned_names(layout, other) is None, "no run of the plan"
+    (entry,) = entries(tmp_path, "begun")
     entry.write_bytes(b"damaged")
     assert pruned_names(layout, backup) is None
-    entry.write_bytes(content.replace(of.plan_id.encode(), b"20200101T000000Z-00000000"))
-    assert pruned_names(layout, backup) is None, "no run of the plan"

@@ -23,8 +23,8 @@ from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.floors import SiteFloors
-from airflow_kafka_groups.ledger.journal import journal as journals
-from airflow_kafka_groups.ledger.journal.journal import Journal, read_history
+from airflow_kafka_groups.ledger.journal import Journal, read_history
+from airflow_kafka_groups.ledger.ledger import fold_snapshots
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.storage.layout import Layout
@@ -236,16 +236,14 @@ def record(layout: Layout, at: datetime, outcome: GroupOutcome) -> None:
 @pytest.mark.parametrize(
     "looks", [[GONE], [GONE, ALIVE], [ALIVE, GONE, ALIVE, ALIVE]], ids=["gone", "then alive", "long"]
 )
-@pytest.mark.parametrize("checkpoint", [False, True])
-async def test_gone_restarts_the_idle_time_of_topics(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: list[GroupOutcome], checkpoint: bool
-) -> None:
+@pytest.mark.parametrize("folded", [False, True])
+async def test_gone_restarts_the_idle_time_of_topics(tmp_path: Path, looks: list[GroupOutcome], folded: bool) -> None:
     """At 1:20 it is found gone, and somebody makes it again before the snapshot at 2:00, with its old offsets."""
-    if checkpoint:
-        monkeypatch.setattr(journals, "CHECKPOINT_RUNS", 1)
     _, layout, now = await watched(tmp_path)
     for number, outcome in enumerate(looks):
         record(layout, NOW + HOUR * 4 / 3 + HOUR / 30 * number, outcome)
+        if folded:
+            fold_snapshots(layout, CLUSTER_ID)
     found = plan(layout, now)
     assert (found.group_ids, kept(found)) == ([], {"app [old]": "doubt"})
 

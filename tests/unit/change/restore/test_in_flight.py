@@ -18,13 +18,14 @@ from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms, Reco
 from airflow_kafka_groups.exceptions import NotSentError, OutcomeUnknownError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.ledger.journal.journal import RunJournal, read_history
+from airflow_kafka_groups.ledger.journal import RunJournal, read_history
 from airflow_kafka_groups.ledger.ledger import Ledger
 from airflow_kafka_groups.observe.cluster_log import ClusterLog
 from airflow_kafka_groups.storage.disk import Disk
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
+from tests.records import entries
 from tests.unit.change.scene import LATER, backed_up, delete_names, delete_plan, layout_in, restored
 
 pytestmark = pytest.mark.safety
@@ -252,7 +253,7 @@ async def test_the_intent_of_a_killed_run_is_waited_for_no_longer_than_its_reque
 async def test_a_restore_goes_on_where_the_journal_cannot_be_read(scene: Scene, tmp_path: Path) -> None:
     admin, layout, plan = scene
     await delete_plan(admin, layout, plan)
-    (tmp_path / "_journal" / CLUSTER_ID / "00000001.json").write_text("{")
+    entries(tmp_path, "begun")[0].write_text("{")
     (result,) = (await restore(admin, layout, plan.plan_id)).results
     assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
 

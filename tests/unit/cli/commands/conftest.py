@@ -10,9 +10,9 @@ import pytest
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.ledger.journal.history import RunRecord
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.run_records import RunRecord
 from airflow_kafka_groups.storage.layout import Layout, utc_now
+from tests.records import runs
 from tests.unit.operators.scene import CLUSTER
 
 Cli = Callable[..., tuple[int, Any, str]]
@@ -50,10 +50,9 @@ def to_apply(backed_up: dict[str, Any], tmp_path: Path) -> list[str]:
     return [*words, "--conn-id", "kafka_groups_default", "--storage-path", str(tmp_path), "--cluster", CLUSTER]
 
 
-def only_run(tmp_path: Path, backed_up: dict[str, Any]) -> RunRecord:
-    """Return the only run that the journal has of the plan's cluster."""
-    layout = Layout(tmp_path, CLUSTER)
-    (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
+def only_run(storage: Path) -> RunRecord:
+    """Return the only run that the journal has."""
+    (run,) = runs(storage)
     return run
 
 

@@ -19,9 +19,10 @@ from airflow_kafka_groups.cli.options import Cluster
 from airflow_kafka_groups.cli.output import Output, say
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.lease import FakeLease
+from tests.records import runs
 from tests.unit.cli.commands.conftest import Cli, ask, only_run
 from tests.unit.operators.scene import CLUSTER, Planned, Site
 
@@ -59,7 +60,7 @@ def test_yes_deletes_with_lease_journal_and_report(
     assert (code, sorted(site.admin.deleted)) == (0, ["a", "b"])
     assert found["verification"]["gone"] == 2
     assert found["lease"]["group_id"]
-    run = only_run(site.storage, backed_up)
+    run = only_run(site.storage)
     assert run.begun["actor"]["command"] == "airflow-kafka-groups apply"
     assert run.begun["actor"]["user"]
     assert set(run.intents) == {"a", "b"}
@@ -255,7 +256,7 @@ def test_an_interrupt_while_a_message_is_written_completes_the_record(
 
     site.patch.setattr(site.admin, "delete_consumer_groups", warned)
     main(to_apply)
-    run = only_run(site.storage, backed_up)
+    run = only_run(site.storage)
     assert sorted(site.admin.deleted) == ["a", "b"]
     assert {name: item.outcome.value for name, item in run.outcomes.items()} == {"a": "deleted", "b": "deleted"}
 
@@ -296,7 +297,7 @@ def test_an_interrupt_whose_message_nobody_reads_completes_the_record(
     site.patch.setattr(site.admin, "delete_consumer_groups", interrupted)
     main(to_apply)
     assert sorted(site.admin.deleted) == ["a", "b"]
-    run = only_run(site.storage, backed_up)
+    run = only_run(site.storage)
     assert run.ended, "howto/command-line.md: Ctrl-C: the groups that are left are kept, and the record is completed"
     assert {name: item.outcome.value for name, item in run.outcomes.items()} == {"a": "deleted", "b": "deleted"}
 
@@ -313,7 +314,7 @@ def test_a_warning_that_nobody_reads_does_not_end_a_deletion(
 
     site.patch.setattr(site.admin, "delete_consumer_groups", fails)
     main(to_apply)
-    run = only_run(site.storage, backed_up)
+    run = only_run(site.storage)
     assert run.ended
 
 
@@ -341,7 +342,7 @@ def test_a_dry_run_of_an_applied_plan_changes_neither_its_report_nor_what_the_jo
     history = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id)
     for reset in (history.idle_resets()["a"], history.idle_resets(backed_up["plan_id"])["a"]):
         assert reset.code == "deleted_before"
-        assert reset.reason.startswith(f"run {history.runs[1].run_id} deleted it at ")
+        assert reset.reason.startswith(f"run {runs(site.storage)[1].run_id} deleted it at ")
         assert reset.at == history.lives()["a"].at, "the later look still counts"
 
 

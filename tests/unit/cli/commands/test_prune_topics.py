@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.change.explain import BY_TOPIC, rows_of_pruning
 from airflow_kafka_groups.judge.verdict_names import KeptTopic
-from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import of_deletion
 from airflow_kafka_groups.ledger.plan_rows import name_of
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
@@ -115,7 +115,7 @@ def test_explain_shows_all_topics_of_a_group_that_a_run_has_pruned(tmp_path: Pat
     for number, topics in enumerate((1, 1, 1, 1, 1, 9)):
         facts = {"run_id": f"r{number}", "request_id": f"q{number}", "dry_run": False, "what": "prune-topics"}
         done = [of_deletion(name_of("app", f"topic-{topic}"), None) for topic in range(topics)]
-        journal.begin(facts, utc_now(), after=journal.current()).end(done, {}, utc_now())
+        journal.begin(facts, utc_now(), after=journal.read()).end(done, {}, utc_now())
     shown = [row.evidence.partition(": deleted")[0] for row in rows_of_pruning(layout, CLUSTER_ID, "app")]
     assert shown == [
         *(f"topic 'topic-0': run r{number}" for number in range(1, 5)),
@@ -123,7 +123,7 @@ def test_explain_shows_all_topics_of_a_group_that_a_run_has_pruned(tmp_path: Pat
     ]
 
 
-@pytest.mark.parametrize("others", [5, 55], ids=["a week of clean-ups", "a checkpoint"])
+@pytest.mark.parametrize("others", [5, 55], ids=["a week of clean-ups", "two months"])
 def test_explain_remembers_a_pruning_for_as_long_as_the_journal_does(others: int, site: Site, stored: Cli) -> None:
     """It looked at the last five runs of the cluster, whatever groups these were about."""
     _, made, _ = stored(*PLAN)
@@ -131,7 +131,7 @@ def test_explain_remembers_a_pruning_for_as_long_as_the_journal_does(others: int
     journal = Journal(site.storage, site.admin.cluster)
     for number in range(others):
         facts = {"run_id": f"r{number}", "request_id": f"q{number}", "dry_run": False}
-        journal.begin(facts, utc_now(), after=journal.current()).end((), {"outcomes": []}, utc_now())
+        journal.begin(facts, utc_now(), after=journal.read()).end((), {"outcomes": []}, utc_now())
     _, found, _ = stored("explain", "app")
     rows = [row for row in found["checks"] if row["check"] == "prune-topics"]
     assert len(rows) == 2

@@ -10,8 +10,9 @@ import pytest
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions, spare
 from airflow_kafka_groups.change.keep_alive import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.change.restore.change_offsets import ChangeTerms
+from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
-from airflow_kafka_groups.ledger.journal.journal import read_history
+from airflow_kafka_groups.ledger.journal import read_history
 from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -202,8 +203,9 @@ async def test_a_record_that_cannot_be_read_during_a_deletion_stops_it(tmp_path:
             max(tmp_path.glob("_journal/*/log/*.json")).write_text("{")
 
     admin.before = damage
-    report = (await delete_plan(admin, layout, plan)).report
-    assert (report.kept_reasons, set(admin.groups)) == ({"stopped": 1}, {"a"})
+    with pytest.raises(JournalError, match="damaged"):  # nor can its end be recorded behind that
+        await delete_plan(admin, layout, plan)
+    assert (admin.deleted, set(admin.groups)) == ([], {"a"})
 
 
 async def test_a_keep_alive_worker_whose_clock_is_behind_is_heeded(tmp_path: Path) -> None:

@@ -2,23 +2,28 @@
 
 import json
 from collections.abc import Callable
+from copy import copy
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.exceptions import JournalError, StorageError
-from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE, RunRecord
-from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.ledger.journal import Journal, RunJournal, read_history
+from airflow_kafka_groups.ledger.ledger import fold_for_removal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, Reason, kept
-from airflow_kafka_groups.observe.cluster_log import read_entry
+from airflow_kafka_groups.ledger.run_records import PROOF_OF_LIFE, RunRecord
+from airflow_kafka_groups.observe.cluster_log import ClusterLog, read_entry
 from airflow_kafka_groups.storage.disk import Disk
 from airflow_kafka_groups.storage.file_storage import FILES
+from airflow_kafka_groups.storage.layout import Layout
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
 CLUSTER = "QkFGTA/with-+odd"
+SNAPSHOT = {"kind": "snapshot", "folder": "prod", "snapshot_id": "20261101T000000Z-00000001", "at": NOW.isoformat()}
 
 
 def header(
@@ -155,10 +160,101 @@ def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path: Path) -> None:
 def test_two_processes_cannot_both_write_to_one_run(tmp_path: Path) -> None:
     journal = journal_in(tmp_path)
     one = journal.begin(header(), NOW, after=journal.read())
-    twin = RunJournal(journal.folder, one.number, one._begun)
+    twin = RunJournal(copy(one._log), one._begun)
     one.intend({"a": "f"}, NOW)
     with pytest.raises(JournalError, match="somebody else has written"):
         twin.intend({"b": "f"}, NOW)
+    for _ in range(2):
+        with pytest.raises(JournalError, match="somebody else has written"):
+            twin.conclude([deleted("a")], NOW)
+        with pytest.raises(JournalError, match="somebody else has written"):
+            twin.overtaken()
+        with pytest.raises(JournalError, match="somebody else has written"):
+            twin.end([deleted("a")], {}, NOW)
+    one.end([deleted("a")], {}, NOW)
+    with pytest.raises(JournalError, match="somebody else has written"):
+        twin.conclude([deleted("a")], NOW)
+    assert set(journal.read().deletions()) == {"a"}
+
+
+def test_what_others_write_meanwhile_takes_a_number_and_stops_no_run(tmp_path: Path) -> None:
+    """A snapshot, or a dry run, adds entries between any two of a run's own."""
+    journal, others = journal_in(tmp_path), ClusterLog(tmp_path, CLUSTER)
+    history = journal.read()
+    others.add(SNAPSHOT)
+    run = journal.begin(header(), NOW, after=history)
+    others.add(SNAPSHOT)
+    run.intend({"a": "f"}, NOW)
+    look = journal.begin({**header(run_id="look"), "dry_run": True}, NOW, after=journal.read())
+    run.conclude([deleted("a")], NOW)
+    assert not run.overtaken()
+    look.conclude([kept("b", Reason.HAS_MEMBERS, "1 member")], NOW)
+    run.end([deleted("a")], {}, NOW)
+    look.end([kept("b", Reason.HAS_MEMBERS, "1 member")], {}, NOW)
+    kinds = [json.loads(path.read_bytes())["kind"] for path in sorted(journal.folder.glob("*.json"))]  # type: ignore[attr-defined]
+    assert kinds == ["snapshot", "begun", "snapshot", "intent", "begun", "outcome", "outcome", "ended", "ended"]
+    first, second = journal.read().runs
+    assert (list(first.outcomes), list(second.outcomes)) == (["a"], ["b"])
+
+
+@pytest.mark.promise(11)
+def test_of_two_runs_under_way_one_finds_the_other(tmp_path: Path) -> None:
+    """The order of the log decides: the later one finds the intent, or the earlier one sends nothing."""
+    first = begin(tmp_path)
+    first.intend({"a": "f"}, NOW)
+    assert not first.overtaken()
+    second = begin(tmp_path, run_id="r2")
+    assert "a" in journal_in(tmp_path).read().deletions()
+    assert first.overtaken()
+    first.intend({"b": "f"}, NOW)
+    second.intend({"c": "f"}, NOW)
+    assert (first.overtaken(), second.overtaken()) == (True, False)
+
+
+def test_a_run_goes_on_behind_an_entry_whose_answer_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = begin(tmp_path)
+    create = FILES.create
+
+    def lost(*arguments: Any, **how: Any) -> None:
+        create(*arguments, **how)
+        raise StorageError("no answer")
+
+    monkeypatch.setattr(FILES, "create", lost)
+    with pytest.raises(StorageError):
+        run.intend({"a": "f"}, NOW)
+    monkeypatch.undo()
+    assert set(journal_in(tmp_path).read().deletions()) == {"a"}
+    run.end([kept("a", Reason.STOPPED, "not sent")], {}, NOW)
+    assert journal_in(tmp_path).read().deletions() == {}
+
+
+def test_nothing_is_sent_where_the_storage_was_unmounted(tmp_path: Path) -> None:
+    """Nor is anything written there: behind a gap, the log could never be read again."""
+    run = begin(tmp_path)
+    run.intend({"a": "f"}, NOW)
+    mounted, elsewhere = tmp_path / "_journal", tmp_path / "elsewhere"
+    mounted.rename(elsewhere)
+    for write in (
+        run.overtaken,
+        partial(run.intend, {"b": "f"}, NOW),
+        partial(run.conclude, [deleted("a")], NOW),
+        partial(run.end, [deleted("a")], {}, NOW),
+    ):
+        with pytest.raises(JournalError, match="check that the storage is mounted"):
+            write()
+    assert not mounted.exists()
+    elsewhere.rename(mounted)
+    run.conclude([deleted("a")], NOW)
+    run.end([deleted("a")], {}, NOW)
+    assert journal_in(tmp_path).read().deletions()["a"].outcome is Outcome.DELETED
+
+
+def test_no_run_begins_where_the_storage_was_unmounted(tmp_path: Path) -> None:
+    begin(tmp_path)
+    history = journal_in(tmp_path).read()
+    tmp_path.joinpath("_journal").rename(tmp_path / "elsewhere")
+    with pytest.raises(JournalError, match=r"mounted|gap"):
+        journal_in(tmp_path).begin(header(run_id="r2"), NOW, after=history)
 
 
 def test_a_clock_behind_the_journal_begins_no_run(tmp_path: Path) -> None:
@@ -179,7 +275,8 @@ def test_no_run_begins_on_a_storage_that_replaces_files(tmp_path: Path, monkeypa
             begin(tmp_path)
     assert len(journal_in(tmp_path).read().runs) == 1
     monkeypatch.undo()  # the storage was mended, and has the file as it was replaced
-    assert begin(tmp_path).number == 2
+    begin(tmp_path)
+    assert len(journal_in(tmp_path).read().runs) == 2
 
 
 @pytest.mark.promise(10)
@@ -211,14 +308,14 @@ def _edit(path: Path) -> None:
     "change", [Path.unlink, _edit, lambda path: path.write_bytes(b"{}")], ids=["gone", "edited", "torn"]
 )
 @pytest.mark.parametrize(
-    "name", ["00000001.json", "00000002.json", "00000001/ended.json", "00000002/000001.json", "00000002/000002.json"]
+    "number", [1, 2, 4, 5, 6], ids=["begun", "intent of one that ended", "ended", "another begun", "its intent"]
 )
 @pytest.mark.promise(10)
-def test_whoever_changes_an_entry_is_found_out(tmp_path: Path, name: str, change: Callable[[Path], object]) -> None:
+def test_whoever_changes_an_entry_is_found_out(tmp_path: Path, number: int, change: Callable[[Path], object]) -> None:
     three_runs(tmp_path)
     journal = journal_in(tmp_path)
     assert set(journal.read().deletions()) == {"a", "b"}
-    (file,) = tmp_path.glob(f"_journal/*/{name}")
+    (file,) = tmp_path.glob(f"_journal/*/log/{number:08}.json")
     before = file.read_bytes()
     change(file)
     if file.exists() and file.read_bytes() == before:
@@ -287,32 +384,28 @@ def _run(path: Path, plan_id: str | None, at: datetime, group_id: str) -> None:
 
 
 def of_plan(folder: Path, plan_id: str) -> list[RunRecord]:
-    return journal_in(folder).current().of_plan(plan_id)
+    return read_history(Layout(folder, "prod"), CLUSTER).of_plan(plan_id)
 
 
-@pytest.mark.parametrize("settled", [False, True])
-def test_the_runs_of_a_plan_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: bool) -> None:
-    monkeypatch.setattr(f"{Journal.__module__}.CHECKPOINT_RUNS", 3 if settled else 50)
+@pytest.mark.parametrize("folded", [False, True])
+def test_the_runs_of_a_plan_are_found(tmp_path: Path, folded: bool) -> None:
     for number, plan_id in enumerate([PLAN, OTHER, None, PLAN, OTHER, PLAN]):
         _run(tmp_path, plan_id, NOW + timedelta(minutes=number), f"g{number}")
+        if folded:
+            fold_for_removal(Layout(tmp_path, "prod"), CLUSTER)
     assert [list(run.outcomes) for run in of_plan(tmp_path, PLAN)] == [["g0"], ["g3"], ["g5"]]
     assert of_plan(tmp_path, "20261101T000000Z-00000003") == []
 
 
-def test_the_runs_of_a_plan_are_checked_against_those_that_follow(tmp_path: Path) -> None:
+@pytest.mark.promise(10)
+def test_the_runs_of_a_plan_are_checked_against_what_was_folded(tmp_path: Path) -> None:
     for number in range(3):
         _run(tmp_path, PLAN, NOW + timedelta(minutes=number), f"g{number}")
-    _edit(journal_in(tmp_path).folder / "00000001" / "ended.json")  # type: ignore[arg-type]
-    with pytest.raises(JournalError):
+    fold_for_removal(Layout(tmp_path, "prod"), CLUSTER)
+    folder: Any = journal_in(tmp_path).folder
+    _edit(folder / "00000004.json")
+    with pytest.raises(JournalError, match="not what it was"):
         of_plan(tmp_path, PLAN)
-    (journal_in(tmp_path).folder / "00000002.json").unlink()
+    (folder / "00000002.json").unlink()
     with pytest.raises(JournalError, match="gap"):
         of_plan(tmp_path, PLAN)
-
-
-def test_a_run_without_an_end_that_lacks_what_the_next_one_found_was_changed(tmp_path: Path) -> None:
-    begin(tmp_path).intend({"a": "f"}, NOW)
-    begin(tmp_path)
-    (journal_in(tmp_path).folder / "00000001" / "000001.json").unlink()
-    with pytest.raises(JournalError, match="run 1 of the journal lacks entries that the next run found"):
-        journal_in(tmp_path).current()
