@@ -23,7 +23,6 @@ from airflow_kafka_groups.storage.layout import utc_now
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.kafka import AdminClient, ClusterDescription
-    from airflow_kafka_groups.kafka.admin.client.access import Access
     from airflow_kafka_groups.kafka.admin.results import GroupListings
     from airflow_kafka_groups.kafka.maintenance_client import MaintenanceClient, OffsetsRetention
     from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
@@ -35,6 +34,7 @@ _ONLY_THERE = (
 )
 _SPARK_GROUP = "spark-kafka-relation"
 """Begins the names of the groups by which Spark reads a topic; none of this name has to exist."""
+_TOO_OLD = "The brokers are too old to say (before 2.3)."
 _ACLS = (
     "Add the missing ACLs: Describe, Read and Delete on groups, Describe and Read on topics. The page 'Connect to a "
     "cluster' of the documentation has the table."
@@ -81,51 +81,43 @@ async def examine_rights(
         report.unknown("rights", f"What this user may do is not known: {error}.", _ACLS)
         return
     failed = {id_: error for id_, error in access.failed.items() if not is_out_of_reach(id_, error, protected)}
-    _examine_general(access, report)
+    if access.lists_all is False:
+        report.warn("all groups", FEWER_LISTED, SEE_ALL)
+    if access.sees_all_topics:
+        report.ok("all topics", "Offsets of all topics are visible.")
+    else:
+        text = "Brokers leave topics that this user may not describe out of a group's offsets, and so out of backups."
+        report.fail("all topics", text, "Allow Describe on all topics. Until then nothing is planned or deleted.")
     if refused := sorted(access.failed.keys() - failed.keys()):
         text = f"{counted(len(refused), 'protected group')} may not be described: nobody changes them."
         report.ok("protected groups", f"{text} The first is {refused[0]!r}.")
     for name, right in (("read offsets", "read"), ("delete groups", "delete"), ("restore groups", "restore")):
         _examine_right(name, [getattr(group, right) for group in access.groups.values()], failed, report)
-    _examine_lease(access.lease, lease_group_id, report)
+    if access.lease is None:
+        report.unknown("lease", _TOO_OLD)
+    elif access.lease:
+        report.ok("lease", f"The lease {lease_group_id} can be taken.")
+    else:
+        text = f"The lease {lease_group_id} cannot be taken, so no deletion can begin."
+        report.fail("lease", text, f"Allow Read on the group {lease_group_id}.")
     _examine_offsets_topic(of_topics.get(OFFSETS_TOPIC, frozenset()), of_spark, report)
-
-
-def _examine_general(access: Access, report: Report) -> None:
-    if access.lists_all is False:
-        report.warn("all groups", FEWER_LISTED, SEE_ALL)
-    if access.sees_all_topics:
-        report.ok("all topics", "Offsets of all topics are visible.")
-        return
-    text = "Brokers leave topics that this user may not describe out of a group's offsets, and so out of backups."
-    report.fail("all topics", text, "Allow Describe on all topics. Until then nothing is planned or deleted.")
 
 
 def _examine_right(
     name: str, answers: list[bool | None], failed: Mapping[str, KafkaGroupsError], report: Report
 ) -> None:
+    text = f"Allowed with {answers.count(True)} of {counted(len(answers) + len(failed), 'group')}"
     if failed:
-        asked = counted(len(answers) + len(failed), "group")
-        text = f"Allowed with {answers.count(True)} of {asked}; {len(failed)} cannot be described"
-        report.warn(name, f"{text}, first: {next(iter(failed.values()))}.", _ACLS)
+        first = next(iter(failed.values()))
+        report.warn(name, f"{text}; {len(failed)} cannot be described, first: {first}.", _ACLS)
     elif not answers:
         report.unknown(name, "There is no group to ask about.")
-    elif (allowed := answers.count(True)) == len(answers):
-        report.ok(name, f"Allowed with all of {counted(len(answers), 'group')}.")
+    elif all(answers):
+        report.ok(name, f"{text}.")
     elif None in answers:
-        report.unknown(name, "The brokers are too old to say (before 2.3).")
+        report.unknown(name, _TOO_OLD)
     else:
-        report.warn(name, f"Allowed with {allowed} of {counted(len(answers), 'group')}.", _ACLS)
-
-
-def _examine_lease(allowed: bool | None, lease_group_id: str, report: Report) -> None:
-    if allowed is None:
-        report.unknown("lease", "The brokers are too old to say whether the lease can be taken.")
-    elif allowed:
-        report.ok("lease", f"The lease {lease_group_id} can be taken.")
-    else:
-        text = f"The lease {lease_group_id} cannot be taken, so no deletion can begin."
-        report.fail("lease", text, f"Allow Read on the group {lease_group_id}.")
+        report.warn(name, f"{text}.", _ACLS)
 
 
 def _examine_offsets_topic(operations: frozenset[str] | None, of_spark: frozenset[str] | None, report: Report) -> None:
@@ -134,37 +126,34 @@ def _examine_offsets_topic(operations: frozenset[str] | None, of_spark: frozense
         for what, allowed in ((OFFSETS_TOPIC, operations), ("groups whose names begin with spark-kafka-", of_spark))
         if allowed is not None and "read" not in allowed
     ]
-    if not lacking and (operations is None or of_spark is None):
-        report.unknown("log of commits", f"The brokers are too old to say whether {OFFSETS_TOPIC} can be read.")
-    elif not lacking:
-        report.ok("log of commits", f"{OFFSETS_TOPIC} can be read: set commit_log to required. {_ONLY_THERE}")
+    if lacking:
+        remedy = f"Allow Read on {' and on '.join(lacking)}, or protect such groups by patterns."
+        report.warn("log of commits", f"{OFFSETS_TOPIC} cannot be read. {_ONLY_THERE}", remedy)
+    elif operations is None or of_spark is None:
+        report.unknown("log of commits", _TOO_OLD)
     else:
-        text = f"{OFFSETS_TOPIC} cannot be read. {_ONLY_THERE}"
-        report.warn(
-            "log of commits", text, f"Allow Read on {' and on '.join(lacking)}, or protect such groups by patterns."
-        )
+        report.ok("log of commits", f"{OFFSETS_TOPIC} can be read: set commit_log to required. {_ONLY_THERE}")
 
 
 async def examine_retention(
     retention: Callable[[], Awaitable[OffsetsRetention]], min_idle_seconds: float, report: Report
 ) -> None:
     """Check whether brokers keep groups for longer than the idle time, so that any can be found stale."""
-    unknown = "How long brokers keep the offsets of idle groups is not known"
-    remedy = "Allow DescribeConfigs on the cluster, or ask the provider for offsets.retention.minutes."
     try:
         found = await retention()
+        minutes, why = found.minutes, next(iter(found.errors.values()), "no broker answered")
     except KafkaGroupsError as error:
-        report.unknown("offsets retention", f"{unknown}: {error}.", remedy)
+        minutes, why = None, error
+    if minutes is None:
+        text = f"How long brokers keep the offsets of idle groups is not known: {why}."
+        remedy = "Allow DescribeConfigs on the cluster, or ask the provider for offsets.retention.minutes."
+        report.unknown("offsets retention", text, remedy)
         return
-    if found.minutes is None:
-        why = next(iter(found.errors.values()), "no broker answered")
-        report.unknown("offsets retention", f"{unknown}: {why}.", remedy)
-        return
-    kept, idle = show_duration(found.minutes * 60), show_duration(min_idle_seconds)
+    kept, idle = show_duration(minutes * 60), show_duration(min_idle_seconds)
     text = f"Brokers keep the offsets of a group without members for {kept}, the idle time is {idle}."
-    if found.minutes * 60 <= min_idle_seconds:
+    if minutes * 60 <= min_idle_seconds:
         text += " Brokers forget most idle groups before they become stale."
-        report.warn("offsets retention", text, f"To find more, {fitting(min_idle_seconds, found.minutes)}.")
+        report.warn("offsets retention", text, f"To find more, {fitting(min_idle_seconds, minutes)}.")
     else:
         report.ok("offsets retention", text)
 
@@ -177,12 +166,6 @@ _FRESH_SECONDS = 60.0
 _REACH = "Start the brokers that are down, and let this machine reach all of them at their advertised.listeners."
 _UNKNOWN_CLOCKS = "The brokers' clocks are not known"
 _NEEDED = (apis.LIST_GROUPS, apis.DESCRIBE_GROUPS, apis.OFFSET_FETCH, apis.FIND_COORDINATOR, apis.DELETE_GROUPS)
-_UPGRADE = "Nothing: older requests are used. A newer broker needs fewer requests."
-_OLDER = (
-    (apis.FIND_COORDINATOR, 4, "find one coordinator per request (KIP-699 came with 3.0)"),
-    (apis.OFFSET_FETCH, 8, "read one group per request (KIP-709 came with 3.0)"),
-    (apis.LIST_GROUPS, 5, "list groups without their types (they came with 3.8), so types are described"),
-)
 _MAX_TIMESTAMP_VERSION = 7
 
 
@@ -238,12 +221,8 @@ def _examine_versions(api_versions: Mapping[int, ApiVersions], report: Report) -
     if missing := [api.name for api in _NEEDED if not all(of.supports(api, api.min_version) for of in of_brokers)]:
         text = f"Some brokers lack {', '.join(missing)}, without which nothing can be cleaned up."
         report.fail("API versions", text, "Use Kafka 2.8 or later, or ask the provider to allow them.")
-        return
-    older = [what for api, version, what in _OLDER if not all(of.supports(api, version) for of in of_brokers)]
-    if older:
-        report.warn("API versions", f"Some brokers {'; '.join(older)}.", _UPGRADE)
     else:
-        report.ok("API versions", "Coordinators and offsets of many groups are read in one request.")
+        report.ok("API versions", "All brokers have what listing, backing up and deleting groups needs.")
 
 
 def _examine_listing(groups: GroupListings, report: Report) -> None:

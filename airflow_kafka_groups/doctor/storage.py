@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 from contextlib import suppress
 
 from airflow_kafka_groups.doctor.finding import Report
@@ -15,14 +14,11 @@ from airflow_kafka_groups.storage.layout import StoragePath, utc_now
 from airflow_kafka_groups.storage.manifest import CLOCKS_MAY_DIFFER
 
 PROBE_FOLDER = "_doctor"
-FEW_BYTES = 1_000_000_000
-"""Less free space than this is a warning: a backup of 60,000 groups with 10 partitions each takes some 20 MB."""
-
 _WRITABLE = "Let the Airflow workers create folders and files there, or set another storage_path."
 
 
 def examine_storage(root: StoragePath, report: Report) -> None:
-    """Try what deletions rely on: exclusive creation, reading back, listing after writing, removing, free space.
+    """Try what deletions rely on: exclusive creation, reading back, listing after writing, removing.
 
     :param root: the storage folder (``storage_path``). It is created if it does not exist.
     """
@@ -43,7 +39,6 @@ def examine_storage(root: StoragePath, report: Report) -> None:
             FILES.remove(probe)
             FILES.remove_folder(folder)
     _examine_place(root, report)
-    _examine_space(root, report)
 
 
 def _examine_listing(folder: StoragePath, probe: StoragePath, report: Report) -> None:
@@ -70,18 +65,3 @@ def _examine_place(root: StoragePath, report: Report) -> None:
         return
     text = f"{root} is a folder of this machine, and {', '.join(elsewhere)} runs tasks on others."
     report.warn("place", text, "Let all workers, Spark and the API server share it, or use an object store.")
-
-
-def _examine_space(root: StoragePath, report: Report) -> None:
-    local = FILES.local(root)
-    if local is None:
-        return
-    try:
-        free = shutil.disk_usage(local).free
-    except OSError:  # there is no such folder, or this user may not enter it: it could not be created, either
-        return
-    text = f"{free / 1e9:,.1f} GB are free."
-    if free < FEW_BYTES:
-        report.warn("free space", text, "Free some space, or run the DAG prune_kafka_groups_files.")
-    else:
-        report.ok("free space", text)

@@ -73,8 +73,6 @@ def too_fast(new: Iterable[NewGroup], days: float) -> list[FastFamily]:
 
 _GROWTH_DAYS = 7.0
 _SHOWN_FAMILIES = 200
-_LARGEST = 20
-"""How many of the shown ones are the largest, and how many grow fastest: tables and charts are about these."""
 
 
 class TailShape(StrEnum):
@@ -96,7 +94,6 @@ class Family(NamedTuple):
 
 _HEX = "[0-9a-fA-F]"
 _UUID = re.compile(rf"(?<![0-9a-fA-F]){_HEX}{{8}}-?(?:{_HEX}{{4}}-?){{3}}{_HEX}{{12}}(?![0-9a-fA-F])")
-_SHORTEST_UUID = 32
 _NUMBER = re.compile(r"(?<![^-_.:/])\d+(?![^-_.:/])")
 _POD = "[bcdfghjklmnpqrstvwxz2456789]"
 """The letters and digits of Kubernetes' generated names."""
@@ -115,7 +112,6 @@ _TAILS = (
 """Each names the shape of what it finds."""
 _LONGEST_TAIL = 256
 """Where a tail begins at the earliest: ids may have 32,767 letters, and each separator is tried up to the end."""
-_SHAPES = {shape.value: shape for shape in TailShape}
 
 
 def family_of(group_id: str) -> Family | None:
@@ -123,16 +119,15 @@ def family_of(group_id: str) -> Family | None:
 
     :param group_id: the group's id. A UUID counts wherever it is, anything else only at the end.
     """
-    if len(group_id) >= _SHORTEST_UUID and (uuid := _UUID.search(group_id)) is not None:
+    if (uuid := _UUID.search(group_id)) is not None:
         after = _NUMBER.sub("<number>", group_id[uuid.end() :])
         return Family(f"{group_id[: uuid.start()]}<uuid>{after}", TailShape.UUID)
     start = max(len(group_id) - _LONGEST_TAIL, 0)
     while start and group_id[start : start + _LONGEST_TAIL].isdecimal():  # a number has any length
         start = max(start - _LONGEST_TAIL, 0)
-    for tail in _TAILS if "19" in group_id or "20" in group_id else _TAILS[1:]:
-        found = tail.search(group_id, start)
-        if found is not None:
-            shape = _SHAPES[str(found.lastgroup)]
+    for tail in _TAILS:
+        if (found := tail.search(group_id, start)) is not None:
+            shape = TailShape(str(found.lastgroup))
             return Family(f"{group_id[: found.start()]}<{shape}>", shape)
     return None
 
@@ -178,8 +173,6 @@ class FamilySummary:
 def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[FastFamily] = ()) -> list[FamilySummary]:
     """Return the families of two groups or more, at most 200: fast growing ones first, then by planned groups.
 
-    Of more, the 20 with the most groups and the 20 that grow fastest are among them.
-
     :param members: all groups that have a family.
     :param observed_at: the time of the snapshot. A group that its first snapshot showed may be older, so growth is
         known only where some member of any family was first seen before the last 7 days.
@@ -200,18 +193,7 @@ def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[F
         for name, some in of_family.items()
         if len(some) > 1 or name in of_fast
     ]
-    if len(found) > _SHOWN_FAMILIES:
-        largest = sorted(found, key=lambda one: (-one.groups, one.name))[:_LARGEST]
-        growing = [one for one in found if one.growth_per_day]
-        fastest = sorted(growing, key=lambda one: (-(one.growth_per_day or 0.0), one.name))[:_LARGEST]
-        chosen = {one.name: one for one in (*largest, *fastest)}
-        others = sorted((one for one in found if one.name not in chosen), key=_rank)
-        found = [*chosen.values(), *others[: _SHOWN_FAMILIES - len(chosen)]]
-    return sorted(found, key=_rank)
-
-
-def _rank(one: FamilySummary) -> tuple[bool, int, int, str]:
-    return not one.too_fast, -one.planned, -one.groups, one.name
+    return sorted(found, key=lambda one: (not one.too_fast, -one.planned, -one.groups, one.name))[:_SHOWN_FAMILIES]
 
 
 def _summary(

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from itertools import repeat
 from typing import NamedTuple
 
 from airflow_kafka_groups.checks import check_integer, check_number, check_seconds, check_share
@@ -202,18 +201,10 @@ def facts_of_all(
 ) -> list[RuleFacts]:
     """Return the facts of groups, from columns of equal length; see ``facts_of``."""
     families = [family_of(group_id) or (None, None) for group_id in group_ids]
-    found = map(owners.owner_of, group_ids, clients)
-    columns = zip(
-        group_ids,
-        group_types,
-        found,
-        *zip(*families, strict=True),
-        topics,
-        clients,
-        repeat(None, len(group_ids)),
-        strict=True,
-    )
-    return list(map(tuple.__new__, repeat(RuleFacts), columns))  # sooner than the constructor
+    rows = zip(group_ids, group_types, map(owners.owner_of, group_ids, clients), families, topics, clients, strict=True)
+    return [
+        RuleFacts(id_, kind, owner, name, shape, read, last) for id_, kind, owner, (name, shape), read, last in rows
+    ]
 
 
 class RuleMatcher:
@@ -277,11 +268,6 @@ class RulesBefore:
         self._place = {rule.name: number for number, rule in enumerate(rules)}
         self._by_client = any(rule.match.clients for rule in rules)  # then owners are found by last client, too
         self._ids = _RuleIds(rules)
-        self._open = [
-            (number, rule)
-            for number, rule in enumerate(rules)
-            if rule.deletes and self._is_open(rule.match, unknown_type=True, unknown_owner=True)
-        ]
 
     def of(self, group: RuleFacts) -> list[Rule]:
         """Return the rule that decided, and those before it; every deleting rule if the first is not known.
@@ -292,8 +278,8 @@ class RulesBefore:
         if place is None:
             return [rule for rule in self._rules if rule.deletes]
         decided = self._rules[place]
-        by_id = set(self._ids.of(group.group_id))
-        return [decided, *(r for number, r in self._open if number < place and number in by_id and self._may(r, group))]
+        before = (self._rules[number] for number in self._ids.of(group.group_id) if number < place)
+        return [decided, *(rule for rule in before if rule.deletes and self._may(rule.match, group, decided))]
 
     def most(self, group: RuleFacts, demand: Callable[[Rule], float]) -> float:
         """Return the most that one of these rules demands of a group.
@@ -302,24 +288,21 @@ class RulesBefore:
         """
         return max(map(demand, self.of(group)), default=0.0)
 
-    def _may(self, rule: Rule, group: RuleFacts) -> bool:
+    def _may(self, match: Match, group: RuleFacts, decided: Rule) -> bool:
         unknown_type = group.group_type == GroupType.UNKNOWN.value
-        of_rule = bool(self._rules[self._place[group.rule or ""]].owner)  # then the group's own is not known here
-        if rule.match.types and not unknown_type and group.group_type not in rule.match.types:
+        if match.types and not unknown_type and group.group_type not in match.types:
             return False
+        of_rule = bool(decided.owner)  # then the group's own is not known here
         unknown_owner = self._by_client and (group.owner is None or of_rule)
-        if rule.match.owners and not unknown_owner and not of_rule and group.owner not in rule.match.owners:
+        if match.owners and not unknown_owner and not of_rule and group.owner not in match.owners:
             return False
-        may = self._is_open(rule.match, unknown_type=unknown_type, unknown_owner=unknown_owner)
-        return may and _of_family(group.group_id, rule.match)
-
-    def _is_open(self, match: Match, *, unknown_type: bool, unknown_owner: bool) -> bool:
-        return bool(
+        is_open = (
             match.clients
             or (match.topics and self._topics_hidden)
             or (match.types and unknown_type)
-            or (match.owners and self._by_client and unknown_owner)
+            or (match.owners and unknown_owner)
         )
+        return bool(is_open) and _of_family(group.group_id, match)
 
 
 def demanding_approval(rules: Sequence[Rule], groups: Iterable[RuleFacts], *, topics_hidden: bool) -> list[str]:

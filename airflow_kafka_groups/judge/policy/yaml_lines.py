@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,8 +13,6 @@ from airflow_kafka_groups.shown import one_line
 
 Path: TypeAlias = tuple[str | int, ...]
 _MOST_VALUES = 200_000
-_QUOTED = re.compile(r"""(?<!\S)(['"])(?![<\\])(?:(?!\1).){2,}\1""")
-"""What YAML's errors quote of a file, such as an alias; not their own words: ``'<block end>'`` and ``'\\t'``."""
 _MOST_KNOWN = 30
 """The most words that a message names: each of 2,000 rules may have a message, and each of 500 teams is a word."""
 
@@ -103,8 +100,8 @@ def read_yaml(content: bytes, name: str, needed: Sequence[str] = ()) -> Document
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         line = 1 if mark is None else mark.line + 1
-        what = _QUOTED.sub("'…'", " ".join(filter(None, (exc.context, exc.problem))))
-        raise PolicyError(f"{name}, line {line}: this is no YAML: {what}; {_remedy(what)}") from None
+        remedy = "quote special characters, and indent by spaces"
+        raise PolicyError(f"{name}, line {line}: this is no YAML: {remedy}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as exc:
         raise PolicyError(f"{name}: this is no YAML: {exc}") from exc
     return Document(name, value, lines)
@@ -126,10 +123,6 @@ def _limit_values(loader: Any, name: str) -> None:
         return compose(parent, index)
 
     loader.compose_node = compose_counted
-
-
-def _remedy(what: str) -> str:
-    return "indent by spaces" if r"'\t'" in what else "quote special characters"
 
 
 def _value(loader: Any, node: Any, path: Path, lines: dict[Path, int], name: str) -> Any:

@@ -67,13 +67,6 @@ async def test_a_broker_that_cannot_be_reached(admin: FakeAdmin, monkeypatch: py
     )
 
 
-async def test_old_brokers_are_named_with_what_they_cannot_do(admin: FakeAdmin) -> None:
-    admin.api_versions = {1: NEW, 2: OLD}
-    versions = (await found(admin))["API versions"]
-    assert versions.status is Status.WARNING
-    assert all(kip in versions.text for kip in ("KIP-699", "KIP-709", "3.8"))
-
-
 async def test_a_cluster_that_cannot_delete_groups_has_failed(admin: FakeAdmin) -> None:
     admin.api_versions = {1: ApiVersions({key: of for key, of in NEW.ranges.items() if key != 42})}
     versions = (await found(admin))["API versions"]

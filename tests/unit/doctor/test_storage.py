@@ -1,7 +1,5 @@
 """The storage folder is tried out, and left as it was."""
 
-import shutil
-from collections import namedtuple
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +11,6 @@ from airflow_kafka_groups.doctor.storage import examine_storage
 from airflow_kafka_groups.storage.disk import Disk
 from airflow_kafka_groups.storage.file_storage import Storage
 
-Usage = namedtuple("Usage", "total used free")
-
 
 def found(root: Path) -> dict[str, Status]:
     report = Report()
@@ -25,7 +21,7 @@ def found(root: Path) -> dict[str, Status]:
 def test_a_good_folder_passes_and_nothing_stays_in_it(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     checks = found(tmp_path)
-    assert list(checks) == ["storage", "exclusive creation", "listing", "storage clock", "free space"]
+    assert list(checks) == ["storage", "exclusive creation", "listing", "storage clock"]
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert set(found(tmp_path / "new")) == set(checks)
 
@@ -49,13 +45,6 @@ def test_a_storage_that_lists_late_is_a_warning(tmp_path: Path, monkeypatch: pyt
     assert found(tmp_path)["listing"] is Status.WARNING
 
 
-def test_little_free_space_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 999_999_999))
-    assert found(tmp_path)["free space"] is Status.WARNING
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 1_000_000_000))
-    assert found(tmp_path)["free space"] is Status.OK
-
-
 def test_a_folder_that_this_user_may_not_enter_ends_no_other_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +53,7 @@ def test_a_folder_that_this_user_may_not_enter_ends_no_other_check(
     def deny(path: object = "x", *_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    for place, name in ((Path, "exists"), (shutil, "disk_usage"), (Disk, "create")):
+    for place, name in ((Path, "exists"), (Disk, "create")):
         monkeypatch.setattr(place, name, deny)
     checks = found(tmp_path / "locked" / "kafka-groups")
     monkeypatch.undo()

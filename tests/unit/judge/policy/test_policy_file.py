@@ -125,7 +125,7 @@ WRONG = {
     "no file at all": (None, "the policy is missing: there is no"),
     "empty": ("", "policy.yaml, line 1: is empty: begin with 'version: 1', and 'rules:' with at least one rule"),
     "a list": ("- a\n", "policy.yaml, line 1: .* must be a mapping with the keys version and rules"),
-    "a tab": ("version: 1\nrules:\n\t- name: r\n", "policy.yaml, line 3: this is no YAML: .*; indent by spaces"),
+    "a tab": ("version: 1\nrules:\n\t- name: r\n", "policy.yaml, line 3: this is no YAML: .*indent by spaces"),
     "no rules": ("version: 1\n", "policy.yaml, line 1: lacks 'rules': add it"),
     "no YAML": ("version: 1\nrules: [\n", "policy.yaml, line 3: this is no YAML"),
     "a tag": ("version: !!python/object:os.system 1\nrules: []\n", "policy.yaml, line 1: this is no YAML"),
