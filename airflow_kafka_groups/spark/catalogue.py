@@ -207,5 +207,6 @@ def add_observations(spark: SparkSession, store: ObservationStore, table: Catalo
     sizes = {name: each.groups for name, each in lacking.items()}
     if sizes:
         files = [path for each in lacking.values() for path in store.paths_of(each)]
-        rows = read_stored(spark, OBSERVATION_SCHEMA).parquet(*files).withColumn("snapshot_id", F.col("run_id"))
-        table.replace(cluster, rows, sizes)
+        nothing = spark.createDataFrame([], OBSERVATION_SCHEMA)
+        rows = read_stored(spark, OBSERVATION_SCHEMA).parquet(*files) if files else nothing
+        table.replace(cluster, rows.withColumn("snapshot_id", F.col("run_id")), sizes)

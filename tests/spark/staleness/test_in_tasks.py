@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.exceptions import JobError, SnapshotError
+from airflow_kafka_groups.exceptions import JobError, SnapshotError, StorageError
 from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark import judging
 from airflow_kafka_groups.spark.jobs import judge_staleness
@@ -175,6 +175,9 @@ def test_observations_that_are_not_as_they_were_written_are_made_again(
         flip_a_byte(file)
     if doubt == "damaged and without manifest":
         manifest_of(tmp_path, 1).unlink()
+    if doubt == "damaged":
+        with pytest.raises(StorageError, match="are not as they were written: run the job again"):
+            judge(tmp_path, spark=spark)
     assert judge(tmp_path, spark=spark)["snapshots_reduced"] == 1
     assert (judged(tmp_path)[0], file.read_bytes()) == (rows, healthy)
 
