@@ -138,6 +138,7 @@ def test_a_table_grows_by_columns_of_a_later_version_and_keeps_those_of_a_user(
         ("s0", "mine", "a", 1, None, False),
         ("s1", None, "b", 2, None, False),
         ("s2", None, "b", 2, 0.5, True),
+        ("s3", None, "c", 3, None, False),
         ("s4", None, "c", None, None, False),
     ]
 
