@@ -96,8 +96,6 @@ def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> list[Marku
     shown.append(charts.idle_ages(zip(idle, map(is_planned, ids), strict=True)))
     if facts.judged:
         shown.append(charts.expiry_ahead(facts.judged["expires_at"].to_pylist(), now))
-    if plan.families:
-        shown.append(charts.family_growth(plan.families))
     return shown
 
 
@@ -186,7 +184,7 @@ def write_taken_records(
         "taken.html.j2",
         dag_id=dag_id,
         title=f"Records that Spark took from {group_id}",
-        chart=charts.offsets_taken(offsets),
+        largest=sorted(offsets.items(), key=lambda each: (-each[1], each[0])),
         backlog_id=backlog_id,
         group_id=group_id,
         partitions=len(offsets),
