@@ -11,7 +11,6 @@ import logging
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.links import REPORT_XCOM
@@ -21,9 +20,6 @@ from airflow_kafka_groups.report.page import HEAD, dag_of
 from airflow_kafka_groups.storage.json_files import read_named
 from airflow_kafka_groups.storage.layout import check_id
 from airflow_kafka_groups.storage.paths import REPORTS, TREND_PAGE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +55,13 @@ def named_reports(dag_id: str, run_id: str | None = None) -> list[NamedReport]:
         .limit(MAX_REPORTS)
     )
     with create_session() as session:
-        rows = [(str(task_id), int(index), value) for task_id, index, value in session.execute(query)]
-    return _each_once(dag_id, rows)
+        rows = session.execute(query).all()
+    found: dict[str, NamedReport] = {}
+    for task_id, map_index, value in rows:
+        path = _text(value)
+        if path is not None and path not in found:
+            found[path] = NamedReport(dag_id=dag_id, task_id=str(task_id), map_index=int(map_index), path=path)
+    return list(found.values())
 
 
 def read_report(named: NamedReport) -> bytes:
@@ -122,15 +123,6 @@ def check_place(text: str) -> None:
     check_id("report", path.name.removesuffix(".html"))
     if path.suffix != ".html" or path.parent.name != REPORTS or ".." in path.parts:
         raise ConfigurationError("report", text, "must be in a folder named 'reports'")
-
-
-def _each_once(dag_id: str, rows: Iterable[tuple[str, int, object]]) -> list[NamedReport]:
-    found: dict[str, NamedReport] = {}
-    for task_id, map_index, value in rows:
-        path = _text(value)
-        if path is not None and path not in found:
-            found[path] = NamedReport(dag_id=dag_id, task_id=task_id, map_index=map_index, path=path)
-    return list(found.values())
 
 
 def _text(value: object) -> str | None:

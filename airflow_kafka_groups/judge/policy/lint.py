@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from airflow_kafka_groups.judge.policy.families import TailShape, family_of
+from airflow_kafka_groups.judge.policy.families import family_of
 from airflow_kafka_groups.judge.policy.owners import OwnerRules
 from airflow_kafka_groups.judge.policy.rules import Match, Rule
 from airflow_kafka_groups.judge.policy.yaml_lines import Path, Problems, did_you_mean
@@ -174,10 +174,6 @@ def _never(rule: Rule, protected: Covering, known: list[str] | None) -> Iterator
             if owner not in known:
                 hint = did_you_mean(owner, known) if known else "no owner has groups"
                 yield "owners", f"(got {owner!r}) owns no groups, so it can never match; {hint}. Give it groups"
-    for name in match.families:
-        if "<" in name and not any(f"<{shape}>" in name for shape in TailShape):
-            shapes = ", ".join(f"<{shape}>" for shape in TailShape)
-            yield "families", f"(got {name!r}) can never match: the name of a family has one of {shapes}"
     if match.families and match.groups and all(_is_glob(group_id, but="*?[") for group_id in match.groups):
         found = [family for group_id in match.groups if (family := family_of(group_id)) is not None]
         if not any(family.name in match.families or family.shape in match.families for family in found):

@@ -15,7 +15,7 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = "|".join(_DAYS)
 _RANGE = rf"(?:{_DAY})(?:-(?:{_DAY}))?"
 _WINDOW = re.compile(rf"(?:({_RANGE}(?:,{_RANGE})*) )?([01]\d|2[0-4]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)")
-_HOLIDAY = re.compile(r"(\d{4}-)?(\d\d-\d\d)(?:\.\.(\d{4}-)?(\d\d-\d\d))?")
+_HOLIDAY = re.compile(r"((?:\d{4}-)?\d\d-\d\d)(?:\.\.((?:\d{4}-)?\d\d-\d\d))?")
 _MIDNIGHT = 24 * 60
 _LONGEST_DAYS = 400
 
@@ -165,10 +165,10 @@ def _minutes(hours: str, minutes: str) -> int:
 
 def _holiday(problems: Problems, path: Path, text: str) -> Holiday | None:
     match = _HOLIDAY.fullmatch(text)
-    if match is not None and (match[4] is None or bool(match[1]) == bool(match[3])):
-        first = f"{match[1] or ''}{match[2]}"
-        last = f"{match[3] or ''}{match[4]}" if match[4] else first
-        if _is_day(first) and _is_day(last) and (not match[1] or first <= last):
+    if match is not None:
+        first, last = match[1], match[2] or match[1]
+        is_each_year = len(first) == len("12-25")
+        if len(first) == len(last) and _is_day(first) and _is_day(last) and (is_each_year or first <= last):
             return Holiday(text, first, last)
     problems.add(path, f"(got {text!r}) must be a day such as '2026-12-24', '12-25', or '2026-12-24..2027-01-01'")
     return None

@@ -88,9 +88,10 @@ class Match:
                 known = ", ".join(sorted(ELIGIBLE_TYPES | NAMED_TYPES))
                 raise ConfigurationError("types", name, f"must be one of {known}")
         for name in self.families:
-            if "<" not in name and name not in list(TailShape):
+            if name not in list(TailShape) and not any(f"<{shape}>" in name for shape in TailShape):
                 shapes = ", ".join(TailShape)
-                raise ConfigurationError("families", name, f"must be one of {shapes}, or a name such as 'app-<uuid>'")
+                remedy = f"must be one of {shapes}, or a name with one of them, such as 'app-<uuid>'"
+                raise ConfigurationError("families", name, remedy)
 
     @property
     def is_empty(self) -> bool:

@@ -155,6 +155,9 @@ WRONG = {
     ),
     "an empty list": ("version: 1\nrules:\n- {name: r, action: delete, match: {groups: []}}", "groups is empty"),
     "an unknown type": ("version: 1\nrules:\n- {name: r, action: delete, match: {types: queue}}", "one of classic"),
+    "a family's name without a shape": (
+        "version: 1\nrules:\n- {name: r, action: delete, match: {families: 'app-<uid>'}}", "one of uuid"
+    ),
     "an unknown shape": ("version: 1\nrules:\n- {name: r, action: delete, match: {families: uid}}", "one of uuid"),
     "no such ready-made rule": (
         "version: 1\nrules:\n- use: console-consumer\n", "no ready-made rule; did you mean 'console-consumers'"
