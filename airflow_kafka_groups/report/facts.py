@@ -251,27 +251,21 @@ def _later(before: dict[str, str] | None, item: Mapping[str, str]) -> dict[str, 
     return dict(item)
 
 
-def verified_gone(records: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the groups that a run deleted and did not find any more when it looked once more."""
-    gone: set[str] = set()
-    for record in records:
-        if found := record["verification"]:
-            gone |= {item["group_id"] for item in record["outcomes"] if item["outcome"] == Outcome.DELETED}
-            gone -= {*found["present"], *found["unclear"]}
-    return gone
+def looked_at_again(records: Iterable[Mapping[str, Any]]) -> tuple[set[str], dict[str, str]]:
+    """Return the deleted groups that a second look did not find, and those that it found, with what is known of them.
 
-
-def still_present(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the groups that should be gone and are there, with what is known of them, by the last look at each."""
-    present: dict[str, str] = {}
+    By the last look at each.
+    """
+    gone, present = set[str](), dict[str, str]()
     for record in records:
         outcomes = {item["group_id"]: item["outcome"] for item in record["outcomes"]}
         present = {group_id: state for group_id, state in present.items() if outcomes.get(group_id) != Outcome.GONE}
         if found := record["verification"]:
-            looked_at = {id_ for id_, outcome in outcomes.items() if outcome == Outcome.DELETED} - {*found["unclear"]}
-            present = {group_id: state for group_id, state in present.items() if group_id not in looked_at}
-            present |= found["present"]
-    return present
+            deleted = {group_id for group_id, outcome in outcomes.items() if outcome == Outcome.DELETED}
+            gone = (gone | deleted) - {*found["present"], *found["unclear"]}
+            looked_at = deleted - {*found["unclear"]}
+            present = {id_: state for id_, state in present.items() if id_ not in looked_at} | found["present"]
+    return gone, present
 
 
 def summary_of(plan: DeletionPlan, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -282,7 +276,7 @@ def summary_of(plan: DeletionPlan, records: Sequence[Mapping[str, Any]]) -> dict
         "dry_run": dry_run,
         "counts": dict(plan.counts),
         "outcomes": dict(Counter(item["outcome"] for item in merge_outcomes(used).values())),
-        "verified_gone": len(verified_gone(used)),
+        "verified_gone": len(looked_at_again(used)[0]),
         "runs": len(records),
         "warnings": [*plan.warnings, *(warning for record in used for warning in record["warnings"])],
     }

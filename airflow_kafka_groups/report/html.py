@@ -19,12 +19,11 @@ from airflow_kafka_groups.report.facts import (
     KEPT_WITHOUT_RECHECK,
     ReportFacts,
     gather_facts,
+    looked_at_again,
     merge_outcomes,
     runs_that_count,
-    still_present,
-    verified_gone,
 )
-from airflow_kafka_groups.report.page import dag_of, render
+from airflow_kafka_groups.report.page import dag_of, part, render
 from airflow_kafka_groups.report.trend import point_of, trend_page, verdicts_over_time
 from airflow_kafka_groups.storage.file_storage import FILES
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
@@ -54,7 +53,7 @@ def render_report(
     """
     known = facts or ReportFacts()
     used, dry_run = runs_that_count(records)
-    outcomes = merge_outcomes(used)
+    outcomes, (gone, present) = merge_outcomes(used), looked_at_again(used)
     restore = sections.restore_command(plan, outcomes, known.storage)
     return render(
         "report.html.j2",
@@ -65,10 +64,10 @@ def render_report(
         finished=used[-1]["finished_at"] if used else None,
         trend_link=TREND_LINK if known.trend else "",
         dry_run=dry_run,
-        present=still_present(used),
+        present=present,
         warnings=dict.fromkeys([*plan.warnings, *(warning for record in used for warning in record["warnings"])]),
         notes=known.notes,
-        numbers=_numbers(plan, outcomes, len(verified_gone(used))),
+        numbers=_numbers(plan, outcomes, len(gone)),
         families=sections.families_section(plan),
         owners=sections.owners_section(plan),
         charts=_charts(plan, known, now),
@@ -77,7 +76,7 @@ def render_report(
             sections.pruned_section(known.pruned, plan.cluster, known.storage),
             sections.not_done_section(plan, outcomes, dry_run=dry_run is True),
             sections.done_section(plan, outcomes, last or {}, dry_run=dry_run is True),
-            sections.restore_section(plan, restore),
+            part("restore", plan.plan_id, restore) if restore else Markup(),
             sections.kept_section(plan),
             sections.policy_section(plan),
         ],

@@ -161,11 +161,6 @@ def restore_line(plan_id: str, cluster: str, storage: str) -> str:
     return shlex.join([*words, "--yes", plan_id])  # group ids have to follow the plan at once
 
 
-def restore_section(plan: DeletionPlan, command: str) -> Markup:
-    """Return how the deleted groups are restored; nothing without a command."""
-    return part("restore", plan.plan_id, command) if command else Markup()
-
-
 def families_section(plan: DeletionPlan) -> Markup:
     """Return the families of groups in the order of the plan; nothing where there are none."""
     if not plan.families:

@@ -13,7 +13,7 @@ import pytest
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.outcomes import LeaseRecord
-from airflow_kafka_groups.report.facts import merge_outcomes, verified_gone
+from airflow_kafka_groups.report.facts import looked_at_again, merge_outcomes
 from airflow_kafka_groups.report.html import render_report, write_report
 from airflow_kafka_groups.report.page import script
 from airflow_kafka_groups.storage.layout import Layout
@@ -190,7 +190,7 @@ async def test_a_cleared_task_does_not_change_what_the_first_run_deleted(tmp_pat
     second = {**first, "outcomes": kept, "verification": {"gone": 1, "present": {}, "unclear": {}}}
     merged = merge_outcomes([first, second])
     assert {name: item["outcome"] for name, item in merged.items()} == {"a": "deleted", "b": "kept", EVIL: "deleted"}
-    assert verified_gone([first, second]) == {"a", EVIL}
+    assert looked_at_again([first, second])[0] == {"a", EVIL}
     text = Balanced(render_report(plan, [first, second], now=LATER)).text
     for shown in ("2 Deleted", "2 Verified gone", "1 Kept: excluded, restored or kept alive"):
         assert shown in text
